@@ -37,7 +37,7 @@ Further changes do not extend the delay. Source: pkg/controller/job `SyncJobBatc
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """Return the writes of one sync of an object; none for a deleted object, or a kind without a controller here.
+    """Return the writes of one sync of an object; none for a deleted object, or for a kind without a controller here.
 
     `now`: seconds since 1970. Raises InvalidObject if a field that the controller reads, or a Pod template, is invalid.
     """

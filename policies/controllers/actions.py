@@ -1,4 +1,4 @@
-"""The requests of a controller to the API server. Each action is one write; actions are in order."""
+"""The requests of a controller to the API server. Each action is one write; the order of actions matters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CreatePod(NamedTuple):
     """Create a Pod.
 
     `generate_name`: the prefix of a generated name; `pod` then has no name. `template`: the Pod template, for its
-    annotations. `claims`: PersistentVolumeClaims to create before the Pod. `claim_owners`: writes after it.
+    annotations. `claims`: PersistentVolumeClaims to create before the Pod. `claim_owners`: changes of claims after it.
     """
 
     owner: Key
@@ -35,7 +35,7 @@ class CreateClaim(NamedTuple):
 
 
 class SetClaimOwner(NamedTuple):
-    """Change the owner of a PersistentVolumeClaim, with which garbage collection deletes the claim."""
+    """Change the owner of a PersistentVolumeClaim. Garbage collection deletes the claim together with its owner."""
 
     namespace: str
     name: str
@@ -43,7 +43,7 @@ class SetClaimOwner(NamedTuple):
 
 
 class DeletePod(NamedTuple):
-    """DELETE a Pod. `force`: with a grace period of 0. `owner`: the object whose controller deletes it."""
+    """Delete a Pod. `force`: with a grace period of 0. `owner`: the object whose controller deletes the Pod."""
 
     namespace: str
     name: str
@@ -52,14 +52,17 @@ class DeletePod(NamedTuple):
 
 
 class CreateWorkload(NamedTuple):
-    """Create a workload, whose name is in the object: a Deployment's ReplicaSet, a CronJob's Job."""
+    """Create a workload of another workload: a Deployment's ReplicaSet, or a CronJob's Job.
+
+    `object` contains the name.
+    """
 
     object: ApiObject
     owner: Key
 
 
 class UpdateWorkload(NamedTuple):
-    """Update a workload other than its Pod template: replicas, annotations, minReadySeconds.
+    """Update fields of a workload other than its Pod template: replicas, annotations, minReadySeconds.
 
     `may_fail`: if the API server rejects the update, the sync skips later updates, but still writes the status.
     """
@@ -70,7 +73,10 @@ class UpdateWorkload(NamedTuple):
 
 
 class UpdateConflict(NamedTuple):
-    """Update a workload that has changed since it was read: the API server rejects the update, and the sync ends."""
+    """Update a workload that has changed since the controller read it.
+
+    The API server rejects the update, and the sync ends.
+    """
 
     key: Key
 
@@ -82,22 +88,26 @@ class DeleteWorkload(NamedTuple):
 
 
 class SetStatus(NamedTuple):
-    """Set the status of an object. The next sync reads it as `WorkloadState.status`."""
+    """Set the status of an object. The next sync reads the status as `WorkloadState.status`."""
 
     key: Key
     status: Any
 
 
 class ReleasePod(NamedTuple):
-    """Remove the Job's finalizer from a counted Pod: `View.pods_of` need not return the Pod after its deletion."""
+    """Remove the Job's finalizer from a Pod that the Job has counted.
+
+    `View.pods_of` may then omit the Pod after its deletion.
+    """
 
     key: Key
     uid: str
 
 
 class Requeue(NamedTuple):
-    """Sync the object again at `at` (seconds since 1970), even without a change. The earliest of several requests is
-    next.
+    """Sync the object again at the time `at` (seconds since 1970), even without a change.
+
+    Of several requests, the earliest counts.
     """
 
     key: Key

@@ -1,4 +1,4 @@
-"""The number of Pods that a workload requests, and of those that exist, for the check of quotas."""
+"""The number of Pods that a workload requests, and how many of them exist already, for the check of quotas."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
 
 class Arrivals(NamedTuple):
-    """The requested number of Pods; during a rollout, `surge` more."""
+    """The number of Pods that a workload requests. `surge`: further Pods during a rollout."""
 
     replicas: int = 1
     surge: int = 0
 
 
 def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster: ClusterSnapshot | None) -> Arrivals:
-    """Return the number of Pods that an object with a Pod template requests.
+    """Return the number of Pods that an object with a Pod template requests. `old`: the stored object, for missing
+    fields.
 
-    `old`: the stored object, for missing fields.
-
-    A Job counts its parallelism; a CronJob, one run; a DaemonSet, one Pod for each node that admits it, or one Pod if
-    no nodes are known. Raises InvalidObject.
+    A Job counts its parallelism; a CronJob, one run; a DaemonSet, one Pod for each node that should run it, or one Pod
+    if no nodes are known. Raises InvalidObject.
     """
     kind = group_kind(obj)
     if kind == "apps/DaemonSet":
@@ -40,11 +39,11 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
 
 
 def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
-    """Return how many of the Pods that an object requests exist already as Pods of the stored object.
+    """Return how many of the Pods that an object requests exist already. `old`: the stored object.
 
-    The number is that of the status, or else of the cluster state; if the cluster state has no Pods at all, the
-    requested number. A CronJob creates its next run in addition to active runs, unless its concurrencyPolicy forbids
-    that. Raises InvalidObject.
+    The number is in the status of `old`, or is counted in the cluster state; if neither has Pods, it is the number that
+    `old` requests. A CronJob creates its next run in addition to active runs, unless its concurrencyPolicy forbids
+    this. Raises InvalidObject.
     """
     if group_kind(obj) == "batch/CronJob" and text(obj, "spec", "concurrencyPolicy", default="Allow") == "Allow":
         return 0
@@ -69,7 +68,8 @@ def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | Non
 
 
 def _surge(obj: ApiObject, replicas: int) -> int:
-    """Return the number of surge Pods of a Deployment, at most its replicas. Source: deployment util
-    `NewRSNewReplicas`.
+    """Return the number of surge Pods of a Deployment, at most its replicas; 0 for other kinds.
+
+    Source: deployment util `NewRSNewReplicas`.
     """
     return min(max_surge(obj, replicas), replicas) if group_kind(obj) == "apps/Deployment" else 0

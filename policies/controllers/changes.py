@@ -1,5 +1,5 @@
-"""The effects of a change to a workload: the Pods that its controller creates, in order, and those that it deletes
-first.
+"""The effects of a change to a workload: the Pods that its controller creates, in order, and the Pods that it
+deletes.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ _ROLLED_OUT: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """The new Pods of a change, in order of creation.
+    """The new Pods of a change to a workload or bare Pod.
 
-    `own`: the workload's running Pods. `deleted`: index in `pods` -> Pods of the workload that terminate before that
-    Pod is created; the others are still on their nodes. `window`: a rollout creates no more Pods while this many new
-    Pods do not run; None: all Pods are created at once. `one_by_one`: each Pod is created when the Pod before it runs.
-    `deleted_first`: the number of old Pods that are deleted before the first new Pod is scheduled. `keeps_old`: the
-    Pods replace old Pods that still exist at that time. `rolled_out`: the changed object, if it is stored and its
-    controller rolls out the new template. `under_way`: a rollout has already begun; if the workload also grows, some of
-    the first Pods have an old template.
+    - `pods`: in order of creation. `own`: the workload's running Pods.
+    - `deleted`: index in `pods` -> Pods of the workload that terminate before that Pod is created; the others are still
+      on their nodes.
+    - `window`: a rollout creates no more Pods while this many new Pods do not run; None: all Pods are created at once.
+    - `one_by_one`: each Pod is created when the Pod before it runs.
+    - `deleted_first`: number of old Pods that are deleted before the first new Pod is scheduled. `keeps_old`: old Pods
+      that `pods` replace still exist at that time.
+    - `rolled_out`: the changed object, if it is stored and its controller rolls out the new template. `under_way`: a
+      rollout has already begun; if the workload also grows, some of the first Pods have an old template.
     """
 
     pods: Sequence[Pod] = ()
@@ -75,8 +77,8 @@ def pod_change(
 ) -> PodChange:
     """Return the effects of a change. Raises InvalidObject.
 
-    `pods_defaulted`: LimitRanger has already processed a bare Pod; it never processes Pods of a template before their
-    creation.
+    `paths`: paths of Pod templates by kind. `pods_defaulted`: whether LimitRanger has already set the defaults of a
+    bare Pod; it sets those of Pods of a template at their creation.
     """
     metadata = mapping(subject.object, "metadata")
     obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
@@ -111,7 +113,10 @@ def _of_change(
     *,
     same: bool,
 ) -> PodChange:
-    """Return the effects of a change. `same`: the template is the stored one, or has a ReplicaSet."""
+    """Return the effects of a change to a workload. `old`: the stored object. `own`: the workload's running Pods.
+
+    `same`: whether the template is the stored one, or has a ReplicaSet.
+    """
     if old is not None and (_is_over(old) or (same and replicas_of(old) == replicas_of(obj))):
         return PodChange(own=own)  # a no-op for the scheduler, whatever its controller is still at
     grows = old is not None and replicas_of(obj) > replicas_of(old)
@@ -128,9 +133,10 @@ def _of_change(
 def not_yet_scheduled(
     obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> Sequence[Pod]:
-    """Return the Pods, of `wanted` Pods, that are not scheduled yet, for an object that was admitted a moment ago.
+    """Return which Pods of an object that was admitted a moment ago are not scheduled yet. `wanted`: how many it
+    requests.
 
-    For an ordered StatefulSet, only the first Pod counts. Raises InvalidObject.
+    For an ordered StatefulSet, only the first such Pod. Raises InvalidObject.
     """
     from forewarn.policies.cluster.admission import with_priority
     from forewarn.policies.objects.pod import Pod
@@ -153,7 +159,7 @@ def _has_a_place(pod: Pod) -> bool:
 
 
 def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
-    """Return the missing Pods of a workload whose template does not change."""
+    """Return the missing Pods of a workload whose template does not change. `own`: its running Pods."""
     pods, bare = (new := new_pods(cluster, obj, template, own=own)).pods, new.without_claims
     if not _is_ordered(obj):
         return PodChange(pods, own, without_claims=bare)
@@ -165,7 +171,8 @@ def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: 
 def creates_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
     """Report whether an update changes neither the Pods of an object nor their number.
 
-    `fewer`: also accept a smaller number. For a Pod: whether kube-scheduler has nothing to do. Raises InvalidObject.
+    `fewer`: also return True for a smaller number. For a Pod: whether kube-scheduler has nothing to do. Raises
+    InvalidObject.
     """
     old = subject.old
     if subject.operation is not Operation.UPDATE or old is None:
@@ -198,7 +205,7 @@ def _is_ordered(obj: ApiObject) -> bool:
 def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
     """Return the lowest ordinal of a StatefulSet whose Pod is Pending; None if no Pod is Pending.
 
-    An ordered StatefulSet creates, deletes and replaces no Pod until that Pod runs. Source: pkg/controller/statefulset,
+    An ordered StatefulSet creates, deletes and replaces no Pod until this Pod runs. Source: pkg/controller/statefulset,
     `processReplica`: upstream returns if `!isRunningAndReady(pod) && monotonic`.
     """
     waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod))
@@ -207,14 +214,14 @@ def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
 
 
 def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
-    """Return the missing Pods with lower ordinals than `ordinal`."""
+    """Return those of the missing Pods whose ordinals are lower than `ordinal`."""
     name, start = ref_of(obj).name, start_ordinal(obj)
     present = sum(start <= ordinal_of(pod.name, name) < ordinal for pod in own)
     return missing[: ordinal - start - present]
 
 
 def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> PodChange:
-    """Return the effects of a bare Pod that is created, or whose last scheduling gate is removed."""
+    """Return the effects of creating a bare Pod, or of removing its last scheduling gate."""
     from forewarn.policies.cluster.admission import admitted, with_priority
     from forewarn.policies.objects.pod import Pod
 
@@ -226,7 +233,7 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
 
 
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
-    """Report whether an update removes the Pod's last scheduling gate: kube-scheduler ignores gated Pods."""
+    """Report whether an update removes the Pod's last scheduling gate. kube-scheduler ignores the Pod before."""
     return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
 
 
@@ -237,9 +244,9 @@ def _is_paused(obj: ApiObject | None) -> bool:
 def _same_template(
     subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
 ) -> bool:
-    """Report whether an update leaves the Pod template unchanged.
+    """Report whether an update does not change the Pod template.
 
-    Without `subject.old` (a manifest), fields that only the stored template has are taken for defaults.
+    Without `subject.old` (for a manifest), fields that only the stored template has count as defaults.
     """
     stored = pod_template_of(old, paths)
     if stored is None:
@@ -248,7 +255,7 @@ def _same_template(
 
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
-    """Return the stored object of this workload, or None."""
+    """Return the stored object of the reviewed workload, or None."""
     found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
     return found.object if found else None
 
@@ -256,7 +263,7 @@ def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | No
 def _rollout(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
 ) -> PodChange:
-    """Return the effects of a changed template, by the kind's controller.
+    """Return the effects of a changed template, as the controller of the kind handles them.
 
     `before`: the template of existing Pods, if the workload also grows.
     """
@@ -275,9 +282,9 @@ def _of_deployment(
 ) -> PodChange:
     """Return the effects of a changed template of a Deployment.
 
-    New Pods are created beside old ones that run or are terminating; each one that runs allows the next. If the
-    Deployment also grows, missing Pods of the old template are first: pkg/controller/deployment, `syncDeployment`,
-    scales before it rolls out.
+    New Pods are created while old ones run or are terminating; each new Pod that runs allows the next. If the
+    Deployment also grows, missing Pods of the old template (`before`) are first: pkg/controller/deployment,
+    `syncDeployment`, scales before it rolls out.
     """
     replicas = replicas_of(obj)
     if text(obj, "spec", "strategy", "type") == "Recreate":  # what is scaled first goes again before it has a place
@@ -292,7 +299,7 @@ def _of_deployment(
 
 
 def _is_rolling(obj: ApiObject) -> bool:
-    """Report whether the object is a Deployment with a rolling update."""
+    """Report whether the object is a Deployment with rolling updates that is not paused."""
     rolling = text(obj, "spec", "strategy", "type") != "Recreate"
     return group_kind(obj) == "apps/Deployment" and rolling and not _is_paused(obj)
 
@@ -300,9 +307,9 @@ def _is_rolling(obj: ApiObject) -> bool:
 def _scaled_while_rolled_out(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
 ) -> PodChange | None:
-    """Return the effects of more replicas of a Deployment that still has old Pods; None if it has none.
+    """Return the effects of more replicas of a Deployment that still has old Pods; None if it has no old Pods.
 
-    All its ReplicaSets grow. The Deployment may already have as many Pods as requested, or more, because some surge.
+    All its ReplicaSets grow. The Deployment may already have as many Pods as requested, or more, because of surge Pods.
     Source: pkg/controller/deployment, `scale`.
     """
     new = sum(is_of_template(cluster, obj, template, own))
@@ -339,7 +346,7 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
 
 
 def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, number: int) -> Pod:
-    """Return the Pod of one ordinal, with the volumes of its existing claims."""
+    """Return the Pod with the ordinal `number`, with the volumes of its existing claims."""
     only = {**obj, "spec": {**mapping(obj, "spec"), "ordinals": {"start": number}}}
     return new_pods(cluster, only, template, 1, ()).pods[0]
 
@@ -347,7 +354,7 @@ def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, numb
 def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the effects of a changed template of a DaemonSet.
 
-    Nodes without a Pod get one. On other nodes the old Pod terminates first, unless the DaemonSet surges.
+    Nodes without a Pod get a Pod. On other nodes, the old Pod terminates first, unless the DaemonSet surges.
     """
     everywhere = new_pods(cluster, obj, template, own=()).pods
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete" or not isinstance(everywhere, DaemonPods):

@@ -23,7 +23,7 @@ _MAX_ZONE: Final = 64
 
 
 class CronJobStatus(NamedTuple):
-    """The time for which the last Job was created, in seconds since 1970."""
+    """The status of a CronJob. `last_schedule`: the time for which the last Job was created, in seconds since 1970."""
 
     last_schedule: float | None = None
 
@@ -46,7 +46,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _zone(obj: ApiObject) -> tzinfo:
-    """Return the time zone of the schedule; the time zone of kube-controller-manager is assumed to be UTC.
+    """Return the time zone of the schedule; UTC if it has none, as for a kube-controller-manager that runs in UTC.
 
     Raises ValueError, OSError.
     """
@@ -62,7 +62,7 @@ def _zone(obj: ApiObject) -> tzinfo:
 
 
 def _earliest(state: WorkloadState, known: CronJobStatus, now: float) -> float:
-    """Return the time after which missed schedules count."""
+    """Return the time after which missed schedules count, in seconds since 1970."""
     earliest = state.created if known.last_schedule is None else known.last_schedule
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     return earliest if deadline is None else max(earliest, now - deadline)
@@ -71,7 +71,7 @@ def _earliest(state: WorkloadState, known: CronJobStatus, now: float) -> float:
 def most_recent(schedule: CronSchedule, earliest: float, now: float) -> float | None:
     """Return the last scheduled time after `earliest` and until `now`, or None. Source: `mostRecentScheduleTime`.
 
-    Skips most of many missed times by the interval of the first two.
+    After many missed times, skips most of them by the interval of the first two.
     """
     first = schedule.next(earliest)
     if first is None or first > now:
@@ -92,7 +92,7 @@ _MAX_MISSED: Final = 10_000
 
 
 def _start(view: View, state: WorkloadState, known: CronJobStatus, due: float, now: float) -> list[Action]:
-    """Return the writes that create the Job for a scheduled time, as the concurrencyPolicy allows."""
+    """Return the writes that create the Job for a scheduled time `due`, as the concurrencyPolicy allows."""
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     if known.last_schedule == due or (deadline is not None and due + deadline < now):
         return []
@@ -112,9 +112,9 @@ def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:
 
 
 def _job(state: WorkloadState, due: float) -> dict[str, Any]:
-    """Return the Job of a run, with the minutes since 1970 at the end of its name. Source: `getJobFromTemplate2`.
+    """Return the Job of a run; its name ends with the minutes since 1970. Source: `getJobFromTemplate2`.
 
-    The Pod template is a copy, so that its id identifies the Pods of this Job.
+    The Pod template is a copy, so that its Python id identifies the Pods of this Job.
     """
     template = mapping(state.object, "spec", "jobTemplate")
     ref = ref_of(state.object)

@@ -45,7 +45,7 @@ class InvalidSchedule(ValueError):
 class CronSchedule(NamedTuple):
     """The minutes, hours, days, months and weekdays of a schedule, in a time zone.
 
-    `any_day`: the days of the month or those of the week are `*`. Then both must match, otherwise one of them.
+    `any_day`: whether the days of the month or the weekdays are `*`. If so, both must match, otherwise one of them.
     """
 
     minutes: frozenset[int]
@@ -59,7 +59,7 @@ class CronSchedule(NamedTuple):
     def next(self, after: float) -> float | None:
         """Return the first scheduled time after `after`, in seconds since 1970.
 
-        None if there is none within five years, or if `after` is in the year 9990 or later.
+        None if there is no such time within five years, or if `after` is in the year 9990 or later.
         """
         if not after < _LAST:
             return None

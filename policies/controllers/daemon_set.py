@@ -40,9 +40,9 @@ _TERMS: Final = "nodeSelectorTerms"
 
 
 class DaemonSetStatus(NamedTuple):
-    """The revision of the template, and the numbers of nodes by state.
+    """The status of a DaemonSet: the revision of the template, and the numbers of nodes by state.
 
-    `first`: the revision at the first sync; Pods without a revision label have this revision.
+    `first`: the revision at the first sync; Pods without a revision label count as this revision.
     """
 
     revision: str = ""
@@ -55,7 +55,11 @@ class DaemonSetStatus(NamedTuple):
 
 
 class _Daemons(NamedTuple):
-    """A DaemonSet in one sync. `on`: name of the node, or of the target node -> Pods."""
+    """The input of one sync of a DaemonSet.
+
+    `anywhere`: its Pod after admission, without a target node. `on`: name of the node (bound or target) -> Pods.
+    `should_run`: names of the nodes that should have a Pod.
+    """
 
     view: View
     state: WorkloadState
@@ -103,7 +107,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 def is_rolled_out(view: View, key: Key) -> bool:
     """Report whether all Pods of a synced DaemonSet have its current revision.
 
-    Then Pods on deleted nodes do not affect its syncs, which ignore such Pods and have no old Pod to replace. Source:
+    If so, Pods on deleted nodes do not affect its syncs, which ignore such Pods and have no old Pod to replace. Source:
     upstream `manage`, `rollingUpdate`.
     """
     state = view.workload(key)
@@ -118,9 +122,9 @@ def _revision_of(pod: PodState, status: DaemonSetStatus) -> str:
 
 
 def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
-    """Report whether a new or changed node triggers a sync of a DaemonSet.
+    """Report whether a new (`old` None) or changed node triggers a sync of a DaemonSet.
 
-    A deleted node triggers no sync, so Pods that wait for its deletion wait until the next change. Source: `addNode`,
+    A deleted node triggers no sync, so Pods on the node are processed only after the next change. Source: `addNode`,
     `updateNode`, `syncNodeUpdate`. Raises InvalidObject.
     """
     state = view.workload(key)
@@ -145,9 +149,9 @@ def _anywhere_of(view: View, state: WorkloadState, template: ApiObject) -> Pod:
 
 
 def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState]) -> str:
-    """Return the revision of the template: before the first sync, the most frequent revision of the Pods.
+    """Return the revision of the template; before the first sync, the most frequent revision of the Pods.
 
-    Upstream `constructHistory`.
+    Source: upstream `constructHistory`.
     """
     known = state.status
     if isinstance(known, DaemonSetStatus):
@@ -163,7 +167,10 @@ def node_of(pod: Pod) -> str:
 
 
 def on_node(anywhere: Pod, node: str) -> Pod:
-    """Return the DaemonSet's Pod with affinity for a node. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
+    """Return a DaemonSet's Pod (`anywhere`) with node affinity for one node.
+
+    Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`.
+    """
     required = anywhere.spec.node_affinity.required
     terms = () if required is None else required.terms
     here = FieldRequirement("metadata.name", "In", node)
@@ -173,8 +180,8 @@ def on_node(anywhere: Pod, node: str) -> Pod:
 
 
 def with_daemon_fields(template: ApiObject) -> ApiObject:
-    """Return the template with the controller's tolerations, and a placeholder for the node's name in each required
-    term.
+    """Return the template with the tolerations that the controller adds, and in each required term a placeholder for
+    the node's name.
 
     Source: `AddOrUpdateDaemonPodTolerations`. Raises InvalidObject.
     """
@@ -194,8 +201,9 @@ def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
 
 
 def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> list[str]:
-    """Return the names of the nodes that should have a Pod, sorted. Source: `NodeShouldRunDaemonPod`, its first
-    result.
+    """Return the sorted names of the nodes that should have a Pod. Source: `NodeShouldRunDaemonPod`, first result.
+
+    `anywhere`: the DaemonSet's Pod after admission.
     """
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
     named, anyone = text(template, "spec", "nodeName"), affinity.node_selector is None and affinity.required is None
@@ -209,9 +217,10 @@ def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str
 
 
 def may_continue(template: ApiObject, anywhere: Pod, node: Node) -> bool:
-    """Report whether a Pod may continue on a node where the controller would not create it.
+    """Report whether a Pod may stay on a node where the controller would not create it. Source:
+    `NodeShouldRunDaemonPod`.
 
-    Source: `NodeShouldRunDaemonPod`.
+    `anywhere`: the DaemonSet's Pod after admission.
     """
     named = text(template, "spec", "nodeName")
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
@@ -258,9 +267,10 @@ def _on_one_node(this: _Daemons, name: str, pods: list[PodState]) -> tuple[list[
 
 
 def _superfluous(this: _Daemons, running: list[PodState]) -> list[PodState]:
-    """Return the Pods to delete on a node of a DaemonSet that surges.
+    """Return the Pods to delete on a node of a DaemonSet that surges. `running`: the Pods of the node, oldest first.
 
-    These are all but the oldest of each revision, and the old Pod once the new one can replace it.
+    Keeps the oldest Pod of each revision, but deletes the old Pod when the new one is available or the old one is not
+    ready.
     """
     new = [pod for pod in running if this.is_updated(pod)]
     old = [pod for pod in running if not this.is_updated(pod)]
@@ -288,8 +298,9 @@ def _rolls(obj: ApiObject) -> bool:
 
 
 def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
-    """Return (maximum Pods beside old ones, maximum nodes without an available Pod). Source:
-    `updatedDesiredNodeCounts`.
+    """Return (maximum number of new Pods beside old ones, maximum number of nodes without an available Pod).
+
+    `desired`: number of nodes that should have a Pod. Source: `updatedDesiredNodeCounts`.
     """
     if not _rolls(obj):
         return 0, 0
@@ -301,7 +312,7 @@ def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
 def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
     """Return (names of nodes that need a Pod, Pods to delete) to roll out the template. Upstream `rollingUpdate`.
 
-    Upstream iterates over a Go map; here the order of nodes is random.
+    Upstream iterates over a Go map; here the order of nodes is that of `View.lot`.
     """
     if not _rolls(this.state.object):
         return [], []
@@ -312,7 +323,9 @@ def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
 
 
 class _OnNode(NamedTuple):
-    """The Pods of a node that are not terminating: one of the new revision and one of an old revision, or None."""
+    """The Pods of a node that are not terminating: the Pod of the new revision and the Pod of an old revision, or
+    None.
+    """
 
     name: str
     new: PodState | None
@@ -320,7 +333,7 @@ class _OnNode(NamedTuple):
 
 
 def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
-    """Return (nodes with at most one Pod of each revision, number of other nodes). Source: `findUpdatedPodsOnNode`."""
+    """Return (nodes with at most one Pod of each kind, number of other nodes). Source: `findUpdatedPodsOnNode`."""
     found: list[_OnNode] = []
     excess = 0
     for name in sorted(sorted({*this.on, *this.should_run}), key=this.view.lot):  # each draws in its turn
@@ -335,7 +348,10 @@ def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
 
 
 def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
-    """Return the old Pods to delete, if old and new Pods do not run side by side."""
+    """Return the old Pods to delete for a rollout without surge.
+
+    `most_unavailable`: maximum nodes without an available Pod.
+    """
     pairs, unavailable = _pairs(this)
     allowed: list[PodState] = []
     candidates: list[PodState] = []
@@ -351,7 +367,7 @@ def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
 
 
 def _surging(this: _Daemons, most_surging: int) -> tuple[list[str], list[PodState]]:
-    """Return (names of nodes that get a new Pod beside the old one, old Pods to delete)."""
+    """Return (names of nodes that get a new Pod beside the old one, old Pods to delete) for a rollout with surge."""
     pairs, surging = _pairs(this)
     create: list[str] = []
     candidates: list[str] = []
@@ -375,7 +391,7 @@ def _surging(this: _Daemons, most_surging: int) -> tuple[list[str], list[PodStat
 
 
 def _counted(this: _Daemons) -> DaemonSetStatus:
-    """Return the status with the numbers of nodes and Pods. Upstream `updateDaemonSetStatus`."""
+    """Return the status with the current numbers of nodes by state. Upstream `updateDaemonSetStatus`."""
     first = [min(this.on[name], key=_oldest_first) for name in this.should_run if name in this.on]
     return this.status._replace(
         desired=len(this.should_run),

@@ -58,11 +58,12 @@ _DEFAULT_HISTORY: Final = 10
 
 
 class DeploymentStatus(NamedTuple):
-    """Counts over all ReplicaSets.
+    """The status of a Deployment: counts over all its ReplicaSets.
 
-    `unavailable`: of the requested Pods. `progressed`: the time of the last progress (seconds since 1970). `stalled`:
-    the progress deadline has passed. `paused`: the Paused condition is set. `revision`: the revision in the annotation.
-    `observed`: the spec that the status describes (upstream `observedGeneration`).
+    `unavailable`: how many of the requested Pods are not available. `progressed`: the time of the last progress
+    (seconds since 1970). `stalled`: whether the progress deadline has passed. `paused`: whether the Paused condition is
+    set. `revision`: the revision in the annotation. `observed`: the spec that the status describes (upstream
+    `observedGeneration`).
     """
 
     replicas: int = 0
@@ -104,7 +105,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _pause_condition(state: WorkloadState, now: float) -> tuple[WorkloadState, list[Action]]:
-    """Return a Deployment that was paused or resumed with its new status, and the write.
+    """Return (state, writes) of a Deployment; if it was paused or resumed, with a new status.
 
     The progress deadline starts again. Source: `checkPausedConditions`.
     """
@@ -116,7 +117,8 @@ def _pause_condition(state: WorkloadState, now: float) -> tuple[WorkloadState, l
 
 
 def _rollback_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """Return a Deployment that rolled back to an older ReplicaSet with its new revision, and the write.
+    """Return (rollout, writes); if the Deployment rolled back to an older ReplicaSet, with the new revision in its
+    status.
 
     Source: `getNewReplicaSet`, `SetDeploymentRevision`.
     """
@@ -142,10 +144,11 @@ def _size(view: View, owned: WorkloadState, now: float) -> Size:
 
 
 def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
-    """Return the ReplicaSet of a Deployment's template, None if the controller must create it. `sets`: oldest first.
+    """Return the ReplicaSet with a Deployment's template, or None if the controller must create it. `sets`: oldest
+    first.
 
-    Source: deployment util `FindNewReplicaSet`. A manifest does not have the defaults of stored objects: if no template
-    is equal, the latest revision matches if it contains all fields of the manifest.
+    Source: deployment util `FindNewReplicaSet`. A manifest lacks the defaults of stored objects: if no template is
+    equal, the latest revision matches if it contains all fields of the manifest.
     """
     bare = without_hash(template)
     for replica_set in sets:
@@ -156,7 +159,7 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
 
 
 def revision_of(replica_set: ApiObject) -> tuple[int, str]:
-    """Return the revision of a ReplicaSet as a sort key: numbers by length, then by text."""
+    """Return the revision of a ReplicaSet as a sort key, equal to the order of numbers: (length, text)."""
     text_of = str(at(replica_set, "metadata", "annotations", REVISION) or "")
     return len(text_of), text_of
 
@@ -168,7 +171,10 @@ def _is_scaling(rollout: Rollout) -> bool:
 
 
 def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """Return the rollout with the new ReplicaSet at the latest revision, and the write. Source: `getNewReplicaSet`."""
+    """Return (rollout, writes); if needed, with the new ReplicaSet at the latest revision.
+
+    Source: `getNewReplicaSet`.
+    """
     new, seconds = rollout.new, min_ready_seconds(rollout.state)
     if new is None:
         return rollout, []
@@ -189,7 +195,7 @@ def _next_revision(rollout: Rollout) -> int:
 
 
 def _number(size: Size) -> int:
-    """Return the revision of a ReplicaSet, 0 without one."""
+    """Return the revision of a ReplicaSet; 0 without one."""
     return _revision(size.state.object)
 
 
@@ -241,7 +247,7 @@ def _roll(rollout: Rollout) -> list[Action]:
 
 
 def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """Return the rollout with a created ReplicaSet, which has no Pods yet, and the writes."""
+    """Return (rollout with a new ReplicaSet, which has no Pods yet; the writes that create it)."""
     made = _new_replica_set(rollout)
     name = text(made.object, "metadata", "name")
     state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), made.object, None, rollout.now)
@@ -251,7 +257,10 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:
-    """Delete old ReplicaSets beyond revisionHistoryLimit. Source: `cleanupDeployment`."""
+    """Return the deletions of old ReplicaSets beyond revisionHistoryLimit, if the rollout is complete.
+
+    Source: `cleanupDeployment`.
+    """
     new = rollout.new
     if new is None or not (new.replicas == new.status.available == new.status.replicas == rollout.replicas):
         return []
@@ -263,8 +272,9 @@ def _clean_up(rollout: Rollout) -> list[Action]:
 
 
 def _recreate(rollout: Rollout) -> Sequence[Action]:
-    """Return the writes for the strategy Recreate: new Pods follow after old ones have terminated. Upstream
-    `rolloutRecreate`.
+    """Return the writes for the strategy Recreate, which creates new Pods after old ones have terminated.
+
+    Source: upstream `rolloutRecreate`.
     """
     shrunk = [write for size in rollout.old if size.replicas for write in resized(rollout, size, 0)]
     if shrunk or _old_pods_running(rollout):
@@ -275,13 +285,16 @@ def _recreate(rollout: Rollout) -> Sequence[Action]:
 
 
 def _old_pods_running(rollout: Rollout) -> bool:
-    """Report whether old Pods run; terminating Pods do. Source: `oldPodsRunning`."""
+    """Report whether Pods of old ReplicaSets run, including terminating ones. Source: `oldPodsRunning`."""
     pods = (pod for size in rollout.old for pod in rollout.view.pods_of(size.state.key))
     return any(size.status.replicas > 0 for size in rollout.old) or any(not pod.pod.terminal for pod in pods)
 
 
 def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
-    """Return the status, and a report if the progress deadline has passed. Source: progress.go `syncRolloutStatus`."""
+    """Return the write of the status if it changed, and a report or requeue for the progress deadline.
+
+    `actions`: the other writes of the sync. Source: progress.go `syncRolloutStatus`.
+    """
     obj, now = rollout.object, rollout.now
     told = [action.status for action in actions if isinstance(action, SetStatus)]
     state = replace(rollout.state, status=told[-1]) if told else rollout.state
@@ -300,7 +313,10 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
 
 
 def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
-    """Return the status with the counts of all ReplicaSets. Source: `calculateStatus`."""
+    """Return the status with the counts of all ReplicaSets.
+
+    `actions`: the other writes of the sync. Source: `calculateStatus`.
+    """
     known, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
     made = [int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)]
@@ -321,7 +337,7 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
 
 
 def _deadline(obj: ApiObject) -> int:
-    """Return progressDeadlineSeconds. Raises InvalidObject."""
+    """Return progressDeadlineSeconds or its default. Raises InvalidObject."""
     given = int32(obj, "spec", "progressDeadlineSeconds")
     return _DEFAULT_DEADLINE if given is None else given
 

@@ -42,9 +42,9 @@ def eviction_time(
     taints: Mapping[DeviceId, Sequence[DeviceTaint]],
     rules: Iterable[DeviceTaintRule],
 ) -> int | None:
-    """Return the time of the Pod's eviction in seconds since 1970; None: it stays.
+    """Return the time at which taints of devices evict the Pod, in seconds since 1970; None if they do not.
 
-    Source: upstream `podEvictionTime`, `claimEvictionTime`.
+    `claims`: by (namespace, name). Source: upstream `podEvictionTime`, `claimEvictionTime`.
     """
     evicting = [rule for rule in rules if rule.taint.effect == NO_EXECUTE]
     due: list[int] = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PdbStatus(NamedTuple):
-    """Counts of the Pods that the PDB selects."""
+    """The status of a PDB: counts of the Pods that the PDB selects."""
 
     disruptions_allowed: int = 0
     current_healthy: int = 0
@@ -65,8 +65,9 @@ def _selector(pdb: ApiObject) -> LabelSelector | None:
 
 
 def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
-    """Return (expected Pods, Pods that must be healthy); None if the scale is unknown. Source:
-    `getExpectedPodCount`.
+    """Return (number of expected Pods, number that must be healthy); None if a controller's scale is unknown.
+
+    Source: `getExpectedPodCount`.
     """
     least = at(pdb, "spec", "minAvailable")
     if at(pdb, "spec", "maxUnavailable") is not None:
@@ -86,7 +87,7 @@ _SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/Replicati
 
 
 def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
-    """Return the sum of `replicas` of the Pods' controllers; None if one of them has no scale.
+    """Return the sum of `replicas` of the Pods' controllers; None if a controller has no scale.
 
     Source: `getExpectedScale`, which ignores Pods without a controller.
     """

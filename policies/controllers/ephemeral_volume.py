@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def missing_claims(view: View, state: PodState) -> list[PersistentVolumeClaim]:
-    """Return the claims to create for the ephemeral volumes of a Pod, which owns them. Raises InvalidObject.
+    """Return the claims to create for the ephemeral volumes of a Pod. The Pod owns these claims. Raises InvalidObject.
 
-    An existing claim with the name is not replaced; the Pod stays Pending if the claim belongs to another Pod.
+    An existing claim with the same name is not replaced; the Pod stays Pending if the claim belongs to another Pod.
     """
     pod = state.pod
     if state.terminating or state.template is None:

@@ -33,12 +33,12 @@ _DIGITS: Final = 10
 
 
 class JobStatus(NamedTuple):
-    """The counts of a Job.
+    """The status of a Job.
 
-    `failures`: since the last success. `finished`: `Failed` or `Complete`, empty while the Job runs. `failed_at`,
-    `started`: seconds since 1970. `counted`: uids of existing Pods that the sums include. `terminating`, `ready`:
-    numbers of active Pods. `failure`: the reason of upstream's condition FailureTarget, empty without it; a Job with
-    this condition creates no more Pods.
+    `failed`, `succeeded`: numbers of Pods. `failures`: failed Pods since the last success. `finished`: "Failed" or
+    "Complete"; "" while the Job runs. `failed_at`, `started`: seconds since 1970. `counted`: uids of existing Pods that
+    `failed` and `succeeded` include. `active`, `terminating`, `ready`: numbers of such Pods. `failure`: the reason of
+    upstream's condition FailureTarget, or ""; a Job with this condition creates no more Pods.
     """
 
     failed: int = 0
@@ -56,7 +56,7 @@ class JobStatus(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """The input of one sync of a Job."""
+    """The input of one sync of a Job. `status`: the Job's status after counting the Pods that have terminated."""
 
     view: View
     state: WorkloadState
@@ -103,7 +103,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _with_finished(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
-    """Return the status after counting the Pods that have terminated since the previous sync."""
+    """Return the status `known` of the previous sync, updated with the Pods that have terminated since."""
     uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
     done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
     failed = [pod for pod in uncounted if _is_failed(pod, job)]
@@ -113,7 +113,7 @@ def _with_finished(known: JobStatus, job: ApiObject, pods: Sequence[PodState], n
 
 
 def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
-    """Return the counts in the status of a stored Job; None if no controller has written a status.
+    """Return the status of a stored Job; None if no controller has written a status.
 
     `ended`: uids of existing terminated Pods that the status has counted. Raises InvalidObject.
     """
@@ -135,7 +135,7 @@ def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
 
 
 def is_finished(job: ApiObject) -> bool:
-    """Report whether the status of a stored Job is final. Source: `IsJobFinished`."""
+    """Report whether the status of a stored Job is final (Failed or Complete). Source: `IsJobFinished`."""
     known = stored_status(job, ())
     return known is not None and bool(known.finished)
 
@@ -145,7 +145,7 @@ def _is_true(condition: ApiObject) -> bool:
 
 
 def _indexes_in(listed: str, completions: int) -> frozenset[int]:
-    """Parse indexes such as `0-2,5`; only those below `completions`. Source: `parseIndexesFromString`."""
+    """Parse indexes such as `0-2,5`; skip indexes from `completions` on. Source: `parseIndexesFromString`."""
     found = set[int]()
     for part in listed[:_LONGEST].split(","):
         first, dash, last = part.partition("-")
@@ -158,12 +158,15 @@ def _indexes_in(listed: str, completions: int) -> frozenset[int]:
 
 
 def only_replaces_failed(job: ApiObject) -> bool:
-    """Report whether a terminating Pod still counts as running. Source: `onlyReplaceFailedPods`."""
+    """Report whether the Job replaces only Pods that have terminated, so terminating Pods count as running.
+
+    Source: `onlyReplaceFailedPods`.
+    """
     return text(job, "spec", "podReplacementPolicy") == "Failed" or at(job, "spec", "podFailurePolicy") is not None
 
 
 def _is_failed(pod: PodState, job: ApiObject) -> bool:
-    """Report whether a Pod has failed; a removed Pod has, unless it succeeded. Source: `isPodFailed`."""
+    """Report whether a Pod has failed. A removed Pod that did not succeed counts as failed. Source: `isPodFailed`."""
     if pod.pod.phase == "Succeeded":
         return False
     if pod.pod.phase == "Failed" or pod.removed:
@@ -179,7 +182,10 @@ def _finished_at(pod: PodState) -> float:
 def _counted(
     known: JobStatus, job: ApiObject, done: Sequence[PodState], failed: Sequence[PodState], now: float
 ) -> JobStatus:
-    """Return the status with newly finished Pods. Source: `newBackoffRecord`, and the sums in `syncJob`."""
+    """Return the status with the Pods that newly succeeded (`done`) or failed.
+
+    Source: `newBackoffRecord`, and the sums in `syncJob`.
+    """
     last_success = max(map(_finished_at, done), default=None)
     recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
     failures = (known.failures if last_success is None else 0) + len(recent)
@@ -196,13 +202,14 @@ def _counted(
 
 
 def _is_ignored(pod: PodState, job: ApiObject) -> bool:
-    """Report whether the Pod failure policy ignores the failure."""
+    """Report whether the Pod failure policy of the Job ignores the failure of a Pod."""
     return _policy_action(pod, job) == "Ignore"
 
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:
-    """Return the action of the first rule for the condition DisruptionTarget, or "". Source:
-    `matchPodFailurePolicy`.
+    """Return the action of the first rule of the Pod failure policy for the Pod's condition DisruptionTarget, or "".
+
+    Source: `matchPodFailurePolicy`.
     """
     if not (pod.pod.preempted or pod.disrupted):
         return ""
@@ -218,13 +225,13 @@ def _is_suspended(job: ApiObject) -> bool:
 
 
 def _index_of(pod: PodState) -> int:
-    """Return the completion index of a Pod, -1 without one."""
+    """Return the completion index in the labels of a Pod; -1 without one."""
     number = pod.pod.labels.get(COMPLETION_INDEX, "")
     return int(number) if number.isascii() and number.isdigit() and len(number) <= len("2147483647") else -1
 
 
 def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
-    """Return (new status, writes): fails or completes the Job, or manages its Pods."""
+    """Return (new status, writes). Fails or completes the Job, or creates and deletes Pods."""
     key, status = this.state.key, this.status
     reason = status.failure or _failure(this)
     if reason:
@@ -244,7 +251,7 @@ def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
 
 
 def _failure(this: _Job) -> str:
-    """Return the reason why the Job has failed; empty if it has not."""
+    """Return the reason why the Job has failed; "" if it has not."""
     status = this.status
     deadline = int32(this.object, "spec", "activeDeadlineSeconds")
     if any(_is_failed(pod, this.object) and _policy_action(pod, this.object) == "FailJob" for pod in this.pods):
@@ -268,7 +275,7 @@ def _succeeded(this: _Job) -> int:
 
 
 def _manage_pods(this: _Job) -> tuple[list[Action], int]:
-    """Return (writes, number of active Pods after them). Source: `manageJob`."""
+    """Return (writes that create or delete Pods, number of active Pods after them). Source: `manageJob`."""
     active = this.active
     wanted = 0 if _is_suspended(this.object) else wanted_active(this.object, _succeeded(this), len(active))
     doomed = _for_removal(this, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
@@ -287,7 +294,7 @@ def _manage_pods(this: _Job) -> tuple[list[Action], int]:
 
 
 def _remaining_backoff(status: JobStatus, now: float) -> float:
-    """Return the seconds until missing Pods are created. Source: `getRemainingTimeForFailuresCount`."""
+    """Return the seconds until the Job may create missing Pods. Source: `getRemainingTimeForFailuresCount`."""
     if not status.failures or status.failed_at is None:
         return 0.0
     backoff = min(_BACKOFF * 2.0 ** min(status.failures - 1, 10), _MAX_BACKOFF)
@@ -295,7 +302,7 @@ def _remaining_backoff(status: JobStatus, now: float) -> float:
 
 
 def _for_removal(this: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
-    """Return the Pods to delete in order, at least `least`. Source: `activePodsForRemoval`.
+    """Return the Pods to delete, in order: at least `least` Pods. Source: `activePodsForRemoval`.
 
     For an indexed Job, Pods without a valid index or with a duplicate index are first.
     """
@@ -330,7 +337,7 @@ def _new_pods(this: _Job, count: int) -> list[CreatePod]:
 
 
 def _first_pending(taken: frozenset[int], count: int, completions: int) -> Iterable[int]:
-    """Return the lowest indexes without a Pod. Source: `firstPendingIndexes`."""
+    """Return the `count` lowest indexes below `completions` that are not in `taken`. Source: `firstPendingIndexes`."""
     found: list[int] = []
     for index in range(completions):
         if len(found) == count:

@@ -1,4 +1,4 @@
-"""The missing Pods of a workload, as its controller would create them, with the fields that kube-scheduler reads."""
+"""The missing Pods of a workload, as its controller will create them, with the fields that kube-scheduler reads."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ig
 
 
 class NewPods(NamedTuple):
-    """The missing Pods of a workload. `wanted`: the requested number.
+    """The missing Pods of a workload. `wanted`: the requested number of Pods.
 
-    `without_claims`: volumes are ignored whose claims are created together with the Pods.
+    `without_claims`: whether volumes are ignored whose claims are created together with the Pods.
     """
 
     wanted: int
@@ -74,10 +74,10 @@ def new_pods(
     replicas: int | None = None,
     own: Sequence[Pod] | None = None,
 ) -> NewPods:
-    """Return the missing Pods in the order of creation.
+    """Return the missing Pods of a workload in the order of creation.
 
-    `replicas` replaces the number in the object. `own`: the existing Pods if known (`pods_of`). Raises InvalidObject
-    for an invalid template or an unknown PriorityClass.
+    `replicas`: replaces the number in the object, unless None. `own`: the existing Pods; None: found by `pods_of`.
+    Raises InvalidObject for an invalid template or an unknown PriorityClass.
     """
     if group_kind(obj) == "apps/DaemonSet":
         return _new_daemons(cluster, obj, template, own)
@@ -93,7 +93,7 @@ def new_pods(
 
 
 def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: Sequence[Pod] | None) -> NewPods:
-    """Return one Pod for each node that should run one and does not."""
+    """Return the missing Pods of a DaemonSet: one for each node that should have a Pod and has none."""
     if not cluster.objects.nodes:
         return NewPods(0, ())
     pod = daemon(cluster, obj, template)
@@ -104,7 +104,7 @@ def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, 
 
 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
-    """Return the Pod without volumes of claims that do not exist yet: ephemeral and pending claims."""
+    """Return the Pod without volumes whose claims do not exist yet (ephemeral claims, and claims of the same apply)."""
 
     def is_created_later(volume: Volume) -> bool:
         claim = (pod.namespace, volume.claim_of(pod.name) or "")
@@ -115,7 +115,7 @@ def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
 
 
 def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: NumberedPods) -> NewPods:
-    """Return the Pods with the existing claims of a StatefulSet, without the missing ones.
+    """Return the Pods of a workload with volumes for the existing claims of a StatefulSet, and without missing claims.
 
     A claim replaces the volume of its name in the template. Source: pkg/controller/statefulset, `updateStorage`.
     """
@@ -167,9 +167,7 @@ def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
-    """Return the controller of new Pods: the Deployment's ReplicaSet with this template if it exists, else the
-    object.
-    """
+    """Return the controller of new Pods: a Deployment's ReplicaSet with this template if it exists, otherwise `obj`."""
     if group_kind(obj) != "apps/Deployment":
         return obj
     sets = [w.object for w in controlled(cluster, obj) if w.ref.kind == "ReplicaSet"]
@@ -181,7 +179,9 @@ def _age(obj: ApiObject) -> tuple[str, str]:
 
 
 def replicas_of(obj: ApiObject) -> int:
-    """Return the number of Pods that run at a time: 1 if unset, 0 for suspended objects and PodTemplates."""
+    """Return the number of Pods that a workload runs at a time: 1 if unset, 0 for suspended objects and
+    PodTemplates.
+    """
     kind = group_kind(obj)
     if kind == "/PodTemplate":
         return 0
@@ -194,7 +194,7 @@ def replicas_of(obj: ApiObject) -> int:
 
 
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:
-    """Return one Pod of the template after creation by its controller and admission."""
+    """Return the Pod `name` of the template, after its creation by the controller and after admission."""
     owner = _owner(cluster, obj, template)
     with _in_template(obj):
         made = made_of(ref_of(obj, "default").namespace, owner, template)
@@ -227,18 +227,18 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
 
 
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
-    """Return the number of nodes that should run a Pod of a DaemonSet."""
+    """Return the number of nodes that should have a Pod of a DaemonSet; 0 if no nodes are known."""
     return len(_daemon_nodes(cluster, obj, template, daemon(cluster, obj, template))) if cluster.objects.nodes else 0
 
 
 def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pod: Pod) -> list[str]:
-    """Return the names of the nodes that should run a Pod, sorted."""
+    """Return the sorted names of the nodes that should have a Pod. `pod`: the DaemonSet's Pod without a target node."""
     with _in_template(obj):
         return nodes_that_should_run(template, pod, {name: node for (_, name), node in cluster.objects.nodes.items()})
 
 
 def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod:
-    """Return the Pod of a DaemonSet, without a target node."""
+    """Return the Pod of a DaemonSet after admission, without a target node."""
     with _in_template(obj):
         anywhere = with_daemon_fields(template)
     return _pod(cluster, obj, anywhere, f"{ref_of(obj).name}-")

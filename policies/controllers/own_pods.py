@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """Return the running or Pending Pods of a workload: by owner, or else by selector if their owner is unknown."""
+    """Return the running or Pending Pods of a workload: by owner; if there are none, by selector among Pods with
+    unknown owners.
+    """
     found = [pod for pod in owned_pods_of(cluster, obj) if _is_there(pod)]
     selector = selector_of(obj)
     if found or selector.empty:
@@ -38,7 +40,9 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 
 def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """Return the Pods of a workload and of the workloads that it controls, including terminal and terminating Pods."""
+    """Return the Pods of a workload, including terminal and terminating Pods, and those of workloads that it
+    controls.
+    """
     ref = ref_of(obj, "default")
     here = cluster.within(ref.namespace)
     itself = (ref.kind, ref.name)
@@ -54,7 +58,7 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
-    """Return the workloads that a workload controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
+    """Return the workloads whose controller is this object: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
     parts = derived(cluster.within(ref.namespace).workloads, _by_controller)
     return [w for part in parts for w in part.controlled.get((ref.kind, ref.name), ())]
@@ -65,7 +69,9 @@ _Identity = tuple[str, str]
 
 
 class _Workloads(NamedTuple):
-    """Workloads of a namespace: their identities, and controller -> the workloads that it controls."""
+    """The workloads of a namespace as (kind, name), and (kind, name) of each controller -> the workloads it
+    controls.
+    """
 
     identities: frozenset[_Identity]
     controlled: dict[_Identity | None, list[Workload]]
@@ -83,9 +89,9 @@ _NONE: Final[dict[int, list[Pod]]] = {}
 
 
 def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[Pod]]]:
-    """Return owner -> id of labels -> Pods. Pods of one controller share their labels.
+    """Return owner -> id of labels -> Pods. Pods of one controller share one labels object.
 
-    The result is cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
+    Cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
     """
     charge(len(pods))
     found: dict[_Identity | None, dict[int, list[Pod]]] = {}

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Bind(NamedTuple):
-    """Bind the claim to an existing volume."""
+    """The result of a sync: bind the claim to an existing volume."""
 
     volume: PersistentVolume
 
 
 class Provision(NamedTuple):
-    """Let the provisioner of a StorageClass create a volume for the claim."""
+    """The result of a sync: let the provisioner of a StorageClass create a volume for the claim."""
 
     storage_class: StorageClass
 
@@ -32,9 +32,9 @@ def sync_unbound_claim(
     volume_of: Callable[[str], PersistentVolume | None],
     volumes: Sequence[PersistentVolume],
 ) -> Bind | Provision | None:
-    """Return the result of a sync of an unbound claim; None: the claim stays Pending.
+    """Return the result of a sync of an unbound claim; None if the claim stays Pending.
 
-    `volume_of`: returns a volume by name. `volumes`: the volumes of the claim's class. Source: upstream
+    `volume_of`: returns a volume by name, or None. `volumes`: the volumes of the claim's class. Source: upstream
     `syncUnboundClaim`.
     """
     if claim.volume_name:
@@ -56,9 +56,11 @@ def sync_unbound_claim(
 def _find_best_match(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], *, waits: bool
 ) -> PersistentVolume | None:
-    """Return the volume reserved for the claim, or else the smallest that fits with the fewest access modes; or None.
+    """Return the volume that is reserved for the claim, otherwise the smallest of those that fit with the fewest access
+    modes; or None.
 
-    `waits`: kube-scheduler selects one of the unbound volumes. Source: upstream `findBestMatchForClaim`.
+    `waits`: kube-scheduler selects among the unbound volumes, so only a reserved volume counts. Source: upstream
+    `findBestMatchForClaim`.
     """
     fitting = [volume for volume in each(volumes, 0.5) if could_hold(volume, claim)]
     meant = next((volume for volume in fitting if volume.bound_to(claim)), None)

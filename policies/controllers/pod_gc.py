@@ -24,9 +24,9 @@ def collect(
 ) -> tuple[list[DeletePod], Mapping[str, float]]:
     """Return the Pods that one round deletes by force, and the quarantine for the next round.
 
-    `pods`: all Pods in order of creation, or only the Pods without an existing node. `quarantine`: missing node -> the
-    time after which the node counts as deleted. The deletion happens in the third round after the round that first
-    missed the node, or in the second round if a round between them was slow. Source: `gcOrphaned`,
+    `pods`: all Pods in order of creation, or only the Pods without an existing node. `nodes`: names of the existing
+    nodes. `quarantine`: missing node -> the time after which the node counts as deleted. So the deletion happens in the
+    third round after the round that first missed the node, or in the second if a round was slow. Source: `gcOrphaned`,
     `discoverDeletedNodes`, `gcUnscheduledTerminating`.
     """
     every = list(pods)

@@ -1,4 +1,4 @@
-"""Sequences of Pods that are created on access, so that no list grows with a number in a manifest."""
+"""Sequences of Pods that are created on access, so that memory does not grow with a number in a manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class DaemonPods(Sequence[Pod]):
     """The Pods of a DaemonSet, each created on access.
 
-    `nodes`: the names of their nodes, in order. `anywhere`: such a Pod without the affinity to its node.
+    `nodes`: the names of their nodes, in order. `anywhere`: the Pod without affinity to a node.
     """
 
     def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
@@ -38,19 +38,19 @@ class DaemonPods(Sequence[Pod]):
         return self.of(self.nodes[index])
 
     def of(self, node: str) -> Pod:
-        """Return the Pod for a node."""
+        """Return the Pod for a node, with affinity to the node."""
         return on_node(self.named_for(node), node)
 
     def named_for(self, node: str) -> Pod:
-        """Return the Pod for a node without the affinity to the node, for use after scheduling.
+        """Return the Pod for a node without affinity to the node, for use after scheduling.
 
-        All have one spec, so the scheduler's tables have one class for them.
+        All such Pods have the same spec object, so the scheduler's tables have one equivalence class for them.
         """
         return replace(self.anywhere, name=self.anywhere.name + node)
 
 
 class NumberedPods(Sequence[Pod]):
-    """The Pods `stem-0`, `stem-1`… of a workload without names in use, each created on access.
+    """The Pods `stem-0`, `stem-1`… of a workload, without names in use, each created on access.
 
     `finish`: returns a Pod with fields that depend on its name; None if the Pods differ only in their names.
     """
@@ -104,7 +104,7 @@ class Same(Sequence[Pod]):
 
 
 class FreeNumbers:
-    """The names `stem-first`, `stem-first+1`… without those of existing Pods."""
+    """The names `stem-first`, `stem-first+1`… except those of existing Pods (`present`)."""
 
     def __init__(self, stem: str, first: int, present: Iterable[str]) -> None:
         self._stem, self._first = stem, first
@@ -118,7 +118,7 @@ class FreeNumbers:
 
 
 def _number_in(name: str, stem: str) -> int | None:
-    """Return the number in the name of a workload's Pod; None without one, or with leading zeros."""
+    """Return the number after `stem-` in the name of a Pod; None without a number, or with leading zeros."""
     text = name[len(stem) + 1 :]
     if not name.startswith(f"{stem}-") or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
         return None

@@ -1,4 +1,6 @@
-"""Which controllers create a lost Pod again: those of Kubernetes, of the table of owners, and of the configuration."""
+"""What recreates a Pod after its deletion: controllers of Kubernetes, of the table of owners, and of the
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Again(StrEnum):
-    """The component that recreates a Pod after its deletion."""
+    """What recreates a Pod after its deletion."""
 
     CONTROLLER = "controller"
     """The controller of the Pod."""
@@ -32,10 +34,10 @@ class Again(StrEnum):
 
 
 def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Again:
-    """Return the controller that recreates a Pod.
+    """Return what recreates a Pod after its deletion.
 
-    `recreated`: the `group/Kind` of controllers that do so by the configuration; `is_there`: whether the simulation
-    contains the Pod's workload.
+    `recreated`: the `group/Kind`s of controllers that recreate their Pods by the configuration. `is_there`: whether the
+    simulation contains the Pod's workload.
     """
     kind = pod.owner.group_kind if pod.owner is not None else ""
     if is_there or kind in recreated:
@@ -53,8 +55,8 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Again:
 
 
 def sentence(what: Again, kind: str) -> str:
-    """Return a sentence about a lost Pod with a controller of `group/Kind`; empty if the controller recreates the
-    Pod.
+    """Return a sentence about a deleted Pod whose controller has the `group/Kind` `kind`; "" if the controller
+    recreates the Pod.
     """
     name = kind.removeprefix("/")
     told = {

@@ -23,7 +23,10 @@ BURST_REPLICAS: Final = 500
 
 
 class ReplicaSetStatus(NamedTuple):
-    """Counts of active Pods. `observed`: the spec that the status describes (upstream `observedGeneration`)."""
+    """The status of a ReplicaSet: numbers of its active Pods.
+
+    `observed`: the spec that the status describes (upstream `observedGeneration`).
+    """
 
     replicas: int = 0
     ready: int = 0
@@ -54,7 +57,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
-    """Return the writes of a sync without deletions of Pods, for which the counts are sufficient."""
+    """Return the writes of a sync that deletes no Pods, for which the numbers of Pods are sufficient."""
     actions = _create(view, state, replicas - counts.active)
     status = ReplicaSetStatus(counts.active, counts.ready, counts.ready, mapping(state.object, "spec"))
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
@@ -70,20 +73,23 @@ def replicas_of(state: WorkloadState) -> int:
 
 
 def min_ready_seconds(state: WorkloadState) -> int:
-    """Return `spec.minReadySeconds`. Raises InvalidObject."""
+    """Return `spec.minReadySeconds`, 0 if unset. Raises InvalidObject."""
     return _plain(state.object, "minReadySeconds") or int32(state.object, "spec", "minReadySeconds") or 0
 
 
 def _plain(obj: ApiObject, name: str) -> int | None:
-    """Return an integer field of the spec without checks of the path; None if it is missing or not a 32-bit number."""
+    """Return an integer field of the spec, as a fast path; None if the field is missing or not a natural 32-bit
+    number.
+    """
     spec = obj.get("spec")
     number = spec.get(name) if type(spec) is dict else None
     return number if type(number) is int and number in _NATURAL else None
 
 
 def calculate_status(state: WorkloadState, active: Sequence[PodState], now: float) -> ReplicaSetStatus:
-    """Return the status with the counts of `active` Pods, before the writes of this sync. Upstream
-    `calculateStatus`.
+    """Return the status with the numbers of `active` Pods, before the writes of this sync.
+
+    Upstream `calculateStatus`.
     """
     seconds = min_ready_seconds(state)
     ready = [pod for pod in active if pod.ready is not None]
@@ -92,7 +98,7 @@ def calculate_status(state: WorkloadState, active: Sequence[PodState], now: floa
 
 
 def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState], now: float) -> list[Action]:
-    """Return the writes that create or delete Pods. Upstream `manageReplicas`."""
+    """Return the writes that create or delete Pods, given the active Pods. Upstream `manageReplicas`."""
     difference = len(active) - replicas_of(state)
     if difference <= 0:
         return _create(view, state, -difference)
@@ -110,7 +116,8 @@ def _create(view: View, state: WorkloadState, count: int) -> list[Action]:
 
 
 def _related_pods(view: View, state: WorkloadState) -> list[PodState]:
-    """Return the Pods of all ReplicaSets of the same Deployment; none for a ReplicaSet without a controller.
+    """Return the Pods of all ReplicaSets with the same controller (Deployment); none for a ReplicaSet without a
+    controller.
 
     Source: `getIndirectlyRelatedPods`, `getReplicaSetsWithSameController`.
     """
@@ -120,9 +127,9 @@ def _related_pods(view: View, state: WorkloadState) -> list[PodState]:
 
 
 def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count: int, now: float) -> Sequence[PodState]:
-    """Return `count` of the Pods, in the order of deletion. Source: `getPodsToDelete`.
+    """Return the first `count` of the Pods in the order of deletion. Source: `getPodsToDelete`.
 
-    `related`: Pods that count for the number of Pods on a node. As in upstream, remaining ties are broken by UID.
+    `related`: Pods by which to count the Pods on each node. As in upstream, remaining ties are decided by UID.
     """
     if count >= len(pods):
         return pods
@@ -159,9 +166,9 @@ _COST: Final = re.compile(r"0|[1-9][0-9]*|-[0-9]+", re.ASCII)
 
 
 def ordered_for_deletion(pods: Sequence[PodState]) -> list[PodState]:
-    """Return the Pods in the order of deletion regardless of their nodes, for Jobs.
+    """Return the Pods in the order of deletion without regard to their nodes, for Jobs.
 
-    Source: pkg/controller `ActivePods`, which compares exact times, not their magnitudes.
+    Source: pkg/controller `ActivePods`, which compares exact times, and not their order of magnitude.
     """
     return sorted(pods, key=_plain_order)
 
@@ -176,7 +183,10 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float) -> int:
-    """Compare two Pods; negative if the first is deleted first. Source: pkg/controller `ActivePodsWithRanks.Less`."""
+    """Compare two (Pod, rank): negative if the first is deleted first.
+
+    Source: pkg/controller `ActivePodsWithRanks.Less`.
+    """
     (pod, rank), (pod2, rank2) = one, other
     first, second = _caveats(pod, rank), _caveats(pod2, rank2)
     if first != second:
@@ -191,13 +201,16 @@ def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float)
 
 
 def _caveats(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
-    """Return the part of the sort key that is compared before times: the Pod with the smaller key is deleted first."""
+    """Return the part of the sort key that is compared before times. The Pod with the smaller key is deleted first."""
     assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
     return assigned, phase, pod.ready is not None, pod.deletion_cost, -rank
 
 
 def _younger_first(one: float, other: float, now: float) -> int:
-    """Compare ages on a logarithmic scale; a time of 0 means no time. Source: `logarithmicRankDiff`, `afterOrZero`."""
+    """Compare times by their age on a logarithmic scale: negative if the younger is first; 0 means no time.
+
+    Source: `logarithmicRankDiff`, `afterOrZero`.
+    """
     if not one or not other:
         return -1 if not one else 1
     return _magnitude(now - one) - _magnitude(now - other)

@@ -1,4 +1,4 @@
-"""The sizes of a Deployment's ReplicaSets: one step of a rollout, and proportional scaling."""
+"""The sizes of a Deployment's ReplicaSets in one step of a rollout, and in proportional scaling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_INT32: Final = 2**31 - 1
 
 
 class Size(NamedTuple):
-    """A ReplicaSet with its number of replicas (`replicas`, before or after this sync) and its status."""
+    """A ReplicaSet with its status and its size. `replicas`: requested number of Pods, before or after this sync."""
 
     state: WorkloadState
     replicas: int
@@ -45,12 +45,15 @@ class Size(NamedTuple):
 
     @property
     def age(self) -> tuple[float, str]:
-        """Sort key by creation time. Source: `ReplicaSetsByCreationTimestamp`."""
+        """Sort key: the oldest ReplicaSet first. Source: `ReplicaSetsByCreationTimestamp`."""
         return self.state.created, self.name
 
 
 class Rollout(NamedTuple):
-    """A Deployment in one sync. `new`: the ReplicaSet of its template, `old`: the others, oldest first."""
+    """A Deployment in one sync.
+
+    `new`: the ReplicaSet with its template, or None. `old`: the other ReplicaSets, oldest first.
+    """
 
     view: View
     state: WorkloadState
@@ -70,22 +73,25 @@ class Rollout(NamedTuple):
 
     @property
     def every(self) -> list[Size]:
-        """All ReplicaSets of the Deployment, the new one last."""
+        """All ReplicaSets of the Deployment; the new one is last."""
         return [*self.old, *([self.new] if self.new else [])]
 
 
 def is_rolling(obj: ApiObject) -> bool:
-    """Return True for the strategy RollingUpdate, which is the default."""
+    """Report whether a Deployment has the strategy RollingUpdate, which is the default."""
     return text(obj, "spec", "strategy", "type") != "Recreate"
 
 
 def max_surge(obj: ApiObject, replicas: int) -> int:
-    """Return the maximum Pods beyond the requested number. Source: deployment util `MaxSurge`. Raises InvalidObject."""
+    """Return the maximum number of Pods beyond `replicas`. Source: deployment util `MaxSurge`. Raises InvalidObject."""
     return scaled(obj, _SURGE, replicas, up=True, default=_DEFAULT_SHARE) if is_rolling(obj) else 0
 
 
 def max_unavailable(obj: ApiObject, replicas: int) -> int:
-    """Return the maximum unavailable Pods. Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject."""
+    """Return the maximum number of unavailable Pods.
+
+    Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject.
+    """
     if not is_rolling(obj) or not replicas:
         return 0
     missing = scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
@@ -93,9 +99,10 @@ def max_unavailable(obj: ApiObject, replicas: int) -> int:
 
 
 def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> int:
-    """Return the new size of the new ReplicaSet; `every`: the number of Pods that all ReplicaSets request now.
+    """Return the new size of the new ReplicaSet, which is now `new`. `replicas`: the size of the Deployment.
 
-    Source: deployment util `NewRSNewReplicas`. Raises InvalidObject.
+    `every`: the number of Pods that all ReplicaSets request now. Source: deployment util `NewRSNewReplicas`. Raises
+    InvalidObject.
     """
     if not is_rolling(obj):
         return replicas
@@ -104,14 +111,16 @@ def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> 
 
 
 def annotation_of(size: Size, name: str) -> int | None:
-    """Return the number in an annotation of a ReplicaSet, or None. Source:
-    `getNonNegativeInt32FromAnnotationVerbose`.
+    """Return the number in the annotation `name` of a ReplicaSet, or None.
+
+    Source: `getNonNegativeInt32FromAnnotationVerbose`.
     """
     return natural(at(size.state.object, "metadata", "annotations", name))
 
 
 def resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[UpdateWorkload]:
-    """Return the update of a ReplicaSet to a size; empty if nothing changes. Upstream `scaleReplicaSet`.
+    """Return the update that changes the size of a ReplicaSet to `replicas`; empty if nothing changes. Upstream
+    `scaleReplicaSet`.
 
     `force`: also update outdated annotations.
     """
@@ -127,14 +136,14 @@ def resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False)
 
 
 def natural(value: object) -> int | None:
-    """Return the value of an annotation, if it is a 32-bit number from 0 on; otherwise None."""
+    """Return the value of an annotation as an integer, if it is a natural 32-bit number; otherwise None."""
     if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > len(str(MAX_INT32)):
         return None
     return int(value) if int(value) <= MAX_INT32 else None
 
 
 def reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
-    """Return the update of the new ReplicaSet's size. Source: `reconcileNewReplicaSet`."""
+    """Return the update that changes the size of the new ReplicaSet, or nothing. Source: `reconcileNewReplicaSet`."""
     if new.replicas == rollout.replicas:
         return []
     if new.replicas > rollout.replicas:
@@ -144,9 +153,9 @@ def reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
 
 
 def reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
-    """Return the updates of the old ReplicaSets' sizes. Source: `reconcileOldReplicaSets`.
+    """Return the updates that change the sizes of old ReplicaSets. Source: `reconcileOldReplicaSets`.
 
-    Unavailable Pods are removed first, then as many Pods as may be unavailable.
+    Removes unavailable Pods first, then as many available Pods as may be unavailable.
     """
     old = [size for size in rollout.old if size.replicas > 0]
     least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
@@ -178,7 +187,8 @@ def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) ->
 
 
 def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
-    """Return the old ReplicaSets without up to `room` unavailable Pods. Source: `cleanupUnhealthyReplicas`.
+    """Return the old ReplicaSets with sizes reduced by up to `room` unavailable Pods. Source:
+    `cleanupUnhealthyReplicas`.
 
     Stops at a ReplicaSet whose outdated status reports more available Pods than requested, an error in upstream.
     """
@@ -193,9 +203,7 @@ def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
 
 
 def scale_in_proportion(rollout: Rollout) -> list[Action]:
-    """Return the updates that scale all ReplicaSets in proportion, before a rollout continues. Source: `sync`,
-    `scale`.
-    """
+    """Return the updates that scale all ReplicaSets of a Deployment in proportion. Source: `sync`, `scale`."""
     active = [size for size in rollout.every if size.replicas > 0]
     if len(active) <= 1:
         latest = active or ([rollout.new] if rollout.new else sorted(rollout.old, key=lambda s: s.age)[-1:])
@@ -208,12 +216,18 @@ def scale_in_proportion(rollout: Rollout) -> list[Action]:
 
 
 def _is_saturated(rollout: Rollout, new: Size) -> bool:
-    """Report whether the new ReplicaSet has all requested Pods, available. Source: deployment util `IsSaturated`."""
+    """Report whether the new ReplicaSet has all requested Pods, and all are available.
+
+    Source: deployment util `IsSaturated`.
+    """
     return new.replicas == annotation_of(new, DESIRED) == new.status.available == rollout.replicas
 
 
 def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
-    """Return the updates of several active ReplicaSets. Source: `scale`, `GetReplicaSetProportion`."""
+    """Return the updates that scale several active ReplicaSets in proportion.
+
+    Source: `scale`, `GetReplicaSetProportion`.
+    """
     allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
     to_add = allowed - sum(size.replicas for size in active)
     ordered = sorted(active, key=lambda size: size.age, reverse=to_add > 0)
@@ -231,7 +245,10 @@ def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
 
 
 def proportion(rollout: Rollout, size: Size, to_add: int, added: int) -> int:
-    """Return one ReplicaSet's part of `to_add` Pods. Source: `GetReplicaSetProportion`, `getReplicaSetFraction`."""
+    """Return how many of `to_add` Pods (negative: to remove) one ReplicaSet gets. `added`: how many others got already.
+
+    Source: `GetReplicaSetProportion`, `getReplicaSetFraction`.
+    """
     if not size.replicas or not to_add or to_add == added:
         return 0
     share = _fraction(rollout, size)

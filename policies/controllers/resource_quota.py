@@ -1,4 +1,4 @@
-"""The quota usage of a namespace's Pods, and the reaction of controllers to a rejection.
+"""The usage of ResourceQuotas by the Pods of a namespace, and the batches in which controllers create Pods.
 
 Source: pkg/controller/resourcequota/resource_quota_controller.go, `syncResourceQuota`; pkg/quota/v1/evaluator/core.
 """
@@ -24,7 +24,7 @@ SLOW_START: Final = 1
 
 
 def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) -> ResourceQuota:
-    """Return the quota with the usage of these Pods of its namespace, as after a full sync.
+    """Return the quota with the usage of `pods`, which are those of its namespace, as after a full sync.
 
     Terminal Pods and Pods past their grace period do not count. `now`: seconds since 1970.
     """

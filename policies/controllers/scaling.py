@@ -1,4 +1,4 @@
-"""Numbers that may be percentages. Source: apimachinery `util/intstr`."""
+"""Fields with a number or a percentage. Source: apimachinery `util/intstr`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _MAX_DIGITS: Final = 18
 
 
 def scaled(obj: ApiObject, path: tuple[str, ...], total: int, *, up: bool, default: int | str = 0) -> int:
-    """Return a number, or a percentage of `total` rounded up or down; never below 0. Raises InvalidObject.
+    """Return the value of a field: a number, or a percentage of `total`, rounded up or down; never below 0. Raises
+    InvalidObject.
 
-    Source: `GetScaledValueFromIntOrPercent`. `default`: the value of an absent field.
+    `default`: the value of an absent field. Source: `GetScaledValueFromIntOrPercent`.
     """
     value: Any = at(obj, *path)
     value = default if value is None else value

@@ -45,7 +45,7 @@ _RETRY_SECONDS: Final = 10.0
 
 
 class StatefulSetStatus(NamedTuple):
-    """The current and the update revision with their templates, and the numbers of Pods."""
+    """The status of a StatefulSet: the current and the update revision with their templates, and numbers of Pods."""
 
     current: str = ""
     update: str = ""
@@ -58,10 +58,10 @@ class StatefulSetStatus(NamedTuple):
 
 
 class _Set(NamedTuple):
-    """A StatefulSet in one sync.
+    """The input of one sync of a StatefulSet.
 
-    `replicas`: (ordinal, its Pod or None) for the requested ordinals, as `_places` returns. `condemned`: Pods to scale
-    down, highest ordinal first.
+    `replicas`: (ordinal, its Pod or None) for the requested ordinals, see `_places`. `condemned`: Pods to scale down,
+    highest ordinal first. `start`: the first ordinal.
     """
 
     view: View
@@ -83,22 +83,24 @@ class _Set(NamedTuple):
 
     @property
     def partition(self) -> int | None:
-        """The partition; None if the strategy has a type and no rollingUpdate. Source: `SetDefaults_StatefulSet`."""
+        """The partition of the rolling update; None if the strategy has a type but no rollingUpdate.
+
+        Source: `SetDefaults_StatefulSet`.
+        """
         strategy = mapping(self.state.object, "spec", "updateStrategy")
         partition = int32(strategy, "rollingUpdate", "partition")
         is_defaulted = not text(strategy, "type") or strategy.get("rollingUpdate") is not None
         return 0 if partition is None and is_defaulted else partition
 
     def is_in_range(self, ordinal: int) -> bool:
-        """Return whether scaling down keeps a Pod of this ordinal."""
         return self.start <= ordinal < self.start + replicas_of(self.state)
 
     def deletes_claims(self, when: str) -> bool:
-        """Return whether the retention policy deletes claims. `when`: whenDeleted or whenScaled."""
+        """Report whether the retention policy deletes claims. `when`: "whenDeleted" or "whenScaled"."""
         return text(self.state.object, "spec", "persistentVolumeClaimRetentionPolicy", when) == "Delete"
 
     def claims_of(self, pod_name: str) -> dict[str, PersistentVolumeClaim | None]:
-        """Return name -> claim for the claims that a Pod mounts; None for a missing claim."""
+        """Return name -> claim for the claims of the Pod's volumeClaimTemplates; None for a missing claim."""
         charge(len(self.claim_templates))
         names = (claim_name(template, pod_name) for template in self.claim_templates)
         return {name: self.view.claim(self.state.key[1], name) for name in names}
@@ -108,7 +110,10 @@ class _Set(NamedTuple):
 
 
 def ordinal_of(name: str, parent: str) -> int:
-    """Return the ordinal in a Pod's name, -1 if the Pod is not of this set. Source: `getParentNameAndOrdinal`."""
+    """Return the ordinal in a Pod's name; -1 if the Pod does not belong to the StatefulSet `parent`.
+
+    Source: `getParentNameAndOrdinal`.
+    """
     stem, dash, number = name.rpartition("-")
     if not dash or stem != parent or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
         return -1
@@ -139,9 +144,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _revisions(state: WorkloadState, pods: Sequence[PodState]) -> StatefulSetStatus:
-    """Return the status with the current revisions. Upstream `getStatefulSetRevisions`.
+    """Return the status with the current and update revisions. Upstream `getStatefulSetRevisions`.
 
-    Before the first sync, the most frequent revision of the Pods is that of the template.
+    Before the first sync, both are the most frequent revision of the Pods.
     """
     known, template = state.status, template_of(state.object)
     if isinstance(known, StatefulSetStatus):
@@ -159,9 +164,9 @@ def revision_of(pod: PodState) -> str:
 
 
 def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
-    """Report whether a Pod has this revision.
+    """Report whether a Pod has this revision. `known`: the status of the StatefulSet.
 
-    A Pod without the label existed before the first sync: it has the revision that was current then.
+    A Pod without the label existed before the first sync, so it has the current revision.
     """
     return (revision_of(pod) or known.current) == revision
 
@@ -194,7 +199,7 @@ def claim_templates(obj: ApiObject) -> dict[str, ApiObject]:
 
 
 def claim_name(template: str, pod_name: str) -> str:
-    """Return the name of a Pod's claim. Source: `getPersistentVolumeClaimName`."""
+    """Return the name of a Pod's claim from a claim template. Source: `getPersistentVolumeClaimName`."""
     return f"{template}-{pod_name}"
 
 
@@ -203,10 +208,10 @@ MAX_AT_ONCE: Final = 500
 
 
 def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[int, PodState | None]]:
-    """Return (ordinal, its Pod or None) in order.
+    """Return (ordinal, its Pod or None), sorted by ordinal.
 
-    The list grows neither with the number of replicas nor with an ordinal in a Pod's name: of the missing ordinals, it
-    has the first MAX_AT_ONCE, and one for the rest of each gap.
+    The size of the list depends neither on the number of replicas nor on an ordinal in a Pod's name: of the missing
+    ordinals, the list contains the first MAX_AT_ONCE, and one for each further gap.
     """
     places: list[tuple[int, PodState | None]] = []
     left, following = MAX_AT_ONCE, ordinals.start
@@ -222,7 +227,7 @@ def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[i
 
 
 def _process(this: _Set) -> list[Action]:
-    """Return the writes of a sync, after requested and condemned Pods are known. Source: `updateStatefulSet`."""
+    """Return the writes for the requested and the condemned Pods, and for the rollout. Source: `updateStatefulSet`."""
     actions: list[Action] = []
     for ordinal, pod in this.replicas:
         if pod is None and len(actions) >= MAX_AT_ONCE:
@@ -241,8 +246,9 @@ def _process(this: _Set) -> list[Action]:
 
 
 def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
-    """Add the writes for a requested Pod; return whether an ordered StatefulSet stops there. Source:
-    `processReplica`.
+    """Add the writes for a requested Pod to `actions`; return whether an ordered StatefulSet stops at this Pod.
+
+    Source: `processReplica`.
     """
     if pod is None:
         _create(this, ordinal, actions)
@@ -262,7 +268,8 @@ def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: li
 
 
 def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
-    """Add the writes that create a Pod with its claims, unless a claim is being deleted or belongs to the previous Pod.
+    """Add the writes that create a Pod and its claims, unless a claim is being deleted or still belongs to the previous
+    Pod.
 
     Source: `CreateStatefulPod`, `PodClaimIsStale`.
     """
@@ -278,7 +285,7 @@ def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
 
 
 def _missing_claims(this: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
-    """Return the claims to create for a Pod. Source: `createPersistentVolumeClaims`."""
+    """Return the missing claims of a Pod, to be created. Source: `createPersistentVolumeClaims`."""
     view, (_, namespace, _) = this.view, this.state.key
     missing = (name for name, claim in this.claims_of(pod_name).items() if claim is None)
     templates = {claim_name(name, pod_name): template for name, template in this.claim_templates.items()}
@@ -294,7 +301,7 @@ def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
 
 
 def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False) -> list[SetClaimOwner]:
-    """Return the changes of owner for a Pod's claims. `creates`: missing claims are created first.
+    """Return the changes of owner for a Pod's claims. `creates`: include missing claims, which are created first.
 
     Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`.
     """
@@ -318,7 +325,10 @@ def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False
 
 
 def _new_pod(this: _Set, ordinal: int) -> CreatePod:
-    """Return a new Pod of the current or the update revision. Source: `newVersionedStatefulSetPod`."""
+    """Return the write that creates a Pod of the current or the update revision.
+
+    Source: `newVersionedStatefulSetPod`.
+    """
     status, key = this.status, this.state.key
     bound = status.current_replicas if this.partition is None else this.partition
     is_current = (this.rolls or this.partition is not None) and ordinal < this.start + bound
@@ -334,8 +344,9 @@ def _new_pod(this: _Set, ordinal: int) -> CreatePod:
 
 
 def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
-    """Return the Pod with a volume for each claim template, replacing its volumes of the same names. Source:
-    `updateStorage`.
+    """Return the Pod with a volume for each claim template, which replaces the Pod's volume of the same name.
+
+    Source: `updateStorage`.
     """
     claims = {name: Volume(name, claim_name=claim_name(name, pod.name)) for name in templates}
     if not claims:
@@ -345,7 +356,7 @@ def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
 
 
 def _first_unavailable(this: _Set) -> PodState | None:
-    """Return the first unavailable Pod by ordinal, then by reverse order of the condemned Pods; or None."""
+    """Return the unavailable Pod with the lowest ordinal, requested Pods before condemned ones; or None."""
     for pod in (*(pod for _, pod in this.replicas), *reversed(this.condemned)):
         if pod is not None and (pod.terminating or not this.available(pod)):
             return pod
@@ -353,8 +364,9 @@ def _first_unavailable(this: _Set) -> PodState | None:
 
 
 def _process_condemned(this: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
-    """Add the deletion of a condemned Pod; return whether an ordered StatefulSet stops there. Source:
-    `processCondemned`.
+    """Add the deletion of a condemned Pod to `actions`; return whether an ordered StatefulSet stops at this Pod.
+
+    `first`: the result of `_first_unavailable`. Source: `processCondemned`.
     """
     if pod.terminating:
         return True
@@ -365,7 +377,9 @@ def _process_condemned(this: _Set, pod: PodState, first: PodState | None, action
 
 
 def _update(this: _Set, actions: list[Action]) -> None:
-    """Add the deletion of the highest ordinal without the update revision, if all higher ordinals are available."""
+    """Add the deletion of the Pod with the highest ordinal and an old revision, if all Pods with higher ordinals
+    are available.
+    """
     for ordinal, pod in reversed(this.replicas):
         if pod is None or ordinal < this.start + (this.partition or 0):  # None: made in this sync
             return
@@ -377,7 +391,10 @@ def _update(this: _Set, actions: list[Action]) -> None:
 
 
 def _completed(this: _Set) -> StatefulSetStatus:
-    """Return the status after a completed rollout. Upstream `completeRollingUpdate`."""
+    """Return the status; if the rollout is complete, the update revision is the current one.
+
+    Upstream `completeRollingUpdate`.
+    """
     status, wanted = this.status, replicas_of(this.state)
     if this.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
         return status._replace(

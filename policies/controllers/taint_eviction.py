@@ -1,4 +1,4 @@
-"""The evictions from a node with NoExecute taints, and their times. Source: pkg/controller/tainteviction."""
+"""Evictions of Pods from a node with NoExecute taints, now or later. Source: pkg/controller/tainteviction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class Eviction(NamedTuple):
-    """A scheduled eviction at `due`. `since`: the start of the tolerated time. Both in seconds since 1970."""
+    """A scheduled eviction. `since`: start of the tolerated time.
+
+    `due`: time of the eviction. Both in seconds since 1970.
+    """
 
     since: float
     due: float
@@ -24,10 +27,10 @@ class Eviction(NamedTuple):
 def evict(
     taints: Iterable[Taint], pods: Sequence[PodState], scheduled: Mapping[str, Eviction], now: float
 ) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
-    """Return the Pods of one node to delete now, and the scheduled evictions by uid.
+    """Return the deletions of Pods of one node now, and the scheduled evictions by uid.
 
-    `taints`: the node's taints; `scheduled`: the previous evictions. The caller calls this function again at the
-    earliest `due`. Source: `handleNodeUpdate`, `processPodOnNode`.
+    `taints`: of the node. `pods`: on the node. `scheduled`: the previous result. The caller has to call this function
+    again at the earliest `due`. Source: `handleNodeUpdate`, `processPodOnNode`.
     """
     evicting = [taint for taint in taints if taint.effect == NO_EXECUTE]
     if not evicting:
@@ -51,9 +54,10 @@ def evict(
 def evict_scheduled(
     pods: Iterable[PodState], scheduled: Mapping[str, Eviction], now: float
 ) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
-    """Return the Pods to delete now, and the scheduled evictions, for a node that does not exist.
+    """Return the deletions now, and the remaining scheduled evictions by uid, for the Pods of a node that no longer
+    exists.
 
-    The previous evictions remain. Source: `handleNodeUpdate`.
+    Source: `handleNodeUpdate`.
     """
     known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _is_unaffected(pod)]
     deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in known if eviction.due <= now]
@@ -61,17 +65,19 @@ def evict_scheduled(
 
 
 def _is_unaffected(pod: PodState) -> bool:
-    """Return True for a Pod that taint eviction ignores: terminal, or terminating for another reason than preemption.
+    """Report whether taint eviction ignores a Pod: a terminal Pod, or one that is terminating for another reason than
+    preemption.
 
-    The taint replaces preemption as the reason. Source: `addConditionAndDeletePod`.
+    For a preempted Pod, the taint replaces preemption as the reason. Source: `addConditionAndDeletePod`.
     """
     return pod.pod.terminal or (pod.terminating and not pod.pod.preempted)
 
 
 def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
-    """Return how many seconds a Pod may stay: None forever, -1 if it does not tolerate a taint.
+    """Return how many seconds a Pod may stay on a node with these taints: None: forever; -1: it does not tolerate a
+    taint.
 
-    For -1, the previous eviction is void. Source: `processPodOnNode`, `GetMatchingTolerations`, `getMinTolerationTime`.
+    Source: `processPodOnNode`, `GetMatchingTolerations`, `getMinTolerationTime`.
     """
     used = [next((t for t in tolerations if t.tolerates(taint)), None) for taint in taints]
     if None in used:

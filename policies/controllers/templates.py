@@ -1,4 +1,4 @@
-"""Create Pods from templates as controllers do, and identify templates."""
+"""Functions that create Pods from templates as controllers do, and that identify templates."""
 
 from __future__ import annotations
 
@@ -26,15 +26,19 @@ _HASH_LENGTH: Final = 10
 
 
 def template_hash(template: ApiObject) -> str:
-    """Return a hash of a template in upstream's format. Upstream hashes Go's memory, so the letters differ."""
+    """Return a hash of a template in upstream's format.
+
+    Upstream hashes Go's memory, so its hashes have other letters.
+    """
     canonical = json.dumps(without_hash(template), sort_keys=True, separators=(",", ":"), default=dict)
     digest = sha256(canonical.encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
 
 
 def without_hash(template: ApiObject) -> ApiObject:
-    """Return the template without the hash that the Deployment's controller adds. Source: deployment util
-    `EqualIgnoreHash`.
+    """Return the template without the label `pod-template-hash`, which the Deployment's controller adds.
+
+    Source: deployment util `EqualIgnoreHash`.
     """
     labels = at(template, "metadata", "labels")
     if not isinstance(labels, Mapping) or TEMPLATE_HASH not in labels:
@@ -44,15 +48,19 @@ def without_hash(template: ApiObject) -> ApiObject:
 
 
 def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -> Pod:
-    """Return a Pod of the template without a name, after creation and admission. Raises InvalidObject.
+    """Return a Pod of the template without a name, as created by a controller and after admission. Raises
+    InvalidObject.
 
-    Source: pkg/controller `GetPodFromTemplate`.
+    `key`, `obj`: of the controller. Source: pkg/controller `GetPodFromTemplate`.
     """
     return view.admit(template, lambda: made_of(key[1], obj, template))
 
 
 def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, Any]:
-    """Return the API object of a Pod of this template, without a name."""
+    """Return the API object of a Pod of this template, without a name.
+
+    `owner`: the controller, for the owner reference.
+    """
     ref = ref_of(owner)
     reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
     if uid := at(owner, "metadata", "uid"):
@@ -68,16 +76,17 @@ def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, 
 
 
 def labelled(pod: Pod, labels: Mapping[str, str], name: str = "") -> Pod:
-    """Return the Pod with additional labels, and with a name if given."""
+    """Return the Pod with additional labels, and with the name `name` unless ""."""
     return replace(pod, name=name or pod.name, labels=shared_labels({**pod.labels, **labels}))
 
 
 def claim_of_template(
     view: View, namespace: str, name: str, template: ApiObject, owner: Owner | None
 ) -> PersistentVolumeClaim:
-    """Return a claim of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) after admission.
+    """Return the claim `name` of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) after
+    admission.
 
-    Raises InvalidObject. Source of the default class: plugin DefaultStorageClass.
+    Raises InvalidObject. Source of the default class: admission plugin DefaultStorageClass.
     """
     charge()
     metadata = {**mapping(template, "metadata"), "namespace": namespace, "name": name, "ownerReferences": []}

@@ -1,4 +1,4 @@
-"""The state that controllers read: objects with their times, as in informers."""
+"""The state that controllers read: objects with their times, as in the caches of informers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ Key = tuple[str, str, str]
 class PodState:
     """A Pod with its times, in seconds since 1970.
 
-    `created`: in whole seconds, as stored. `ready`: since when, None if not ready. `deleted`: the time of its DELETE,
-    in whole seconds. `finished`: when its containers terminated by themselves. `removed`: no longer stored; only Jobs
-    see such Pods. `disrupted`: it has the condition DisruptionTarget from a component other than kube-scheduler; `pod`
-    has kube-scheduler's. `restarts`: the maximum for a container and for a sidecar. `template`: its template, if known.
+    - `created`: in whole seconds, as stored. `ready`: since when the Pod is ready, or None. `deleted`: the time of its
+      deletion, in whole seconds, or None. `finished`: when its containers terminated by themselves, or None.
+    - `removed`: the API server no longer stores the Pod; only Jobs see such Pods.
+    - `disrupted`: the Pod has the condition DisruptionTarget from a component other than kube-scheduler (see
+      `Pod.preempted`).
+    - `restarts`: maximum restarts of a container, and of a sidecar. `template`: the Pod's template, if known.
     """
 
     pod: Pod
@@ -50,13 +52,16 @@ class PodState:
         return not self.pod.terminal and not self.terminating
 
     def available(self, min_ready_seconds: int, now: float) -> bool:
-        """Return whether the Pod has been ready for this many seconds. Source: pkg/api/v1/pod `IsPodAvailable`."""
+        """Report whether the Pod has been ready for this many seconds. Source: pkg/api/v1/pod `IsPodAvailable`."""
         return self.ready is not None and (min_ready_seconds == 0 or self.ready + min_ready_seconds <= now)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadState:
-    """A stored workload or PDB. `status`: the last one that its controller set, None before its first sync."""
+    """A stored workload or PDB. `status`: the last one that its controller set; None before the first sync.
+
+    `created`: seconds since 1970. `controller`: key of the owner, or None.
+    """
 
     key: Key
     object: ApiObject
@@ -73,7 +78,9 @@ class PodCounts(NamedTuple):
 
 
 class Tally:
-    """Pods of a namespace with the same labels: their number, the number of healthy ones, and their controllers."""
+    """The Pods of a namespace with the same labels: their number, the number of healthy ones, and the numbers by
+    controller.
+    """
 
     __slots__ = ("healthy", "labels", "owners", "pods")
 
@@ -96,47 +103,45 @@ class Tally:
 
 
 class View(Protocol):
-    """The state that an engine provides to controllers. Sequences are in order of creation."""
+    """The state that a caller of `reconcile` provides to controllers. Sequences are in order of creation."""
 
     def workload(self, key: Key, /) -> WorkloadState | None:
-        """Return the workload or PDB of this key, or None."""
+        """Return the workload or PDB with this key, or None."""
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        """Return the workloads that it controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
+        """Return the workloads whose controller has this key: a Deployment's ReplicaSets, a CronJob's Jobs."""
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """Return the Pods that it controls, including terminal and terminating ones; a Job's until they are
-        released.
+        """Return the Pods of a workload, including terminal and terminating ones; removed Pods of a Job until
+        ReleasePod.
         """
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """Return the numbers of active and ready Pods that it controls; None without a tally."""
+        """Return the numbers of active and ready Pods of a workload; None if they are not counted."""
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """Return the Pods of a PDB's namespace that its selector matches; none for a missing selector.
+        """Return the tallies of the Pods that a PDB selects in its namespace; none for a missing selector.
 
-        `selector`: returns the selector; the result may be cached. Raises its errors.
+        `selector`: returns the selector; its result may be cached. Raises the errors of `selector`.
         """
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
-        """Return the PersistentVolumeClaim of this name, or None."""
+        """Return the PersistentVolumeClaim with this name, or None."""
 
     def default_storage_class(self) -> str:
-        """Return the StorageClass that admission sets for claims without one; empty if there is none."""
+        """Return the StorageClass that admission sets for claims without one; "" if there is no default."""
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
-        """Return the Pods that are bound to a node, which need not exist."""
+        """Return the Pods that are bound to a node, even if the node does not exist."""
 
     def lot(self, name: str, /) -> float:
-        """Return a random number, by which callers sort as upstream iterates over a Go map; 0 without random
-        numbers.
-        """
+        """Return a random number, as a sort key where upstream iterates over a Go map; 0 for a fixed order."""
 
     def nodes(self) -> Mapping[str, Node]:
-        """Return name -> node."""
+        """Return all nodes by name."""
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """Return a new Pod from `make` after admission. Raises InvalidObject.
+        """Return the Pod of the API object from `make` after admission. Raises InvalidObject.
 
         `template`: equal templates give equal Pods, so the result may be cached.
         """

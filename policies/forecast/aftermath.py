@@ -1,11 +1,11 @@
-"""Predict the cascade after a preemption: where the victims' replacements are scheduled, and which Pods they preempt in
-turn.
+"""Predict the cascade after a preemption: where the replacements of victims are scheduled, and which Pods they preempt
+in turn.
 
-This runs cycles of the scheduling core in the order in which victims terminate and controllers create Pods: few enough
-for an admission response. The first MAX_WAITING Pending Pods take part. A replacement that a quota rejects is tried
-again after each termination. The cascade has no latencies and no back-off. Allowed disruptions of PDBs decrease and
-never recover. Among equal nodes, the cascade selects the first by name. A simulation has all of that except quotas.
-Source: the controllers in policies.controllers.
+Runs scheduling cycles in the order in which victims terminate and controllers create Pods: few enough for an admission
+response. Only the first Pending Pods take part (`pending_in_order`). A replacement that a quota rejects is retried
+after each termination. In contrast to a simulation, steps take no time, there is no back-off, allowed disruptions of
+PDBs decrease and never recover, and the first of equal nodes by name is selected. Source: the controllers in
+policies.controllers.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _JOB_BACKOFF: Final = 10.0
 
 
 class Aftermath(NamedTuple):
-    """The result of the cascade.
+    """The result of the cascade after a preemption.
 
     `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `preempted`: number of
     Pods that replacements preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending.
     `rejected`: replacements that a quota still rejects at the end, included in `replaced`. `omitted`: Pending Pods that
-    were not evaluated. `known` False: time or work was used up.
+    were not evaluated. `known` False: the result is unknown, because time or work was used up.
     """
 
     replaced: int = 0
@@ -61,7 +61,7 @@ class Aftermath(NamedTuple):
     omitted: int = 0
 
     def to_dict(self) -> dict[str, object]:
-        """Return the counts that are not zero under their JSON names; `{"incomplete": True}` if the cascade is
+        """Return the counts that are not zero under their JSON names; `{"incomplete": True}` if the result is
         unknown.
         """
         if not self.known:
@@ -78,7 +78,9 @@ class Aftermath(NamedTuple):
         return {key: number for key, number in told.items() if number}
 
     def to_coarse_dict(self) -> dict[str, object]:
-        """Return `to_dict` with the lower end of a range for each count, without the depth and `omitted`."""
+        """Return `to_dict` with the lower end of a range in place of each count, and without the depth and
+        `omitted`.
+        """
         if not self.known:
             return self.to_dict()
         counts = self.replaced, self.lost, self.preempted, self.pending, self.rejected
@@ -121,8 +123,8 @@ def aftermath_of(
 class _Waiting:
     """A Pod without a node.
 
-    `level`: 0 for a new Pod, 1 for the replacement of a victim of a new Pod, and so on. `asked`: the Pod as quotas
-    count it; None without quotas.
+    `level`: 0 for a new Pod, 1 for the replacement of a victim of a new Pod, and so on. `is_new`: not tried yet.
+    `asked`: the Pod as quotas count it; None without quotas.
     """
 
     pod: Pod
@@ -132,7 +134,9 @@ class _Waiting:
 
 
 class _Cascade:
-    """The event loop of the cascade: victims terminate, controllers recreate Pods, the scheduler tries them."""
+    """The event loop of the cascade: victims terminate, controllers recreate Pods, the scheduler tries to
+    schedule them.
+    """
 
     def __init__(
         self,
@@ -192,7 +196,9 @@ class _Cascade:
         )
 
     def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
-        """Delete a victim of a preemptor of this level, and plan its replacement unless `is_replaced` is False."""
+        """Delete a victim of a preemptor of this level, and plan the creation of its replacement unless
+        `is_replaced` is False.
+        """
         if level:
             self._preempted, self._levels = self._preempted + 1, max(self._levels, level)
         deleted = self._now + victim.spec.termination_grace_period
@@ -210,10 +216,10 @@ class _Cascade:
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
 
     def _in_order(self, made: Iterable[_Waiting]) -> Iterator[_Waiting]:
-        """Yield the Pods to create now; put the others in `_held`.
+        """Yield the Pods to create now; put the others into `_held`.
 
-        An ordered StatefulSet creates no Pod while one with a lower ordinal is Pending.
-        Source: pkg/controller/statefulset, `processReplica`.
+        An ordered StatefulSet creates no Pod while a Pod with a lower ordinal is Pending. Source:
+        pkg/controller/statefulset, `processReplica`.
         """
         for waiting in sorted(made, key=lambda waiting: _ordinal(waiting.pod)):
             if self._is_held(waiting.pod):
@@ -222,7 +228,7 @@ class _Cascade:
                 yield waiting
 
     def _let_go(self) -> None:
-        """Plan the creation of held Pods whose predecessors are scheduled."""
+        """Plan the creation of Pods in `_held` if the Pods with lower ordinals are scheduled."""
         held, self._held = self._held, []
         for waiting in held:
             if self._is_held(waiting.pod):
@@ -245,7 +251,7 @@ class _Cascade:
         )
 
     def _let_in(self, made: Iterable[_Waiting]) -> None:
-        """Queue the Pods that no quota rejects. A Pod equal to a rejected one is rejected without another check."""
+        """Queue the Pods that no quota rejects. Rejects a Pod that equals a rejected one without another check."""
         vain: set[tuple[int, str]] = set()
         for waiting in made:
             pod, asked = waiting.pod, waiting.asked
@@ -257,7 +263,7 @@ class _Cascade:
                 self._rejected.append(waiting)
 
     def _end(self, victims: Iterable[Pod]) -> None:
-        """Remove terminated victims from the snapshot, and release their quota."""
+        """Remove terminated victims from the snapshot, and subtract them from the usage of quotas."""
         deleted = []
         for victim in victims:
             if self._capacity.limits(victim.namespace):
@@ -271,7 +277,7 @@ class _Cascade:
         """Schedule the new Pods, and the Pending Pods that capacity on the `emptied` nodes may help, highest priority
         first.
 
-        Updates the snapshot and plans the eviction of victims. Raises CutShort.
+        Updates the snapshot, and plans the eviction of victims. Raises CutShort.
         """
         turn = [waiting for waiting in self._waiting if emptied or waiting.is_new]
         for waiting in sorted(turn, key=lambda waiting: -waiting.pod.effective_priority):
@@ -296,8 +302,9 @@ class _Cascade:
 
 
 def _ordinal(pod: Pod) -> int:
-    """Return the ordinal of a StatefulSet's Pod; -1 for other Pods. The name of a replacement ends in `+` and a
-    number.
+    """Return the ordinal of a StatefulSet's Pod; -1 for other Pods.
+
+    Ignores the `+NUMBER` at the end of a replacement's name.
     """
     owner = pod.owner
     return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and owner.kind == "StatefulSet" else -1

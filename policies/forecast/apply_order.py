@@ -1,8 +1,9 @@
 """Predict the Pods of several objects that are applied one after the other, in the order of the scheduling queue.
 
-kube-scheduler tries each Pod when it is created. A later Pod may preempt a bound one. An unschedulable Pod is tried
-again after an event that its queueing hints name: a Pod that its affinity matches was bound, or a Pod of higher
-priority took its nomination. Victims are still terminating; only a simulation includes their replacements.
+kube-scheduler tries each Pod when it is created. A later Pod may preempt a bound one. An unschedulable Pod is retried
+after an event for which a plugin's queueing hint returns true: for example, a Pod that its affinity matches was bound,
+or a Pod of higher priority took its nomination. Victims do not terminate, so only a simulation includes their
+replacements.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _MAX_TRIES: Final = 5
 class Arrival:
     """A new Pod and its predictions so far.
 
-    `preempted_by`: key of the later Pod that preempts it, or empty. `overtaken`: the Pod is nominated to a node, but
-    later Pods of higher priority will take the capacity of the victims there.
+    `preempted_by`: key of the later Pod that preempts this Pod, or "". `overtaken`: the Pod is nominated to a node, but
+    later Pods of higher priority will use the capacity of the victims there.
     """
 
     pod: Pod
@@ -49,7 +50,7 @@ class Arrival:
 
     @property
     def prediction(self) -> Prediction:
-        """The final prediction. For a nominated Pod: the prediction of the cycle that selected its victims."""
+        """The final prediction. For a nominated Pod: the prediction that selected its victims."""
         last = self.predictions[-1]
         if last.outcome == "pending" and last.pod.nominated_node_name:
             return next((p for p in reversed(self.predictions) if p.outcome == "preempts"), last)
@@ -60,8 +61,8 @@ class Arrival:
 class Applied:
     """The result of applying objects in order.
 
-    `placements`: one for each object, or the InvalidObject that explains why it has none. `arrivals`: the new Pods by
-    (namespace, name).
+    `placements`: for each object its Placement, or the InvalidObject that explains why there is none. `arrivals`: the
+    new Pods by (namespace, name).
     """
 
     placements: tuple[Placement | InvalidObject, ...]
@@ -78,7 +79,7 @@ class Applied:
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
     def attempts_of(self, prediction: Prediction) -> dict[str, object]:
-        """Return JSON members for a Pod's prediction: `attempts` if more than one, `preemptedBy`, `overtaken`."""
+        """Return the JSON members for a Pod's prediction: `attempts` if more than one, `preemptedBy`, `overtaken`."""
         arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
         if arrival is None:
             return {}
@@ -89,9 +90,9 @@ class Applied:
 
 
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """Predict the Pods of these objects in order; at most MAX_IN_TURN Pods in all.
+    """Predict the Pods of these objects in order; at most MAX_SEQUENTIAL Pods in all.
 
-    `replicas`: the number of Pods for each object, see `place`.
+    `replicas`: the number of Pods for each object; None: as the objects say (see `place`).
     """
     scheduler = _Scheduler(cluster.scheduling)
     found: list[tuple[Placement, Sequence[Pod]] | InvalidObject] = []
@@ -140,8 +141,8 @@ class _Scheduler:
         return found.pod if found else None
 
     def arrive(self, pod: Pod) -> Pod | None:
-        """Add a new Pod to the queue and try all active Pods. Return the Pod with its unique name; None for a repeated
-        Pod.
+        """Add a new Pod to the queue and try all active Pods. Return the Pod with a unique name; None if the Pod exists
+        already.
 
         Pods with generated names, and repeated Pods of `replicas`, get a number.
         """
@@ -185,7 +186,10 @@ class _Scheduler:
             self._preempt(prediction, before)
 
     def _preempt(self, prediction: Prediction, before: Snapshot) -> None:
-        """Record which new Pods this prediction preempts, and requeue new Pods that lose their nomination to it."""
+        """Record which new Pods this prediction preempts.
+
+        Requeue new Pods that lose their nomination to the preemptor's node.
+        """
         for victim in prediction.victims:
             self._terminating.add((victim.identity, victim.node_name))
             pushed = self.arrivals.get((victim.namespace, victim.name))
@@ -200,8 +204,8 @@ class _Scheduler:
     def _lose_nomination(self, pod: Pod) -> None:
         """Clear the nomination of a Pod.
 
-        Retry unschedulable Pods up to the priority of this Pod (including the Pod) if queueing hints react to its
-        deletion. Source: upstream `updatePodInSchedulingQueue`.
+        Retry the unschedulable Pods with at most the priority of this Pod, including this Pod, if their queueing hints
+        react to its deletion. Source: upstream `updatePodInSchedulingQueue`.
         """
         self._queue.update(pod, replace(pod, nominated_node_name=""))
         self._queue.move_all_to_active_or_backoff_queue(
@@ -211,7 +215,7 @@ class _Scheduler:
     def find_overtaken(self) -> None:
         """Set `overtaken` on nominated Pods that will not fit on their node after the victims terminate.
 
-        Such a Pod loses the capacity to later Pods of higher priority. Its nomination remains if all victims on the
+        Such a Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on the
         node are terminating already.
         """
         nominated = self._snapshot.objects.nominated

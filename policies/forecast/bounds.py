@@ -73,7 +73,7 @@ def new_pods_of(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -
 
 
 def too_many_pods(most: int) -> TooLarge:
-    """Return the error for an object with more than `most` Pods."""
+    """Return the error for an object with more Pods than `most`."""
     return TooLarge(f"the object asks for more Pods than forewarn evaluates, which is {most}", "ask for fewer Pods")
 
 

@@ -1,4 +1,4 @@
-"""Forecast the impact of the objects of one apply, in the order of the apply."""
+"""Forecast the effects (Impact) of the objects of one apply on the cluster, in the order of the apply."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 
 class Forecast:
-    """Impacts of the objects of one apply. Each impact starts from the cluster with the Pods of the objects before."""
+    """The impacts of the objects of one apply.
+
+    Each impact starts from the cluster with the Pods of the objects before.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Forecast:
         """New Pods of each PodGroup that are not bound."""
 
     def _snapshot(self) -> Snapshot:
-        """Return the cluster after the objects so far. Computed once, when the next object needs it."""
+        """Return the scheduler's Snapshot after the objects so far; computed once, when the next object needs it."""
         snapshot = self._next()
         self._next = lambda: snapshot
         return snapshot
@@ -129,7 +132,7 @@ class Forecast:
     def _of_group(self, found: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
-        `why_not`: why the Pods are not predicted one by one. Raises CutShort.
+        `most`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
         """
         from forewarn.policies.forecast.pod_groups import group_forecast
 
@@ -158,9 +161,9 @@ class Forecast:
         return impact._replace(assumes=(*assumed, *impact.assumes))
 
     def _in_full(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
-        """Return the impact by simulation for a rollout and for Pods with new claims, else one by one.
+        """Return the impact: by a simulation for a rollout and for Pods with new claims, otherwise Pod by Pod.
 
-        If a rollout is too large, its first Pods are predicted and `first_only` is set. Raises CutShort.
+        If a rollout is too large, only its first Pods are predicted, and `first_only` is set. Raises CutShort.
         """
         too_many = max(len(found.pods), len(found.own)) > MAX_REHEARSED
         is_rollout = found.rolled_out is not None
@@ -174,7 +177,7 @@ class Forecast:
         return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
 
     def _one_by_one(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
-        """Return the impact without a simulation. Raises CutShort."""
+        """Return the impact without a simulation, Pod by Pod. Raises CutShort."""
         done = self._limited(found, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
 
@@ -247,7 +250,10 @@ class Forecast:
         return impact._replace(aftermath=comes)
 
     def _limited(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
-        """Return the impact of at most `most` new Pods. A quota rejects the others, unless old Pods terminate first."""
+        """Return the impact of at most `most` new Pods. A quota rejects the others, unless old Pods terminate first.
+
+        `most` None: all. Raises CutShort.
+        """
         rejected = most is not None and most < len(found.pods) and not found.deleted_first
         arriving = found.pods[:most] if rejected else found.pods
         if not arriving:
@@ -288,7 +294,7 @@ class Forecast:
         return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), found, {})
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
-        """Predict the Pods of a DaemonSet, which affect each other only through the PDBs of their victims."""
+        """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims."""
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
         placed = [node for node in arriving.nodes if node in found.fits]
@@ -344,13 +350,16 @@ class Forecast:
         return done("")
 
     def _end_before(self, place: int, found: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Remove the old Pods that terminate before the new Pod with index `place`. The caller does it for index 0."""
+        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot.
+
+        Does nothing for index 0.
+        """
         if place and (deleted := found.deleted.get(place)):
             self._next = partial(without, self._snapshot(), deleted)
             self._let_in(deleted, impact, let_in)
 
     def _let_in(self, deleted: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Predict the Pending Pods that may use the capacity of deleted Pods before the controller creates new ones.
+        """Predict which Pending Pods use the capacity of deleted Pods before the controller creates new Pods.
 
         Adds the Pods that fit or preempt to `let_in` and to the snapshot. Raises CutShort.
         """
@@ -381,7 +390,7 @@ class Forecast:
 
 
 def _initial_impact(found: PodChange) -> Impact:
-    """Return the impact before any prediction."""
+    """Return the impact of a change before any prediction: only the numbers of Pods and the priority."""
     own = frozenset(pod.identity for pod in found.own)
     priority = found.pods[-1].effective_priority
     return Impact((), len(found.pods), priority, own, keeps_old=found.keeps_old, deleted_first=found.deleted_first)

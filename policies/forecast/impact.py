@@ -28,18 +28,20 @@ MAX_NAMED: Final = 3
 class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
-    `predictions`: in order, of the Pods that do more than fit. `new`: number of new Pods, however large. `fitting`:
-    number of other Pods that fit. `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod;
-    "unknown", if time or work was used up; "refused", if a quota rejects them; "later", if the controller creates them
-    after the Pods before them run; "not-predicted", if kube-scheduler's decision is not modelled (`why_not`: the
-    reason). `own`: identities of the workload's current Pods. `priority`: None if unknown. `keeps_old`: a rollout
-    creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted before the outcome of
-    the first new Pod is known. `aftermath`: the cascade; None without victims, or if not requested. `let_in`:
-    identities of Pending Pods that get the capacity of old Pods before the new Pods; preempting these affects no
-    running Pod. `by_waiting`: predictions of other Pending Pods, which preempt with that capacity. `excess`: the
-    exceeded limit; None if time was used up. `first_only`: the rollout is too large for a simulation, so only its first
-    Pods are predicted. `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of
-    them fit.
+    - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
+    - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
+    - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
+      used up; "refused", if a quota rejects them; "later", if the controller creates them after the Pods before them
+      run; "not-predicted", if forewarn does not model kube-scheduler's decision (`why_not`: the reason); "group", see
+      `group`.
+    - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
+      before the outcome of the first new Pod is known.
+    - `aftermath`: the cascade; None without victims, or if not requested.
+    - `let_in`: identities of Pending Pods that use the capacity of old Pods before the new Pods do; preempting these
+      affects no running Pod. `by_waiting`: predictions of other Pending Pods that preempt with that capacity.
+    - `excess`: the exceeded limit; None if time was used up. `first_only`: the rollout is too large for a simulation,
+      so only its first Pods are predicted.
+    - `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of them fit.
     """
 
     predictions: tuple[Prediction, ...]
@@ -62,29 +64,29 @@ class Impact(NamedTuple):
 
     @property
     def is_incomplete(self) -> bool:
-        """True if the outcome of some new Pods is unknown."""
+        """Whether the outcome of some new Pods is unknown."""
         return self.rest == "unknown" or self.first_only
 
     @property
     def is_cut_short(self) -> bool:
-        """True if more time or work would give a more complete result."""
+        """Whether more time or work would give a more complete result."""
         return self.is_incomplete or (self.aftermath is not None and not self.aftermath.known)
 
     @property
     def by_timing(self) -> bool:
-        """True if Pods of the workload are preempted only if new Pods are scheduled before the rollout deletes old
-        Pods.
+        """Whether new Pods preempt Pods of their workload only if they are scheduled before the rollout deletes
+        old Pods.
         """
         return self.keeps_old and self.deleted_first > 0 and self.preempts_own
 
     @property
     def preempts_own(self) -> bool:
-        """True if new Pods preempt Pods of their workload."""
+        """Whether new Pods preempt Pods of their own workload."""
         return any(victim.identity in self.own for prediction in self.preempting for victim in prediction.victims)
 
     @property
     def brings(self) -> int:
-        """Number of Pods that the workload has after the change; 0 if the new Pods replace old ones."""
+        """The number of Pods of the workload after the change; 0 if the change replaces old Pods."""
         if self.keeps_old or self.deleted_first:
             return 0
         return len(self.own) + (self.predicted if self.rest == "refused" else self.new)
@@ -96,7 +98,7 @@ class Impact(NamedTuple):
 
     @property
     def preempting(self) -> tuple[Prediction, ...]:
-        """The predictions that preempt running Pods."""
+        """The predictions in which new Pods preempt running Pods."""
         found = (p for p in self.predictions if p.outcome == "preempts")
         if not self.let_in:
             return tuple(found)
@@ -109,7 +111,10 @@ class Impact(NamedTuple):
         return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
 
     def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
-        """Return the annotation forewarn.dev/preemption-impact as a compact JSON object for this audience."""
+        """Return the impact as a JSON object, the value of the annotation forewarn.dev/preemption-impact.
+
+        `audience`: determines the details that the readers may see.
+        """
         if audience.shown.not_predicted:
             return {"notPredicted": audience.shown.not_predicted}
         if audience.coarse:
@@ -145,7 +150,7 @@ class Impact(NamedTuple):
         return {} if self.group is None else {"podGroup": self.group.as_annotation(audience)}
 
     def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
-        """Return `to_dict` with the lower ends of ranges instead of numbers, and one entry for all preemptions."""
+        """Return `to_dict` with the lower ends of ranges in place of numbers, and one entry for all preemptions."""
         told: dict[str, object] = (
             {"coarse": True} if self.priority is None else {"coarse": True, "priority": self.priority}
         )
@@ -169,17 +174,17 @@ class Impact(NamedTuple):
         return told
 
     def stopped(self, why: CutShort) -> Impact:
-        """Return the impact with an unknown outcome for the remaining Pods."""
+        """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""
         return self._replace(rest="unknown", excess=excess_of(why))
 
     def check_bounds(self) -> None:
-        """Raise TooLarge if a bound, not the clock, stopped the prediction."""
+        """Raise TooLarge if the prediction stopped at a limit, and not because time was used up."""
         if self.rest == "unknown" and self.excess is not None:
             raise TooLarge(*self.excess, detail={**self.to_dict(), "basis": "rollout"})
 
 
 def _preemption_as_dict(prediction: Prediction, audience: Audience) -> dict[str, object]:
-    """Return one preemption as a JSON object. Only audiences with full access get node names."""
+    """Return one preemption as a JSON object. Contains node names only for audiences with full access."""
     shown = shown_pods(prediction.victims, audience)
     told: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
     if audience.sees_all:
@@ -194,8 +199,8 @@ def _preemption_as_dict(prediction: Prediction, audience: Audience) -> dict[str,
 
 
 def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, object]:
-    """Return several preemptions as one JSON object: visible victims by name, the lower end of a range for the
-    others.
+    """Return several preemptions as one JSON object: victims by name if the audience may see them, otherwise the
+    lower end of a range.
     """
     shown = shown_pods(victims_of(tuple(predictions)), audience)
     told: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
@@ -210,7 +215,7 @@ def _more(what: str, count: int) -> dict[str, object]:
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
-    """Return all victims of the predictions without duplicates, the highest priority first."""
+    """Return the victims of all predictions without duplicates, the highest priority first, then by name."""
     found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
     by_priority: dict[int, list[Pod]] = {}
     for victim in found.values():
@@ -224,7 +229,7 @@ def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
 
 
 def _first_few(pods: list[Pod]) -> list[Pod]:
-    """Return the Pods with the alphabetically first MAX_NAMED names at the front."""
+    """Return the Pods with the alphabetically first MAX_NAMED names first, and the others in any order."""
     first = nsmallest(MAX_NAMED, pods, key=lambda pod: pod.key)
     named = {id(pod) for pod in first}
     return [*first, *(pod for pod in pods if id(pod) not in named)]

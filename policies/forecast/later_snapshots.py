@@ -1,4 +1,4 @@
-"""Functions that return the scheduler's snapshot after Pods were created or deleted."""
+"""Functions that return the scheduler's Snapshot after Pods were created or deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BINDING: Final = 12
 
 
 def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
-    """Return the snapshot after scheduling these Pods one after the other. Raises TooLarge above MAX_PLACED Pods."""
+    """Return the Snapshot after scheduling these Pods one after the other. Raises TooLarge above MAX_PLACED Pods."""
     if len(pods) > MAX_PLACED:
         raise too_many_pods(MAX_PLACED)
     for pod in pods:
@@ -31,7 +31,7 @@ def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
 
 
 def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
-    """Return the snapshot with the Pods bound: `by_node[name]` Pods on each node."""
+    """Return the Snapshot with the Pods bound: `by_node[name]` Pods on each node. The numbers must match."""
     places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
     bound, work = [], meter()
     for pod, node in zip(pods, places, strict=True):
@@ -43,14 +43,16 @@ def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) 
 def with_daemons(
     snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
 ) -> Snapshot:
-    """Return the snapshot with a DaemonSet's Pods: bound on `nodes`, nominated with their victims for `predictions`."""
+    """Return the Snapshot with the Pods of a DaemonSet: bound on `nodes`, and nominated with their victims for
+    `predictions`.
+    """
     pushing = [p for p in predictions if p.outcome == "preempts"]
     placed = snapshot.with_pods([snapshot.bound(pods.named_for(node), node) for node in each(nodes, 2 * BINDING)], ())
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, BINDING)])
 
 
 def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
-    """Return the snapshot without these Pods. Only identity and node must match."""
+    """Return the Snapshot without these Pods, found by identity and node."""
     left: list[Pod] = []
     for name in {pod.node_name for pod in deleted}:
         info = snapshot.get(name)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Placement:
     """The predictions for an object's new Pods, in order.
 
-    `wanted`: desired number of Pods. `existing`: existing Pods. `without_claims`: missing PersistentVolumeClaims were
-    ignored.
+    `wanted`: desired number of Pods. `existing`: number of existing Pods. `without_claims`: whether missing
+    PersistentVolumeClaims were ignored.
     """
 
     name: str
@@ -59,17 +59,19 @@ class Placement:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """Number of new Pods by outcome: see `outcomes` and `without_prediction`."""
+        """Number of new Pods by outcome: those in `predictions` (see the function `outcomes`) and in
+        `without_prediction`.
+        """
         return dict(Counter(outcomes(self.predictions)) + Counter(self.without_prediction))
 
     @property
     def basis(self) -> str:
-        """The scope of the counts: "rollout", "missing-replicas", or "" for all Pods of the object."""
+        """What the counts include: "rollout", "missing-replicas", or "" for all Pods of the object."""
         return "rollout" if self.rollout is not None else "missing-replicas" if self.existing else ""
 
 
 def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement:
-    """Predict the new Pods of a Pod or workload; `replicas` replaces the number in the object.
+    """Predict the new Pods of a Pod or workload. `replicas`: replaces the number of Pods in the object, unless None.
 
     Raises InvalidObject for an unreadable template or an unknown PriorityClass.
     """
@@ -80,8 +82,9 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
-    """Return the new Pods of a Pod or workload before any prediction, and the object's name. Arguments and errors: see
-    `place`.
+    """Return the new Pods of a Pod or workload before any prediction, and the display name of the object.
+
+    Arguments and errors: see `place`.
     """
     ref = ref_of(obj, "default")
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
@@ -93,7 +96,10 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
 
 
 def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
-    """Return the new Pods of a bare Pod. A Pod that already uses a node counts as existing."""
+    """Return the new Pods of a bare Pod.
+
+    A Pod that already uses a node counts as existing. `count`: desired number of copies.
+    """
     present = cluster.pods.get((pod.namespace, pod.name))
     if present is not None and not present.terminal:
         if cluster.node_of(present):
@@ -114,9 +120,7 @@ def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Predictio
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """Count the Pods by `Prediction.outcome`, or as `waits_for_victims` if all their victims are already
-    terminating.
-    """
+    """Count the Pods by `Prediction.outcome`; as "waits" if all victims of a Pod are already terminating."""
     counts: dict[str, int] = {}
     for prediction in predictions:
         outcome = "waits" if waits_for_victims(prediction) else prediction.outcome

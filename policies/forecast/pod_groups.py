@@ -1,4 +1,6 @@
-"""Predict the PodGroup of new Pods: kube-scheduler schedules all Pods of a group together, or preempts for all."""
+"""Predict the PodGroup of new Pods: kube-scheduler schedules all Pods of a PodGroup together, or preempts for all
+of them.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,13 @@ _MAX_NAMED: Final = 10
 class GroupForecast(NamedTuple):
     """The result for a PodGroup.
 
-    `outcome`: "fits" (maybe without some Pods above minCount), "preempts", "pending" or "not-predicted". `pods`: all
-    Pods that the cycle tries: Pending Pods of the cluster, then new ones. `places`: identity of a Pod -> its node, or
-    its nominated node. `units`: what kube-scheduler preempts: Pods, or PodGroups with their Pods on all nodes.
-    `missing`: number of Pods that must exist before kube-scheduler tries the group. `message`: kube-scheduler's reason
-    for "pending", forewarn's for "not-predicted". `notes`: what the result depends on. `assumes`: sentences about lists
-    missing from the cluster state.
+    - `outcome`: "fits" (maybe without some Pods above minCount), "preempts", "pending" or "not-predicted".
+    - `pods`: all Pods that the cycle tries: Pending Pods of the cluster, then new ones. `places`: identity of a Pod ->
+      its node, or its nominated node.
+    - `units`: what kube-scheduler preempts: Pods, or PodGroups with their Pods on all nodes.
+    - `missing`: number of Pods that must be created before kube-scheduler tries the PodGroup.
+    - `message`: kube-scheduler's reason for "pending", forewarn's reason for "not-predicted". `notes`: what the result
+      depends on. `assumes`: sentences about lists missing from the cluster state.
     """
 
     group: PodGroup
@@ -56,7 +59,7 @@ class GroupForecast(NamedTuple):
 
     @property
     def nodes(self) -> Mapping[str, int]:
-        """Node -> number of Pods of the group that fit there; empty unless the outcome is "fits"."""
+        """Node -> number of Pods of the PodGroup that fit on the node; empty unless the outcome is "fits"."""
         return Counter(self.places.values()) if self.outcome == "fits" else {}
 
     @property
@@ -84,7 +87,7 @@ class GroupForecast(NamedTuple):
         }
 
     def as_annotation(self, audience: Audience = OPEN) -> dict[str, object]:
-        """Return the result for the annotation: victims that the audience may see by name, and numbers of the
+        """Return the result for the annotation: names of victims that the audience may see, and the number of the
         others.
         """
         named = [victim.key for victim in self.victims if audience.may_name(victim.namespace)]
@@ -105,7 +108,7 @@ class GroupForecast(NamedTuple):
         return told
 
     def snapshot_after(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot for the next cycle: Pods bound, or nominated while their victims terminate."""
+        """Return the Snapshot for the next cycle: with Pods bound, or nominated while their victims terminate."""
         placed = [(pod, self.places[pod.identity]) for pod in self.pods if pod.identity in self.places]
         if self.outcome == "fits":
             return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in placed], ())
@@ -116,11 +119,10 @@ class GroupForecast(NamedTuple):
 
 
 def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | None:
-    """Predict the PodGroup of these new Pods together with its Pending Pods. Raises CutShort.
+    """Predict the PodGroup of these new Pods together with its Pending Pods in the cluster. Raises CutShort.
 
     None if the Pods belong to several PodGroups or to none, or if forewarn does not predict the PodGroup at all
-    (`why_group_not_predicted`): with other new Pods, the result depends on the order in the queue. `snapshot`: the
-    cluster before all of these Pods.
+    (`why_group_not_predicted`). `snapshot`: the cluster before all of these Pods.
     """
     keys = {(pod.namespace, pod.spec.pod_group) for pod in pods}
     if len(keys) != 1 or not is_scheduled_by_group(pods[0], snapshot) or why_group_not_predicted(pods[0], snapshot):
@@ -142,16 +144,17 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
 
 
 def _by_time(pod: Pod) -> tuple[int, float, str]:
-    """Sort key in the order of the group's cycle. Source: upstream `PodGroupMemberPodsOrderingFunc`, without attempts,
-    which are unknown.
+    """Return the sort key for the order of the PodGroup's cycle. Attempts, which come second upstream, are unknown.
+
+    Source: upstream `PodGroupMemberPodsOrderingFunc`.
     """
     return -pod.effective_priority, pod.created or 0, pod.name
 
 
 def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], terminating: int) -> GroupForecast:
-    """Predict the group with these Pods.
+    """Predict the PodGroup with these Pods.
 
-    `terminating`: number of Pending Pods that are being deleted, which count for minCount until they are removed.
+    `terminating`: number of terminating Pods without a node, which count for minCount until they are removed.
     """
     existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
     missing = group.min_count - existing - len(pods) - terminating
@@ -178,6 +181,6 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
 
 
 def needs_claims(snapshot: Snapshot, pod: Pod) -> bool:
-    """Return True if the Pod uses volumes or devices, for which Pods of the group may compete."""
+    """Report whether the Pod uses volumes or devices, for which the Pods of a PodGroup may compete."""
     devices = not snapshot.extended_resources.keys().isdisjoint(pod.spec.request.scalars)
     return devices or pod.spec.claims_devices or pod.spec.has_storage

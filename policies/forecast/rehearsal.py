@@ -1,8 +1,8 @@
-"""Simulate a rollout within an admission request, with the result of a simulation of the whole cluster.
+"""Simulate a rollout within an admission request. The result equals that of a simulation of the whole cluster.
 
-Only the relevant Pods and workloads are loaded: those of the changed workload, Pending Pods, and those of victims when
-they are preempted. The scheduler uses the existing snapshot with all Pods. PDBs start with their current allowed
-disruptions, which change with the healthy Pods that the PDBs select.
+Loads only the relevant Pods and workloads: those of the changed workload, Pending Pods, and victims with their
+workloads when they are preempted. The scheduler uses the existing Snapshot with all Pods. PDBs start with their current
+allowed disruptions, which change with the healthy Pods that the PDBs select.
 """
 
 from __future__ import annotations
@@ -65,10 +65,13 @@ _BY_THE_CLOCK: Final = ("batch/CronJob",)
 class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
-    `made`: number of Pods that the workload created and that exist. `preempting`, `by_waiting`: Pods of the workload,
-    and other Pending Pods, each with the running Pods that it preempted. `pending`: created Pods without a node at the
-    end. `let_in`: identities of Pending Pods that got a node. `aftermath`: the cascade; None if the workload of a
-    victim is unknown. `snapshot`: the cluster at the end. `rejected`: number of Pods that a quota rejects at the end.
+    - `made`: number of Pods that the workload created and that exist at the end.
+    - `preempting`, `by_waiting`: predictions of Pods of the workload, and of other Pending Pods, with the running Pods
+      that they preempted.
+    - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
+      at the end.
+    - `let_in`: identities of Pending Pods that got a node.
+    - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
     """
 
     made: int
@@ -89,13 +92,13 @@ def rehearse(
     """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
 
     `snapshot`: the scheduler's state of the cluster. `change`: the new workload object. `waiting`: Pending Pods of
-    other workloads. `creates`: `change` creates a workload that is not stored.
+    other workloads. `creates`: whether `change` creates a workload that is not stored.
     """
     return _Run(cluster, snapshot, change, waiting, creates=creates).rehearsal()
 
 
 class _Preempting(NamedTuple):
-    """A preemption by `pod`. `candidate`: node and victims. `answer`: the prediction at that time."""
+    """A preemption by `pod`. `candidate`: node and victims. `answer`: the outcome of the Pod's scheduling cycle."""
 
     pod: Pod
     candidate: Candidate
@@ -103,7 +106,7 @@ class _Preempting(NamedTuple):
 
 
 class _Run(Simulation):
-    """One simulation of a rollout over a part of the cluster."""
+    """One simulation of a rollout with the relevant part of the cluster."""
 
     simulates_pod_groups = False
 
@@ -175,7 +178,7 @@ class _Run(Simulation):
         return None if found is None else read_workload(found.object)
 
     def _take_in(self, pod: Pod) -> bool:
-        """Load the workload that recreates a Pod, with all its Pods; False if it is unknown."""
+        """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
         owner = controller_of(pod)
         top = None if owner is None else self._stored(owner)
         if top is None:
@@ -218,7 +221,7 @@ class _Run(Simulation):
             self.api.load_pod(state)
 
     def _state_of(self, pod: Pod) -> PodState | None:
-        """Return the current state of the Pod; None if it is terminating or no longer on its node."""
+        """Return the current state of the Pod; None if the Pod is terminating or no longer on its node."""
         if pod.terminating:
             return None
         if pod.node_name and not pod.terminal:
@@ -237,7 +240,7 @@ class _Run(Simulation):
     def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
         """Record a preemption, and load the victims with their workloads.
 
-        Watchers get no events for the loaded objects, which the scheduler's snapshot already contains.
+        Watchers get no events for the loaded objects, because the scheduler's Snapshot already contains them.
         """
         best = list(decision.best_nodes)
         is_elsewhere = len(best) > 1 or decision.is_sampled
@@ -255,7 +258,7 @@ class _Run(Simulation):
         self.controllers.take_on([key for key in self._loaded if key not in before])
 
     def rehearsal(self) -> Rehearsal:
-        """Run the simulation and return the result. Raises CutShort if it reaches no steady state."""
+        """Run the simulation and return the result. Raises CutShort if the simulation does not settle."""
         self.run()
         if not self.settled:
             raise CutShort("too much happens")
@@ -291,12 +294,12 @@ class _Run(Simulation):
         return self.timeline.origins[key].workload == self._own
 
     def _running_victims(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
-        """Return the victims that ran at the start and that nothing else deleted before."""
+        """Return the victims that ran at the start, and that this preemption deleted, not an earlier deletion."""
         evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
         return [victim for victim in evicted if victim.identity not in self._over.arrived]
 
     def _together(self, numbers: Sequence[int]) -> Prediction:
-        """Merge the preemptions of one Pod into one prediction: all victims, and the last node."""
+        """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
         made = [self._preemptions[number] for number in numbers]
         pod, last = made[-1].pod, made[-1].candidate
         deleted = [victim for each in made for victim in self._running_victims(pod, each.candidate)]
@@ -305,7 +308,10 @@ class _Run(Simulation):
         return Prediction(self._initial_impact, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
-        """Return the cascade after the preemptors with these uids, without Pods of the workload itself."""
+        """Return the cascade after these preemptions, without Pods of the workload itself.
+
+        `firsts`: uids of the first preemptors. `evictions`: all evictions of the simulation.
+        """
         first = set(firsts)
         preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
         deleted = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
@@ -325,16 +331,16 @@ class _Run(Simulation):
         )
 
     def _pending_pods(self) -> Counter[tuple[str, str]]:
-        """Count the Pods without a node by workload."""
+        """Return the number of Pods without a node by workload."""
         origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
         return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
 
 
 class _Clock(Clock):
-    """A simulation clock that charges work for each step."""
+    """A simulated clock that charges work for each step; raises CutShort above the limit of work."""
 
     def advance(self) -> None:
-        """See Clock. Charges work for each step. Raises CutShort."""
+        """Advance to the next event and run it. Charges work; raises CutShort."""
         charge(_STEP)
         super().advance()
 
@@ -345,7 +351,7 @@ def _latest_start(pods: Mapping[Any, Pod]) -> float:
 
 
 def _check(obj: ApiObject) -> None:
-    """Raise CutShort for a workload with too many Pods or too large fields."""
+    """Raise CutShort if a workload has too many Pods or too large fields."""
     for field in ("replicas", "parallelism", "completions"):
         if (int32(obj, "spec", field) or 0) > MAX_PER_OBJECT:
             raise CutShort("a workload asks for too many pods")

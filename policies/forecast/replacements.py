@@ -87,9 +87,9 @@ class Replacements:
         )
 
     def _made(self, key: tuple[str, str, str]) -> _Made | None:
-        """Return a Pod of the workload's template after admission, which may set a newer default class.
+        """Return a Pod of the workload's template after admission, which may set a newer default PriorityClass.
 
-        None if the workload is unknown. Raises InvalidObject and CutShort.
+        `key`: (`group/Kind`, namespace, name). None if the workload is unknown. Raises InvalidObject and CutShort.
         """
         if key not in self._templates:
             workload = self._cluster.workload(*key)
@@ -108,7 +108,7 @@ class Replacements:
         return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
 
     def as_counted(self, pod: Pod) -> ApiObject:
-        """Return a Pod as an API object for quotas: the template of its workload with the class of the Pod.
+        """Return a Pod as an API object for quotas: the template of its workload with the PriorityClass of the Pod.
 
         If the workload is unknown, or its template now has other requests, the object has the requests that
         kube-scheduler counts and no limits.

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
-    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout. Raises
-    InvalidObject.
+    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout.
+
+    Raises InvalidObject.
     """
     subject = ReviewedObject(obj)
     found = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
@@ -39,7 +40,11 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
 
 
 def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """Predict the new Pods of all objects: rollouts separately, the others by `place` or `place_in_order`."""
+    """Predict the new Pods of all objects: rollouts by a simulation, the others by `place` or `place_in_order`.
+
+    `replicas`: the number of Pods for each object; None: as the objects say. With a number, no object counts as a
+    rollout.
+    """
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects if replicas is None else ()):
         try:

@@ -1,4 +1,4 @@
-"""The scheduler cache of a rehearsal: a snapshot of the cluster, and the changes of the simulation since."""
+"""The scheduler cache for the simulation of a rollout: a Snapshot of the cluster, and the changes since."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLONING: Final = 8
 
 
 class CacheOverSnapshot(SchedulerCache):
-    """A scheduler cache that keeps changes separate from the snapshot of the whole cluster."""
+    """A SchedulerCache that stores only the changes to the Snapshot of a whole cluster."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.objects)
@@ -45,7 +45,7 @@ class CacheOverSnapshot(SchedulerCache):
         """Identities of Pods that were assigned to a node."""
 
     def snapshot(self) -> Snapshot:
-        """See SchedulerCache. A returned snapshot never changes."""
+        """Return the Snapshot for the next cycle. The returned Snapshot never changes."""
         if self._has_more:
             charge(len(self._more) // 4)
             workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ class CacheOverSnapshot(SchedulerCache):
         return self._now
 
     def present(self, pod: Pod) -> Pod | None:
-        """Return the Pod with the same identity on the Pod's node; None if it is not there."""
+        """Return the Pod with the same identity on the Pod's node; None if the node no longer has the Pod."""
         info = self._infos.get(pod.node_name) or self._now.get(pod.node_name)
         if info is None:
             return None
@@ -71,17 +71,17 @@ class CacheOverSnapshot(SchedulerCache):
         return next((other for other in info.pods if other.identity == pod.identity), None)
 
     def add_pod(self, pod: Pod) -> None:
-        """See SchedulerCache."""
+        """Add a Pod that is bound; remove a Pod that has terminated."""
         self._assumed.discard(pod.uid)
         self._swap(pod, None if pod.terminal else pod)
 
     def remove_pod(self, pod: Pod) -> None:
-        """See SchedulerCache."""
+        """Remove a Pod from its node."""
         self._assumed.discard(pod.uid)
         self._swap(pod, None)
 
     def assume(self, pod: Pod, node: str) -> None:
-        """See SchedulerCache."""
+        """Treat a Pod as bound to a node, and record the Pod in `arrived`."""
         self._assumed.add(pod.uid)
         self.arrived.add(pod.identity)
         self._swap(pod, self._now.bound(pod, node))
@@ -100,9 +100,9 @@ class CacheOverSnapshot(SchedulerCache):
             self._count(pod, _is_healthy(new) - _is_healthy(old))
 
     def condemn(self, pods: Iterable[Pod]) -> None:
-        """Mark victims as deleted: their PDBs allow fewer disruptions from now on.
+        """Count victims as deleted: their PDBs allow fewer disruptions from now on.
 
-        Usually the disruption controller has updated PDBs before the next Pod is tried.
+        In a cluster, the disruption controller usually has updated the PDBs before kube-scheduler tries the next Pod.
         """
         for pod in pods:
             if pod.identity not in self._condemned:
@@ -125,7 +125,7 @@ class CacheOverSnapshot(SchedulerCache):
                 self._charged[key] = replace(self._charged.get(key, pdb), disruptions_allowed=max(allowed, 0))
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
-        """See SchedulerCache."""
+        """Replace the nomination of a Pod. `old`, `new`: the nominated Pod before and after; None: no nomination."""
         for pod in (old, new):
             if pod is not None and pod.nominated_node_name:
                 there = self._on(pod.nominated_node_name)
@@ -141,12 +141,12 @@ class CacheOverSnapshot(SchedulerCache):
         return self._now.objects.nominated.get(node, ()) if found is None else found
 
     def put_workload(self, state: WorkloadState) -> None:
-        """See SchedulerCache."""
+        """Add or change a workload."""
         self._more[state.key] = Workload.from_api(state.object)
         self._has_more = True
 
     def remove_workload(self, state: WorkloadState) -> None:
-        """See SchedulerCache. A removed workload remains readable."""
+        """Do nothing: removed workloads remain readable."""
 
 
 def _is_healthy(pod: Pod | None) -> int:

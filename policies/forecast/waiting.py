@@ -28,7 +28,7 @@ _LOOKING: Final = 3
 
 
 class Waiting(NamedTuple):
-    """Pending Pods in the order in which the scheduler tries them. `omitted`: number of further Pending Pods."""
+    """Pending Pods in the order in which kube-scheduler tries them. `omitted`: number of further Pending Pods."""
 
     pods: tuple[Pod, ...] = ()
     omitted: int = 0
@@ -59,13 +59,16 @@ def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -
 
 
 def replacement_of(pod: Pod) -> Pod:
-    """Return the replacement Pod that the controller creates."""
+    """Return the Pod that the controller creates to replace this Pending Pod: the same with another uid."""
     return replace(pod, uid=f"{pod.identity}+")
 
 
 def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
-    """True if one of these nodes, which lost Pods, has enough resources for the Pod, with or without preemption; always
-    true for many nodes. Other nodes reject the Pod as before, except for constraints between Pods. Raises CutShort."""
+    """Report whether one of these nodes, which lost Pods, may have enough resources for the Pod, also by preemption.
+    Raises CutShort.
+
+    Always True for many nodes. Other nodes reject the Pod as before, except for constraints between Pods.
+    """
     if len(nodes) > _FEW_NODES:
         return True
     infos = (info for name in nodes if (info := snapshot.get(name)) is not None)

@@ -1,1 +1,4 @@
-"""The kubelet's use of priority: the order of evictions. PDBs do not apply."""
+"""The kubelet's use of priority: eviction, preemption for critical Pods, and node shutdown.
+
+PodDisruptionBudgets do not apply.
+"""

@@ -1,8 +1,8 @@
-"""The Pods that the kubelet preempts to admit a critical Pod. Source: kubernetes
-`pkg/kubelet/preemption/preemption.go`.
+"""Choose the Pods that the kubelet preempts to admit a critical Pod.
 
 A static Pod, or a Pod with a node name, reaches the kubelet without kube-scheduler. If only resources are insufficient,
-the kubelet terminates other Pods for a critical one, regardless of PDBs.
+the kubelet terminates other Pods for a critical one, regardless of PodDisruptionBudgets. Source: kubernetes
+`pkg/kubelet/preemption/preemption.go`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ Lacks = dict[str, int]
 
 
 class NotEnough(ValueError):
-    """Terminating all eligible Pods would not free enough."""
+    """Terminating all eligible Pods would not free enough resources."""
 
 
 def pods_to_preempt(admitted: KubeletPod, pods: Sequence[KubeletPod], lacks: Mapping[str, int]) -> list[KubeletPod]:
-    """The Pods that the kubelet preempts: as few guaranteed Pods as possible, then burstable, then best-effort ones.
+    """Return the Pods that the kubelet preempts: as few Guaranteed Pods as possible, then Burstable, then BestEffort
+    ones.
 
-    Raises NotEnough.
+    `admitted`: the new Pod. `pods`: the Pods on the node. `lacks`: resource -> missing amount, in the units of
+    `request_of`. Raises NotEnough.
     """
     able = [pod for pod in pods if _preemptable(admitted, pod)]
     best_effort, burstable, guaranteed = ([p for p in able if p.qos == q] for q in (BEST_EFFORT, BURSTABLE, GUARANTEED))
@@ -42,7 +44,7 @@ def pods_to_preempt(admitted: KubeletPod, pods: Sequence[KubeletPod], lacks: Map
 
 
 def request_of(pod: KubeletPod, resource: str) -> int:
-    """The request of a Pod: cpu in thousandths, 1 for `pods`, others in units. Source: `GetResourceRequest`."""
+    """Return the request of a Pod: cpu in thousandths, 1 for `pods`, others in units. Source: `GetResourceRequest`."""
     if resource == "pods":
         return 1
     return -(-pod.requests.get(CPU, 0) // 1_000_000) if resource == CPU else pod.request(resource)
@@ -68,15 +70,16 @@ def _preemptable(admitted: KubeletPod, pod: KubeletPod) -> bool:
 
 
 def _less(lacks: Lacks, pods: Iterable[KubeletPod]) -> Lacks:
-    """The missing amounts after the termination of these Pods."""
+    """Return the amounts that are still missing after the termination of these Pods, without zeros."""
     gone = list(pods)
     left = {name: amount - sum(request_of(pod, name) for pod in gone) for name, amount in lacks.items()}
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
 def _by_distance(pods: Sequence[KubeletPod], lacks: Lacks) -> list[KubeletPod]:
-    """Pods to preempt, one after the other: the one that leaves the smallest missing amounts, then the smallest
-    request.
+    """Return the Pods to preempt, chosen one after the other until nothing is missing. Raises NotEnough.
+
+    Each is the Pod that leaves the smallest missing amounts; of several, the one with the smallest request.
     """
     left: list[KubeletPod] = list(pods)
     chosen: list[KubeletPod] = []

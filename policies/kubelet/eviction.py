@@ -1,4 +1,4 @@
-"""The order of eviction under node pressure. Source: kubernetes `pkg/kubelet/eviction/helpers.go`."""
+"""Order Pods for eviction under node pressure. Source: kubernetes `pkg/kubelet/eviction/helpers.go`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ IMAGE_FILESYSTEMS: Final = tuple(_PARTS)
 class Place(NamedTuple):
     """A Pod in the order of eviction.
 
-    `exceeds`: uses more than it requests; None if that does not count, or the usage is unknown. `used`, `requested`: in
-    bytes, inodes or processes, a request rounded up. `over`: sort value within its priority, in billionths of these
-    units, because a request may be a fraction of a byte. `tied`: equal to the previous Pod for the kubelet.
+    - `known`: false if the usage is unknown. `exceeds`: true if the Pod uses more than its request; None if that does
+      not count, or the usage is unknown.
+    - `used`, `requested`: in bytes, inodes or processes, a request rounded up.
+    - `over`: the usage above the request, which sorts Pods of equal priority, in billionths of these units, because a
+      request may be a fraction of a byte.
+    - `tied`: true if the kubelet sorts the Pod equal to the previous one.
     """
 
     pod: KubeletPod
@@ -49,9 +52,10 @@ def rank(
     inodes: bool = False,
     images: str = "shared",
 ) -> list[Place]:
-    """The Pods in the order of eviction, including critical ones, which the kubelet then skips.
+    """Return the Pods in the order of eviction, including critical Pods, which the kubelet then skips.
 
-    `inodes`: the signal is about inodes of a disk. `images`: see `IMAGE_FILESYSTEMS`.
+    `stats`: usage by Pod key. `signal`: one of SIGNALS. `inodes`: the signal is about inodes of a disk, not bytes.
+    `images`: one of IMAGE_FILESYSTEMS: the kubelet's disk for images is "shared" with Pods, its "own", or "split".
     """
     key = _key_of_pids if signal == "pids" else _key
     places = sorted((_place(pod, stats.get(pod.key), signal, inodes, images) for pod in pods), key=key)
@@ -76,12 +80,14 @@ def _place(pod: KubeletPod, used: PodStats | None, signal: str, inodes: bool, im
 
 
 def _key(place: Place) -> tuple[int, int, int, int]:
-    """Sort key: unknown usage first, then Pods above their requests, then by lowest priority, then by excess."""
+    """Return the sort key: unknown usage first, then Pods above their requests, then by lowest priority, then by
+    excess.
+    """
     if not place.known:
         return (0, 0, place.pod.priority, 0)
     return (1, 0 if place.exceeds else 1, place.pod.priority, -place.over)
 
 
 def _key_of_pids(place: Place) -> tuple[int, int, int, int]:
-    """Sort key: by lowest priority, then unknown usage, then most processes."""
+    """Return the sort key for process IDs: by lowest priority, then unknown usage, then most processes."""
     return (place.pod.priority, int(place.known), -place.over, 0)

@@ -1,4 +1,4 @@
-"""Pods as the kubelet sees them: requests, criticality and QoS class."""
+"""Parse Pods as the kubelet sees them: requests, criticality and QoS class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 class KubeletPod(NamedTuple):
-    """A Pod on a node. `requests`: in billionths, by resource. `volumes`: names of volumes on the node's own disk."""
+    """A Pod on a node.
+
+    `key`: `namespace/name`. `has_priority`: false if the spec has none. `requests`: in billionths, by resource.
+    `volumes`: names of volumes on the node's own disk. `grace`: termination grace period in seconds.
+    """
 
     key: str
     priority: int
@@ -35,12 +39,12 @@ class KubeletPod(NamedTuple):
     grace: int
 
     def request(self, resource: str) -> int:
-        """The request for a resource in units, rounded up. Source: `GetResourceRequestQuantity`."""
+        """Return the request for a resource in units, rounded up. Source: upstream `GetResourceRequestQuantity`."""
         return -(-self.requests.get(resource, 0) // NANO)
 
 
 def read_pod(obj: ApiObject) -> KubeletPod:
-    """Parse a Pod. Raises InvalidObject."""
+    """Return a Pod from its API object. Raises InvalidObject."""
     priority = int32(obj, "spec", "priority")
     annotations = mapping(obj, "metadata", "annotations")
     static = annotations.get(_SOURCE) not in (None, "api") or _MIRROR in annotations
@@ -58,16 +62,17 @@ def read_pod(obj: ApiObject) -> KubeletPod:
 
 
 def _is_local(volume: ApiObject) -> bool:
-    """True if a volume is on the node's own disk. Source: `localVolumeNames`, `IsLocalEphemeralVolume`."""
+    """Return whether a volume is on the node's own disk. Source: `localVolumeNames`, `IsLocalEphemeralVolume`."""
     empty = volume.get("emptyDir")
     on_disk = isinstance(empty, dict) and not empty.get("medium")
     return on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap"))
 
 
 def _requested(obj: ApiObject) -> ResourceList:
-    """The requests of a Pod as the kubelet counts them. Source: pkg/api/v1/resource `GetResourceRequestQuantity`.
+    """Return the requests of a Pod as the kubelet counts them, in billionths.
 
-    For Pod-level requests, containers do not count; overhead counts for requested resources.
+    With Pod-level requests, containers do not count; overhead counts only for requested resources. Source:
+    pkg/api/v1/resource `GetResourceRequestQuantity`.
     """
     requests = pod_requests(obj)
     if requests.pod_level_set:
@@ -80,7 +85,7 @@ def _requested(obj: ApiObject) -> ResourceList:
 
 
 def _qos(obj: ApiObject) -> str:
-    """The QoS class of a Pod; a limit without a request counts as request (`SetDefaults_Pod`).
+    """Return the QoS class of a Pod; a limit without a request counts as request (upstream `SetDefaults_Pod`).
 
     Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`.
     """

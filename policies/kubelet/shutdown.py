@@ -1,4 +1,4 @@
-"""Graceful node shutdown: the Pods that terminate together. Source: kubernetes `pkg/kubelet/nodeshutdown`."""
+"""Group Pods by priority for a graceful node shutdown. Source: kubernetes `pkg/kubelet/nodeshutdown`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class Group(NamedTuple):
-    """Pods that terminate together, each within its own grace period and `seconds`. Groups terminate in sequence."""
+    """Pods that terminate together, each within its grace period and at most `seconds`. Groups terminate in sequence.
+
+    `priority`: the lowest priority of the Pods in the group, except for the lowest group.
+    """
 
     priority: int
     seconds: int
@@ -20,10 +23,10 @@ class Group(NamedTuple):
 
 
 def shutdown_groups(periods: Iterable[tuple[int, int]], pods: Iterable[KubeletPod]) -> list[Group]:
-    """The groups of a node's Pods by priority. Source: `groupByPriority`.
+    """Return the groups of a node's Pods, lowest priority first. Source: upstream `groupByPriority`.
 
     `periods`: (priority, seconds) of `shutdownGracePeriodByPodPriority`. A Pod belongs to the group with the highest
-    priority that is not above its own; a Pod below all groups belongs to the lowest one.
+    priority that is not above the Pod's; a Pod below all groups belongs to the lowest one.
     """
     ordered = sorted(periods)
     if not ordered:

@@ -1,4 +1,4 @@
-"""Resource usage of the Pods on a node, from the kubelet's `/stats/summary`."""
+"""Parse the resource usage of the Pods on a node, from the kubelet's `/stats/summary`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Disk(NamedTuple):
 
 
 class PodStats(NamedTuple):
-    """A Pod's usage. `root`, `logs`: of its containers. `volumes`: by name."""
+    """A Pod's usage: memory in bytes, and the number of processes.
+
+    `root`, `logs`: disk usage of all containers' root filesystems and logs. `volumes`: disk usage by volume name.
+    """
 
     memory: int = 0
     processes: int = 0
@@ -31,7 +34,10 @@ class PodStats(NamedTuple):
     volumes: Mapping[str, Disk] = {}
 
     def disk(self, parts: Iterable[str], volumes: Iterable[str]) -> Disk:
-        """The Pod's disk usage in `root`, `logs` and the named `volumes`. Source: `podDiskUsage`."""
+        """Return the Pod's disk usage in some `parts` ("root", "logs", "volumes"). Source: upstream `podDiskUsage`.
+
+        `volumes`: names of the volumes to count.
+        """
         found = [getattr(self, part) for part in parts if part in ("root", "logs")]
         if "volumes" in parts:
             found += [self.volumes[name] for name in volumes if name in self.volumes]
@@ -39,7 +45,7 @@ class PodStats(NamedTuple):
 
 
 def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
-    """The usage of Pods by `namespace/name`.
+    """Return the usage of Pods by `namespace/name`. `node`: the expected node; None for any.
 
     Raises InvalidObject for other documents, and for another node's summary.
     """
@@ -59,9 +65,9 @@ def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
 
 
 def read_pod_stats(pod: Mapping[str, Any]) -> PodStats:
-    """The usage of one Pod in a summary; 0 for absent values.
+    """Return the usage of one Pod in a summary; 0 for absent values.
 
-    Source: `memoryUsage`, `diskUsage`, `inodeUsage`, `processUsage`.
+    Source: upstream `memoryUsage`, `diskUsage`, `inodeUsage`, `processUsage`.
     """
     volumes: dict[str, Disk] = {}
     for volume in _list(pod, "volume"):

@@ -1,1 +1,1 @@
-"""Frozen views of API objects with the fields that forewarn reads."""
+"""Immutable views of API objects, with the fields that forewarn reads."""

@@ -1,6 +1,6 @@
 """The stored parts of a large object: parts within the limit, and placeholders for the other parts.
 
-A placeholder can be copied and compared. Reading a placeholder raises TooLargeToKeep, which names the object: no
+A placeholder can be copied and compared. Reading a placeholder raises TooLargeToRetain, which names the object: no
 prediction or rule uses missing parts.
 """
 
@@ -32,9 +32,9 @@ With less, the whole part is replaced, because a placeholder needs almost as muc
 
 
 class TooLargeToRetain(TooLarge, InvalidObject):
-    """A prediction or rule read a part of a stored object that was too large to store.
+    """The error if a prediction or rule reads a part of a stored object that was too large to store.
 
-    Commands handle it as an unreadable object, rules as an exceeded bound.
+    Commands handle the error as an unreadable object, rules as an exceeded limit.
     """
 
     def __init__(self, what: str, most: int = MAX_RETAINED) -> None:
@@ -42,10 +42,16 @@ class TooLargeToRetain(TooLarge, InvalidObject):
 
 
 class _Omitted:
-    """A placeholder for a part of an object that is not stored. Equal to any value with the same JSON text."""
+    """A placeholder for a part of an object that is not stored.
+
+    Equal to every list or object with the same JSON text.
+    """
 
     def __init__(self, what: str, digest: bytes, most: int = MAX_RETAINED) -> None:
-        """`what`: the object of the part. `most`: the maximum bytes that are stored of that object."""
+        """`what`: the object that contains the part.
+
+        `digest`: of the part. `most`: the maximum bytes stored of the object.
+        """
         super().__init__()
         self.what, self.digest, self.most = what, digest, most
 
@@ -75,11 +81,14 @@ class _Omitted:
 
 
 class OmittedList(_Omitted, list[Any]):
-    """A placeholder for a list."""
+    """A placeholder for a list that is too large to store. Reading the placeholder raises TooLargeToRetain."""
 
 
 class OmittedObject(_Omitted, dict[str, Any]):
-    """A placeholder for an object or map."""
+    """A placeholder for an object or map that is too large to store.
+
+    Reading the placeholder raises TooLargeToRetain.
+    """
 
 
 def _digest(value: object) -> bytes:
@@ -89,12 +98,12 @@ def _digest(value: object) -> bytes:
 
 
 def is_omitted(value: object) -> bool:
-    """True if a part of an object is a placeholder."""
+    """Report whether a part of an object is a placeholder."""
     return isinstance(value, _Omitted)
 
 
 def max_retained(kind: str) -> int:
-    """Maximum bytes of memory of a stored object of a `group/Kind`."""
+    """Return the maximum bytes of memory of a stored object of a `group/Kind`."""
     spec = BY_GROUP_KIND.get(kind)
     if spec is None or spec.template or kind == POD:
         return MAX_RETAINED
@@ -102,12 +111,12 @@ def max_retained(kind: str) -> int:
 
 
 def retained_part(obj: dict[str, Any]) -> dict[str, Any]:
-    """The object with placeholders for the parts that exceed the limit of its kind."""
+    """Return the object with placeholders for the parts that exceed the limit of its kind."""
     return bounded(obj, max_retained(group_kind(obj)))
 
 
 def bounded(obj: dict[str, Any], most: int = MAX_RETAINED) -> dict[str, Any]:
-    """The object; if it exceeds `most` bytes of memory, with placeholders for its largest parts."""
+    """Return the object; if it exceeds `most` bytes of memory, with placeholders for its largest parts."""
     if memory_of(obj, most) <= most:
         return obj
     ref = ref_of(obj)
@@ -121,7 +130,10 @@ def bounded(obj: dict[str, Any], most: int = MAX_RETAINED) -> dict[str, Any]:
 
 
 def _bounded(value: Any, most: int, omitted: Callable[[Any], Any]) -> Any:
-    """The part within `most` bytes: its smallest children completely, the others as far as the limit allows."""
+    """Return the part within `most` bytes: its smallest children completely, the others as far as the limit allows.
+
+    `omitted`: returns the placeholder of a value.
+    """
     parts = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MAX_PARTS else []
     )

@@ -1,4 +1,4 @@
-"""In-tree volumes that CSI drivers have taken over. Source: csi-translation-lib `plugins/*.go`."""
+"""In-tree volumes that upstream has migrated to CSI drivers. Source: csi-translation-lib `plugins/*.go`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNSPECIFIED: Final = "UNSPECIFIED"
 
 @dataclass(frozen=True, slots=True)
 class MigratedVolume:
-    """An in-tree volume in the terms of its CSI driver. The handle is "" if upstream cannot translate the volume."""
+    """An in-tree volume as its CSI driver names it. `handle`: "" if upstream cannot translate the volume."""
 
     plugin: str
     driver: str
@@ -42,7 +42,7 @@ class _Translation(NamedTuple):
 
 
 def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVolume | None:
-    """The migrated volume in a volume source (of a Pod or PersistentVolume); None for other volumes.
+    """Return the migrated volume in a volume source (of a Pod or PersistentVolume); None for other volumes.
 
     `labels`: the labels of the PersistentVolume.
     """
@@ -56,7 +56,9 @@ def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVol
 
 
 def driver_of_provisioner(provisioner: str) -> str | None:
-    """The CSI driver for an in-tree provisioner: "" if forewarn does not migrate it, None for other provisioners."""
+    """Return the CSI driver for an in-tree provisioner; "" if forewarn does not translate it, None for other
+    provisioners.
+    """
     if provisioner in ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"):
         return ""
     return next((known.driver for known in _TRANSLATIONS.values() if known.plugin == provisioner), None)
@@ -65,7 +67,11 @@ def driver_of_provisioner(provisioner: str) -> str | None:
 def translated_topology(
     affinity: NodeSelector | None, labels: Mapping[str, str], volume: MigratedVolume
 ) -> NodeSelector | None:
-    """A PersistentVolume's node affinity in the driver's terms. Source: `translateTopologyFromInTreeToCSI`."""
+    """Return a PersistentVolume's node affinity with the topology keys of the CSI driver. `labels`: of the
+    PersistentVolume.
+
+    Source: `translateTopologyFromInTreeToCSI`.
+    """
     if not volume.topology_key:
         return affinity
     terms = affinity.terms if affinity else ()
@@ -85,7 +91,10 @@ def translated_topology(
 
 
 def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> tuple[str, str]:
-    """The label keys of zone and region, as upstream selects them. Source: `getTopologyLabel`."""
+    """Return the label keys of zone and region that upstream uses: those in `terms`, otherwise those in `labels`.
+
+    Source: `getTopologyLabel`.
+    """
     keys = {e.key for term in terms for e in term.expressions}
     for present in (keys, labels):
         for zone, region in ((ZONE, REGION), (BETA_ZONE, BETA_REGION)):
@@ -106,7 +115,7 @@ def _as_it_is(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG001
 
 
 def _ebs_volume(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG001
-    """The handle of an EBS volume; "" if it is invalid. Source: `KubernetesVolumeIDToEBSVolumeID`."""
+    """Return the CSI handle of an EBS volume; "" if the id is invalid. Source: `KubernetesVolumeIDToEBSVolumeID`."""
     if not volume_id.startswith("aws://"):
         return volume_id
     name = urlsplit(volume_id).path.strip("/")
@@ -114,7 +123,10 @@ def _ebs_volume(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG0
 
 
 def _gce_disk(name: str, labels: Mapping[str, str]) -> str:
-    """The handle of a GCE disk. Source: `TranslateInTreePVToCSI` of gce_pd.go."""
+    """Return the CSI handle of a GCE disk; "" if the zones in its labels are invalid.
+
+    Source: `TranslateInTreePVToCSI` of gce_pd.go.
+    """
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split("__")
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"

@@ -1,6 +1,6 @@
 """Devices (DRA): ResourceSlices, DeviceClasses and ResourceClaims. Source: api `resource/v1/types.go`.
 
-A view reports fields that are not modelled (`unmodelled`), so that no prediction ignores them.
+Fields that forewarn does not model are reported in `unmodelled`, so that no prediction ignores them.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class DeviceId(NamedTuple):
 
 
 class CounterSet(NamedTuple):
-    """Counters of a pool, or the amounts that a device consumes, in billionths."""
+    """A set of counters by name. In a pool: the available amounts. In a device: the consumed amounts. In billionths."""
 
     name: str
     counters: Mapping[str, int]
 
 
 class DeviceTaint(NamedTuple):
-    """A taint of a device. `added`: the time in seconds since 1970."""
+    """A taint of a device. `added`: the time of addition in seconds since 1970."""
 
     key: str
     value: str
@@ -51,9 +51,9 @@ class DeviceTaint(NamedTuple):
 
 
 class DeviceTaintRule(NamedTuple):
-    """A taint for all devices with this driver, pool and name (None matches any).
+    """A DeviceTaintRule: a taint for all devices with this driver, pool and name (None matches any).
 
-    `selects`: false if the rule has no selector and thus matches no device.
+    `selects`: whether the rule has a selector; without one, it matches no device.
     """
 
     taint: DeviceTaint
@@ -70,7 +70,7 @@ class DeviceTaintRule(NamedTuple):
         return cls(_taint(mapping(obj, "spec", "taint")), at(obj, *path) is not None, driver, pool, device)
 
     def taints(self, device: DeviceId) -> bool:
-        """True if the rule taints the device.
+        """Report whether the rule taints the device.
 
         Source: upstream `applyPatches` of dynamic-resource-allocation `resourceslice/tracker`.
         """
@@ -79,7 +79,10 @@ class DeviceTaintRule(NamedTuple):
 
 
 class RequestPolicy(NamedTuple):
-    """The amounts of a shared capacity that a request may consume, in billionths. `least`: None without a range."""
+    """The amounts of a shared capacity that a request may consume, in billionths.
+
+    `values`: the valid amounts, if listed. `least`, `maximum`, `step`: the valid range; `least` None without a range.
+    """
 
     default: int | None = None
     values: tuple[int, ...] = ()
@@ -89,7 +92,7 @@ class RequestPolicy(NamedTuple):
 
 
 class DeviceToleration(NamedTuple):
-    """A toleration of a request; an empty key or effect matches all. `seconds`: None for unlimited."""
+    """A toleration of a device request; "" as key or effect matches all. `seconds`: tolerated time, None: unlimited."""
 
     key: str
     operator: str
@@ -98,21 +101,21 @@ class DeviceToleration(NamedTuple):
     seconds: int | None = None
 
     def tolerates(self, taint: DeviceTaint) -> bool:
-        """True if the toleration tolerates the taint. Source: upstream `resourceclaim.ToleratesTaint`."""
+        """Report whether the toleration tolerates the taint. Source: upstream `resourceclaim.ToleratesTaint`."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
 
 
 class NodePlace(NamedTuple):
-    """The nodes that can access devices: one, all, or those that a selector matches."""
+    """The nodes that can access devices: one node, all nodes, or the nodes that a selector matches."""
 
     node_name: str = ""
     all_nodes: bool = False
     selector: NodeSelector | None = None
 
     def reaches(self, labels: Mapping[str, str], name: str) -> bool:
-        """True if the node can access the devices. Source: upstream `NodeMatches`."""
+        """Report whether the node can access the devices. Source: upstream `NodeMatches`."""
         if self.node_name:
             return self.node_name == name
         return self.all_nodes or (self.selector is not None and self.selector.matches(labels, name))
@@ -123,10 +126,10 @@ NOWHERE: Final = NodePlace()
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device of a ResourceSlice. `capacity`: in billionths. `shared`: several claims may use it (consumable
-    capacity).
+    """A device of a ResourceSlice. `capacity`: in billionths. `shared`: whether several claims may use the device.
 
-    `consumes`: the amounts of counters that it uses, by counter set (partitionable devices).
+    `consumes`: the amounts of counters that the device uses, by counter set (partitionable devices).
+    `binding_conditions`: whether the device must be prepared before the Pod is bound.
     """
 
     name: str
@@ -144,9 +147,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSlice:
-    """Devices of one pool of one driver, or the pool's counters. `slices`: number of slices in the pool.
+    """Devices of one pool of one driver, or the counters of the pool. `slices`: number of slices in the pool.
 
-    `divided`: some devices are shared, or consume counters.
+    `place`: the nodes with access; with `per_device`, each device has its own. `divided`: whether some devices are
+    shared, consume counters, or have request policies.
     """
 
     name: str
@@ -184,7 +188,10 @@ class ResourceSlice:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A class of devices that match all `selectors` (CEL). `created`: seconds since 1970."""
+    """A class of devices: those that match all CEL `selectors`. `created`: seconds since 1970.
+
+    `extended_resource`: the extended resource that the class provides, or "".
+    """
 
     name: str
     selectors: tuple[str, ...] = ()
@@ -204,9 +211,10 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """A request of a claim: `count` devices of a class, all devices, or the first alternative that is available.
+    """A request of a claim: `count` devices of a class, all devices (`mode` ALL), or the first of `alternatives` that
+    is available.
 
-    `capacity`: required of each device, in billionths.
+    `capacity`: required amounts of each device, in billionths.
     """
 
     name: str
@@ -222,9 +230,9 @@ class DeviceRequest:
 
 
 class DeviceConstraint(NamedTuple):
-    """All devices of these requests (empty: of all requests) have the same value of an attribute.
+    """A constraint that all devices of these requests (empty: all requests) have the same value of an attribute.
 
-    `distinct`: they have different values instead.
+    `distinct`: the devices must have different values instead.
     """
 
     requests: frozenset[str]
@@ -241,9 +249,9 @@ class Readiness(Enum):
 
 
 class AllocatedDevice(NamedTuple):
-    """A device that is allocated to a claim. `request`: `name`, or `name/alternative`.
+    """A device that is allocated to a claim. `request`: name of the request, or `name/alternative`.
 
-    `share`: the consumed capacity of a shared device, in billionths; None for an exclusive device.
+    `share`: the consumed capacity of a shared device, in billionths; None for a device that one claim uses alone.
     """
 
     request: str
@@ -258,7 +266,8 @@ class AllocatedDevice(NamedTuple):
 class Allocation:
     """The allocation of a claim. `nodes`: None if all nodes can access the devices.
 
-    `timed`: the time of the allocation is known: kube-scheduler waits only for a limited time until devices are ready.
+    `timed`: whether the time of the allocation is known; kube-scheduler waits only for a limited time until devices are
+    ready.
     """
 
     devices: tuple[AllocatedDevice, ...] = ()
@@ -275,7 +284,11 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A claim for devices. `allocation`: None if not allocated. `reserved_for`: UIDs of the objects that may use it."""
+    """A claim for devices. `allocation`: None if not allocated. `reserved_for`: UIDs of the Pods that may use the
+    claim.
+
+    `for_extended_resources`: whether kube-scheduler created the claim for extended resources.
+    """
 
     namespace: str
     name: str
@@ -302,7 +315,7 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimTemplate:
-    """A ResourceClaimTemplate."""
+    """A ResourceClaimTemplate. `claim`: a claim from the template, with the namespace and name of the template."""
 
     namespace: str
     name: str
@@ -377,7 +390,7 @@ def _device_id(result: ApiObject) -> DeviceId:
 
 
 def _conditions(status: ApiObject) -> dict[str, bool]:
-    """Conditions by type, true if the status is True. The first one of a type counts."""
+    """Return type -> whether the status of the condition is True. The first condition of each type counts."""
     found: dict[str, bool] = {}
     for condition in items(status, "conditions"):
         found.setdefault(text(condition, "type"), text(condition, "status") == "True")
@@ -452,8 +465,9 @@ def _device(device: ApiObject) -> Device:
 
 
 def _unmodelled(device: ApiObject) -> str:
-    """The field of a device that is not modelled; "" if there is none. kube-apiserver drops it without an alpha
-    gate.
+    """Return the first field of a device that forewarn does not model; "" if there is none.
+
+    kube-apiserver drops these fields unless an alpha gate is on.
     """
     if device.get("nodeAllocatableResources") or device.get("nodeAllocatableResourceMappings"):
         return "node allocatable resources of a device (DRANodeAllocatableResources)"
@@ -500,7 +514,7 @@ def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
 
 
 def _amounts(holder: Mapping[str, Any], *path: str) -> dict[str, int]:
-    """The valid quantities of a map, in billionths."""
+    """Return the valid quantities at `path` in each value of a map, in billionths."""
     found = {name: _amount(at({"": value}, "", *path)) for name, value in holder.items()}
     return {name: amount for name, amount in found.items() if amount is not None}
 

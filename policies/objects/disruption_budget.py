@@ -1,4 +1,4 @@
-"""PodDisruptionBudget, with the fields that preemption reads."""
+"""PodDisruptionBudget, with the fields that preemption and the disruption controller read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
-    """A stored PodDisruptionBudget. `selector`: None if nil or unreadable; it then matches nothing.
+    """A stored PodDisruptionBudget. `selector`: None if missing or invalid; the PDB then selects no Pod.
 
-    `stale`: the status is about an older generation. `honours_empty`: in the cluster's release, preemption counts PDBs
-    with an empty selector, and Pods without labels.
+    `stale`: whether the status describes an older generation. `honours_empty`: whether, in the cluster's release,
+    preemption counts PDBs with an empty selector, and Pods without labels.
     """
 
     namespace: str
@@ -50,7 +50,7 @@ class PodDisruptionBudget:
         )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """True if preemption counts the PDB for a Pod.
+        """Report whether preemption counts the PDB for a Pod with these labels.
 
         Up to 1.37, empty selectors and Pods without labels never match.
         """
@@ -61,5 +61,8 @@ class PodDisruptionBudget:
         return self.selector.matches(labels)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """True if the disruption controller counts a Pod in the PDB's namespace; an empty selector matches all Pods."""
+        """Report whether the disruption controller counts a Pod of the PDB's namespace.
+
+        An empty selector matches all Pods.
+        """
         return self.selector is not None and self.selector.matches(labels)

@@ -1,7 +1,7 @@
 """Limits on the parts of a Pod's spec that a prediction or a quota check reads.
 
-Real Pods are far below these limits. Metered work (`policies.metering`) checks the limits first, so that a Pod above
-the limits is rejected at low cost. Offline commands have no limits.
+Real Pods are far below these limits. If work is metered (`policies.metering`), these limits are checked first, so that
+a Pod above the limits is rejected at low cost. Offline commands have no limits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def exceeds(holder: str, count: int, what: str, most: int) -> TooLarge:
-    """The error for a holder (`the Pod`) that has more of something than forewarn evaluates."""
+    """Return the error for a holder (such as "the Pod") that has more of something (`what`) than forewarn evaluates."""
     return TooLarge(f"{holder} has {count} {what}; forewarn evaluates at most {most}", f"remove {what}")
 
 
@@ -68,7 +68,7 @@ def check_extent(spec: Any) -> None:
 
 
 def check_metadata_extent(metadata: Any) -> None:
-    """Raise TooLarge if work is metered and a Pod's metadata exceeds a limit."""
+    """Raise TooLarge if work is metered and the labels or the name of an object exceed a limit."""
     if not limited():
         return
     labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
@@ -167,7 +167,6 @@ def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
 
 
 def _list(value: Any) -> list[Any]:
-    """The value if it is a list, otherwise an empty list: decoding reports other values."""
     return value if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Typed reading of API object fields, with errors that name object and field."""
+"""Functions that read fields of API objects with their types, and raise errors that name the object and the field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OBJECT: Final = (dict, Mapping)
 
 
 class InvalidObject(ValueError):
-    """The API server would reject this object: contains the object, the field and the problem."""
+    """The error for an object that the API server would reject: contains the object, the field and the problem."""
 
     def __init__(self, problem: str, path: Path = (), ref: ObjectRef | None = None) -> None:
         self.problem, self.path, self.ref = problem, path, ref
@@ -28,11 +28,13 @@ class InvalidObject(ValueError):
 
 
 class InvalidInput(InvalidObject):
-    """An argument of a command is malformed, or names an object that the cluster does not have."""
+    """The error for a malformed argument of a command, or an argument that names an object which the cluster does
+    not have.
+    """
 
 
 def json_type(value: object) -> str:
-    """The name of the value's type, as encoding/json writes it in errors."""
+    """Return the name of a JSON value's type, as Go's encoding/json names it in errors."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -43,7 +45,7 @@ def json_type(value: object) -> str:
 
 
 def at(obj: ApiObject, *path: str | int) -> Any:
-    """The value at a path; None if a step is absent or null."""
+    """Return the value at a path; None if a step is absent or null."""
     value: Any = obj
     for step in path:
         if isinstance(value, _OBJECT):
@@ -69,7 +71,7 @@ def _expect(obj: ApiObject, path: Path, kinds: tuple[type, ...], what: str) -> A
 
 
 def text(obj: ApiObject, *path: str | int, default: str = "") -> str:
-    """A string field; absent and null read as the default. Raises InvalidObject."""
+    """Return a string field; `default` if the field is absent or null. Raises InvalidObject for other types."""
     value: str | None = _expect(obj, path, (str,), "a string")
     return default if value is None else value
 
@@ -87,12 +89,12 @@ def has_controller(obj: ApiObject) -> bool:
 
 
 def boolean(obj: ApiObject, *path: str | int) -> bool:
-    """A boolean field; absent and null read as false. Raises InvalidObject."""
+    """Return a boolean field; False if the field is absent or null. Raises InvalidObject for other types."""
     return bool(_expect(obj, path, (bool,), "a boolean"))
 
 
 def int32(obj: ApiObject, *path: str | int) -> int | None:
-    """A 32-bit integer field; absent and null read as None. Raises InvalidObject."""
+    """Return a 32-bit integer field; None if the field is absent or null. Raises InvalidObject for other values."""
     value: int | None = _expect(obj, path, (int,), "an integer")
     if value is not None and value not in INT32:
         raise InvalidObject(f"{value} does not fit into 32 bits", path, ref_of(obj))
@@ -100,19 +102,22 @@ def int32(obj: ApiObject, *path: str | int) -> int | None:
 
 
 def mapping(obj: ApiObject, *path: str | int) -> ApiObject:
-    """An object field; absent and null read as empty. Raises InvalidObject."""
+    """Return an object field; empty if the field is absent or null. Raises InvalidObject for other types."""
     value: ApiObject | None = _expect(obj, path, _OBJECT, "an object")
     return value or NOTHING
 
 
 def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
-    """A list field; absent and null read as empty. Raises InvalidObject."""
+    """Return a list field; empty if the field is absent or null. Raises InvalidObject for other types."""
     value: Sequence[Any] | None = _expect(obj, path, (list, tuple), "a list")
     return value or ()
 
 
 def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
-    """A field of strings by string, such as labels, annotations or nodeSelector. Raises InvalidObject."""
+    """Return a field of strings by string, such as labels; empty if absent or null.
+
+    Raises InvalidObject for other types.
+    """
     entries = mapping(obj, *path)
     if len(entries) > FEW:
         charge(len(entries) // 8)
@@ -123,7 +128,10 @@ def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
 
 
 def timestamp(obj: ApiObject, *path: str | int) -> int | None:
-    """A metav1.Time field in seconds since 1970; None if absent. Raises InvalidObject."""
+    """Return a metav1.Time field in seconds since 1970; None if absent or empty.
+
+    Raises InvalidObject for invalid times.
+    """
     value = text(obj, *path)
     if not value:
         return None
@@ -135,7 +143,10 @@ def timestamp(obj: ApiObject, *path: str | int) -> int | None:
 
 
 def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
-    """A reference to an object, as far as it is readable. `namespace`: used if the object has none."""
+    """Return the reference to an object, with the fields that are readable.
+
+    `namespace`: used if the object has none.
+    """
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
         metadata = NOTHING
@@ -149,7 +160,9 @@ def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
 
 
 def group_kind(obj: ApiObject) -> str:
-    """`group/Kind` of an object; the group is empty for core kinds: `apps/Deployment`, `/Pod`."""
+    """Return the `group/Kind` of an object, with an empty group for core kinds: `apps/Deployment`, `/Pod`; "" if
+    unreadable.
+    """
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return ""

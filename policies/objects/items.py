@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
-    """The objects of a list field, in order; absent and null read as empty. Raises InvalidObject."""
+    """Yield the objects of a list field, in order; none if absent or null. Raises InvalidObject for other types."""
     for index, item in enumerate(each(sequence(obj, *path), 1)):
         if not isinstance(item, Mapping):
             raise InvalidObject(f"must be an object, not {json_type(item)}", (*path, index), ref_of(obj))
@@ -24,7 +24,7 @@ def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
 
 
 def strings(obj: ApiObject, *path: str | int) -> tuple[str, ...]:
-    """A list of strings; absent and null read as empty. Raises InvalidObject."""
+    """Return a list field of strings; empty if absent or null. Raises InvalidObject for other types."""
     values: Sequence[Any] = sequence(obj, *path)
     for index, value in enumerate(each(values, 0.1)):
         if not isinstance(value, str):
@@ -34,7 +34,7 @@ def strings(obj: ApiObject, *path: str | int) -> tuple[str, ...]:
 
 @contextmanager
 def within(root: ApiObject, *path: str | int) -> Iterator[None]:
-    """Add the object `root` and the path to InvalidObject errors raised inside the block."""
+    """Context manager that adds the object `root` and the path to InvalidObject errors."""
     try:
         yield
     except TooLarge:

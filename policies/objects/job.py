@@ -19,7 +19,7 @@ _SIGNALLED: Final = (143, 137)
 
 
 def disruption_action(job: ApiObject) -> str:
-    """The action of the first podFailurePolicy rule that a disrupted Pod can match; "" without one.
+    """Return the action of the first podFailurePolicy rule that a disrupted Pod can match; "" without one.
 
     Assumes that SIGTERM or SIGKILL ends the containers.
     """
@@ -33,13 +33,16 @@ def disruption_action(job: ApiObject) -> str:
 
 
 def backoff_limit(job: ApiObject) -> int:
-    """The number of Pod failures that a Job tolerates (backoffLimit)."""
+    """Return the number of Pod failures that a Job tolerates (backoffLimit or its default). Raises InvalidObject."""
     limit = int32(job, "spec", "backoffLimit")
     return _DEFAULT_BACKOFF_LIMIT if limit is None else limit
 
 
 def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
-    """The number of Pods of a Job that should run now. Source: `manageJob`. Raises InvalidObject."""
+    """Return the number of Pods that a Job should run now. Source: `manageJob`. Raises InvalidObject.
+
+    `succeeded`: number of succeeded Pods. `active`: number of active Pods.
+    """
     given, completions = int32(job, "spec", "parallelism"), int32(job, "spec", "completions")
     parallelism = 1 if given is None else max(given, 0)
     if completions is None and given is None:

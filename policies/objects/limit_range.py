@@ -1,4 +1,4 @@
-"""LimitRange, with the defaults that it sets in containers."""
+"""LimitRange, with the default requests and limits of containers."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class LimitRange:
 
 
 def _defaults(item: ApiObject) -> tuple[ResourceList, ResourceList]:
-    """The default (requests, limits) of an item: a default limit is its default or maximum.
+    """Return the default (requests, limits) of an item. A default limit is the item's default, otherwise its maximum.
 
-    A default request is its defaultRequest, otherwise the default limit, otherwise the minimum. Source:
+    A default request is the item's defaultRequest, otherwise the default limit, otherwise the minimum. Source:
     pkg/apis/core/v1/defaults.go `SetDefaults_LimitRangeItem`; stored objects have these values already.
     """
     limits = resource_list(item, "max") | resource_list(item, "default")

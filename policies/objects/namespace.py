@@ -17,7 +17,7 @@ EXEMPT_UNTIL_ANNOTATION: Final = "forewarn.dev/exempt-until"
 
 
 class Namespace(NamedTuple):
-    """A stored Namespace. `annotations`: only those of forewarn."""
+    """A stored Namespace. `annotations`: only those with the prefix `forewarn.dev/`."""
 
     name: str
     labels: Mapping[str, str]
@@ -35,7 +35,9 @@ class Namespace(NamedTuple):
 
 
 def exempt_until(text: str) -> datetime | None:
-    """The end of an exemption by a namespace's break-glass annotation; None if the text is not a time."""
+    """Return the end of an exemption by a namespace's annotation forewarn.dev/exempt-until; None if the text is
+    not a time.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -44,9 +46,9 @@ def exempt_until(text: str) -> datetime | None:
 
 
 def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
-    """The reason why an exemption's end is not accepted; "" if it is, or is past.
+    """Return why forewarn does not accept the end of an exemption; "" if forewarn does, or if the end is past.
 
-    `longest`: maximum time until the end.
+    `text`: the annotation. `longest`: maximum time until the end.
     """
     end = exempt_until(text)
     if end is None:

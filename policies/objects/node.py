@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A stored Node. `images`: size in bytes by name."""
+    """A stored Node. `images`: name -> size in bytes. `allocatable`: resources in kube-scheduler's units."""
 
     name: str
     labels: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Node selectors, in node affinity of Pods and in PersistentVolumes."""
+"""Node selectors, as in the node affinity of Pods and of PersistentVolumes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class FieldRequirement:
     value: str
 
     def matches(self, name: str) -> bool:
-        """True if the condition matches the node of this name."""
+        """Report whether the condition matches the node `name`."""
         return ((name if self.key == "metadata.name" else "") == self.value) == (self.operator == "In")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """Requirements that must all match. `error`: reason why the term is invalid; it then matches nothing.
+    """A term of a node selector: requirements that must all match. `error`: why the term is invalid; it then matches no
+    node.
 
-    `names`: the names that `metadata.name In` allows; None without such a requirement. PreFilter reads it even from an
-    invalid term.
+    `names`: the names that `metadata.name In` allows; None without such a requirement. PreFilter reads `names` even
+    from an invalid term.
     """
 
     expressions: tuple[Requirement, ...] = ()
@@ -41,7 +42,7 @@ class NodeSelectorTerm:
     names: frozenset[str] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """True if the term matches a node. Without a name, only labels are compared (PersistentVolumes)."""
+        """Report whether the term matches a node. With "" as name, only labels are compared (for PersistentVolumes)."""
         if self.error:
             return False
         return all(e.matches(labels) for e in each(self.expressions)) and (
@@ -51,18 +52,18 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Terms, of which one must match. Empty terms match nothing; only PreFilter reads them."""
+    """The terms of a node selector, one of which must match. Empty terms match no node, but PreFilter reads them."""
 
     terms: tuple[NodeSelectorTerm, ...]
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """True if one of the terms matches the node."""
+        """Report whether one of the terms matches the node. See `NodeSelectorTerm.matches`."""
         return any((t.expressions or t.fields) and t.matches(labels, name) for t in each(self.terms, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class PreferredSchedulingTerm:
-    """A preferred term, and the weight for nodes that match it."""
+    """A preferred term of node affinity, and its weight for nodes that match the term."""
 
     weight: int
     term: NodeSelectorTerm
@@ -77,7 +78,7 @@ class NodeAffinity:
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """True if the node satisfies nodeSelector and required affinity.
+        """Report whether a node satisfies nodeSelector and required affinity.
 
         Source: upstream `RequiredNodeAffinity.Match`.
         """
@@ -97,7 +98,7 @@ class NodeAffinity:
 
     @classmethod
     def from_api(cls, pod: ApiObject) -> NodeAffinity:
-        """Parse a Pod's `spec`. Raises InvalidObject."""
+        """Read the nodeSelector and node affinity of a Pod's API object. Raises InvalidObject."""
         path = ("spec", "affinity", "nodeAffinity")
         required = at(pod, *path, "requiredDuringSchedulingIgnoredDuringExecution")
         preferred = at(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution")
@@ -113,7 +114,7 @@ class NodeAffinity:
 
 
 def read_node_selector(obj: ApiObject, *path: str | int) -> NodeSelector:
-    """Parse the `v1.NodeSelector` at a path. Raises InvalidObject."""
+    """Read the `v1.NodeSelector` at a path. Raises InvalidObject."""
     return NodeSelector(tuple(_term(term) for term in items(obj, *path, "nodeSelectorTerms")))
 
 

@@ -28,9 +28,9 @@ def _shared(text: str) -> str:
 
 
 def once(text: str) -> str:
-    """Intern a name: equal texts become one string.
+    """Return an equal string that all callers share, to save memory.
 
-    Unlike `sys.intern`, which is permanent in Python 3.12, the cache is bounded.
+    In contrast to `sys.intern`, which is permanent in Python 3.12, the cache is bounded.
     """
     return _shared(text) if len(text) <= _LONGEST else text
 
@@ -50,12 +50,12 @@ class Owner(NamedTuple):
 
     @property
     def group_kind(self) -> str:
-        """`group/Kind`."""
+        """The `group/Kind` of the controller; the group is empty for core kinds."""
         return f"{_group(self.api_version)}/{self.kind}"
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Owner | None:
-        """The controller of an object; None if it has none. Source: apimachinery `GetControllerOf`."""
+        """Return the controller of an object; None if the object has none. Source: apimachinery `GetControllerOf`."""
         for reference in sequence(obj, "metadata", "ownerReferences"):
             if isinstance(reference, dict) and reference.get("controller"):
                 kind, name, uid, version = (once(text(reference, key)) for key in ("kind", "name", "uid", "apiVersion"))
@@ -64,10 +64,10 @@ class Owner(NamedTuple):
 
 
 class PodClaim(NamedTuple):
-    """A claim for devices in a Pod's spec.
+    """An entry of a Pod's `spec.resourceClaims`.
 
-    `claim`: the claim's name; None if none is needed, or (not `resolved`) not created yet. `template`: the
-    ResourceClaimTemplate; "" for a shared claim.
+    `claim`: the name of the ResourceClaim; None if no claim is needed, or (not `resolved`) if it is not created yet.
+    `template`: the ResourceClaimTemplate; "" for a claim that the Pod names.
     """
 
     name: str
@@ -81,7 +81,7 @@ _DAEMON_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A stored Pod. `priority`: None if admission never set it; it counts as 0."""
+    """A stored Pod. `priority`: None if admission never set it, which counts as 0. Times in seconds since 1970."""
 
     namespace: str
     name: str
@@ -137,7 +137,7 @@ class Pod:
         )
 
     def to_api(self) -> ApiObject:
-        """The fields of the Pod's priority and group as an API object, to compare an update with."""
+        """Return the priority fields and the PodGroup of the Pod as an API object, for comparison with an update."""
         spec: dict[str, object] = {
             "priorityClassName": self.priority_class_name,
             "priority": self.priority,
@@ -150,12 +150,12 @@ class Pod:
 
     @property
     def terminal(self) -> bool:
-        """True if the Pod has terminated: it uses no resources, and kube-scheduler ignores it."""
+        """Whether the Pod has terminated: the Pod uses no resources, and kube-scheduler ignores the Pod."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
     def effective_priority(self) -> int:
-        """The priority; 0 if it was never set. Source: component-helpers `PodPriority`."""
+        """The priority; 0 if admission never set it. Source: component-helpers `PodPriority`."""
         return self.priority or 0
 
     @property
@@ -165,17 +165,20 @@ class Pod:
 
     @property
     def identity(self) -> str:
-        """The identity of the Pod: its uid, or namespace and name without a uid."""
+        """The uid of the Pod; `namespace/name` if it has none."""
         return self.uid or self.key
 
     def bound_to(self, node_name: str, node_labels: Mapping[str, str]) -> Pod:
-        """The Pod as bound to a node: the API server copies the node's zone and region to the Pod's labels."""
+        """Return the Pod bound to a node.
+
+        As the API server does, copies the node's zone and region to the Pod's labels.
+        """
         topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
         labels = shared_labels({**self.labels, **topology})
         return replace(self, node_name=node_name, nominated_node_name="", labels=labels, created=None)
 
     def as_terminating(self) -> Pod:
-        """The Pod as terminating, after kube-scheduler has evicted it. Source: upstream `prepareCandidate`."""
+        """Return the Pod as terminating, after kube-scheduler has evicted it. Source: upstream `prepareCandidate`."""
         if self.terminating:
             return self
         # A preemption has dozens of victims, and `replace` costs three times as much.
@@ -188,12 +191,14 @@ _BEFORE_TERMINATION: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
 
 
 def wait_seconds(victims: Iterable[Pod]) -> int:
-    """Seconds until the last Pod has terminated: all terminate at the same time, each with its own grace period."""
+    """Return the seconds until the last Pod has terminated, if all terminate at the same time within their grace
+    periods.
+    """
     return max((pod.spec.termination_grace_period for pod in victims), default=0)
 
 
 def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
-    """The claims for devices in a Pod. Source: dynamic-resource-allocation `resourceclaim.Name`."""
+    """Return the entries of a Pod's `spec.resourceClaims`. Source: dynamic-resource-allocation `resourceclaim.Name`."""
     made = {
         text(entry, "name"): at(entry, "resourceClaimName") for entry in items(obj, "status", "resourceClaimStatuses")
     }
@@ -208,7 +213,7 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
 
 
 def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
-    """The first condition of each type, which is the one that upstream uses."""
+    """Return type -> the first condition of the type, which is the one that upstream uses."""
     found: dict[str, ApiObject] = {}
     for condition in items(obj, "status", "conditions"):
         kind = condition.get("type")
@@ -218,7 +223,7 @@ def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
 
 
 def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
-    """True if kube-scheduler has preempted the Pod.
+    """Report whether kube-scheduler has preempted the Pod.
 
     Source: upstream `podTerminatingByPreemption`, without the check of the deletion timestamp.
     """
@@ -227,6 +232,9 @@ def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
 
 
 def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
-    """True if the Pod is ready. Without the condition, a started Pod is ready. Source: upstream `IsPodReady`."""
+    """Report whether the Pod is ready. Without the condition Ready, a Pod that is not Pending is ready.
+
+    Source: upstream `IsPodReady`.
+    """
     ready = conditions.get("Ready")
     return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"

@@ -1,4 +1,4 @@
-"""Affinity and anti-affinity between pods. Source: kube-scheduler `framework/types.go`, `AffinityTerm`."""
+"""Pod affinity and anti-affinity. Source: kube-scheduler `framework/types.go`, `AffinityTerm`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """A term: which Pods, in which topology. `namespaces`: None for the namespace of the Pod with the term.
+    """A term of Pod affinity. `namespaces`: None for the namespace of the Pod with the term.
 
-    A nil selector (None) matches nothing.
+    `selector`: None (missing) matches no Pod.
     """
 
     topology_key: str
@@ -31,7 +31,11 @@ class AffinityTerm:
     def matches(
         self, owner_namespace: str, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """True if the term matches a Pod. Source: upstream `AffinityTerm.Matches`."""
+        """Report whether the term matches a Pod. Source: upstream `AffinityTerm.Matches`.
+
+        `owner_namespace`: of the Pod with the term. `namespace`, `labels`, `namespace_labels`: of the other Pod; the
+        last are labels of its namespace.
+        """
         named = namespace == owner_namespace if self.namespaces is None else namespace in self.namespaces
         if not named and (self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)):
             return False
@@ -39,10 +43,10 @@ class AffinityTerm:
 
 
 def merge_namespaces(term: AffinityTerm, namespaces: Mapping[tuple[str, str], Namespace]) -> AffinityTerm:
-    """An incoming Pod's term with the namespaces that its namespaceSelector matches now.
+    """Return the term of a new Pod with the namespaces that its namespaceSelector matches now, by (namespace, name).
 
-    Unlike upstream, the result retains the selector. It is then evaluated without the labels of other Pods' namespaces:
-    a selector that matches absent labels, such as NotIn, matches every namespace. Source: upstream
+    In contrast to upstream, the result retains the selector, which is then evaluated without the labels of other Pods'
+    namespaces: a selector that matches absent labels, such as NotIn, matches every namespace. Source: upstream
     `mergeAffinityTermNamespacesIfNotEmpty`.
     """
     selector = term.namespace_selector
@@ -55,7 +59,7 @@ def merge_namespaces(term: AffinityTerm, namespaces: Mapping[tuple[str, str], Na
 
 @dataclass(frozen=True, slots=True)
 class WeightedAffinityTerm:
-    """A preferred term with its weight."""
+    """A preferred term of Pod affinity with its weight."""
 
     weight: int
     term: AffinityTerm
@@ -63,10 +67,10 @@ class WeightedAffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinity:
-    """A Pod's four lists of affinity terms. A list that cannot be read is empty and in `errors`, as in upstream's
-    PodInfo.
+    """The four lists of affinity terms of a Pod. A list that is invalid is empty, with an entry in `errors`, as
+    upstream.
 
-    `present`: true if podAffinity or podAntiAffinity exists, even without terms.
+    `present`: whether podAffinity or podAntiAffinity exists, even without terms.
     """
 
     required_affinity: tuple[AffinityTerm, ...] = ()
@@ -80,7 +84,10 @@ class PodAffinity:
 
     @classmethod
     def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
-        """Parse a Pod's `spec.affinity`. `labels`: the result of `merged_labels`. Raises InvalidObject."""
+        """Read the Pod affinity of a Pod's API object.
+
+        `labels`: the result of `merged_labels`. Raises InvalidObject.
+        """
         if (
             at(pod, "spec", "affinity", "podAffinity") is None
             and at(pod, "spec", "affinity", "podAntiAffinity") is None
@@ -109,10 +116,11 @@ _MAX_NAMES: Final = 1_000
 
 
 def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
-    """The namespaces in a Pod's affinity terms besides its own; ALL_NAMESPACES for a namespaceSelector.
+    """Return the namespaces in a Pod's affinity terms besides `namespace`; ALL_NAMESPACES stands for a
+    namespaceSelector.
 
-    Also ALL_NAMESPACES if there are more terms, or names in a term, than forewarn predicts (`policies.objects.extent`).
-    Ignores unreadable values, because forewarn predicts no Pod with them.
+    Also contains ALL_NAMESPACES if there are more terms, or names in a term, than forewarn predicts
+    (`policies.objects.extent`). Ignores invalid values, because forewarn predicts no Pod with them.
     """
     found: set[str] = set()
     for term in _terms_of(spec.get("affinity")):
@@ -125,9 +133,9 @@ def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
 
 
 def _terms_of(affinity: object) -> Iterator[ApiObject]:
-    """The terms of affinity and anti-affinity, required and preferred.
+    """Yield the terms of affinity and anti-affinity, required and preferred.
 
-    Above a maximum number, a term about all namespaces replaces the others.
+    For a list with too many terms, also yields a term with a namespaceSelector for all namespaces.
     """
     kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
     for lists in (kind for kind in kinds if isinstance(kind, dict)):
@@ -147,9 +155,9 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def merged_labels(pod: ApiObject) -> Mapping[str, str]:
-    """The labels that matchLabelKeys and mismatchLabelKeys add to the selectors of a new Pod.
+    """Return the labels from which matchLabelKeys and mismatchLabelKeys of a new Pod add requirements to selectors.
 
-    Empty for a Pod with a uid: the API server added them when it stored the Pod, and labels may change later. Source:
+    Empty for a Pod with a uid: the API server has added the requirements, and labels may have changed since. Source:
     pkg/registry/core/pod/strategy.go, `mutatePodAffinity`. Raises InvalidObject.
     """
     return NOTHING if at(pod, "metadata", "uid") else string_map(pod, "metadata", "labels")

@@ -27,10 +27,10 @@ _OTHER_FEATURES: Final = (
 
 
 class PodGroup(NamedTuple):
-    """A stored PodGroup. `preempted_together`: the disruptionMode is `all`. `min_count`: of the policy gang; 0 for
-    basic.
+    """A stored PodGroup. `preempted_together`: whether the disruptionMode is `all`. `min_count`: of the policy gang; 0
+    for basic.
 
-    `other_features`: features of the group that need other feature gates. `spec`: as stored.
+    `class_names`: its PriorityClasses. `other_features`: its fields that need other feature gates. `spec`: as stored.
     """
 
     namespace: str
@@ -67,7 +67,7 @@ class PodGroup(NamedTuple):
         )
 
     def to_api(self) -> ApiObject:
-        """The group as an API object, without status."""
+        """Return the PodGroup as an API object, without status."""
         return _to_api("PodGroup", self.namespace, self.name, self.spec)
 
     @property
@@ -77,7 +77,7 @@ class PodGroup(NamedTuple):
 
     @property
     def pods_to_schedule(self) -> int:
-        """The minimum number of Pods that must be schedulable together. Source: upstream `getMinCount`."""
+        """The minimum number of Pods that must fit at the same time. Source: upstream `getMinCount`."""
         return self.min_count or 1
 
 
@@ -94,7 +94,10 @@ def _all_at_once(obj: ApiObject) -> bool:
 
 
 class GroupTemplates(NamedTuple):
-    """A stored Workload: templates of PodGroups."""
+    """A stored Workload of scheduling.k8s.io, which contains templates of PodGroups.
+
+    `class_names`: PriorityClasses in these.
+    """
 
     namespace: str
     name: str
@@ -108,5 +111,5 @@ class GroupTemplates(NamedTuple):
         return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj, GROUPS), mapping(obj, "spec"))
 
     def to_api(self) -> ApiObject:
-        """The Workload as an API object."""
+        """Return the Workload as an API object, without status."""
         return _to_api("Workload", self.namespace, self.name, self.spec)

@@ -1,4 +1,4 @@
-"""What the loss of one Pod does to the workload that it belongs to: by the table of owners, or by the Job's spec."""
+"""What the loss of one Pod does to the workload of the Pod: by the table of owners, or by the Job's spec."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _LONGEST: Final = 253
 
 
 class PodLoss(NamedTuple):
-    """The effect of losing a Pod. `pod`: `namespace/name`. `kind`, `name`: of what fails or is interrupted, in the
-    Pod's namespace. `condition`: when the effect is smaller or larger; follows the name in a sentence."""
+    """The effect of losing a Pod. `pod`: `namespace/name`. `kind`, `name`: of the object that fails or is interrupted.
+
+    `condition`: when the effect is smaller or larger; follows `name` in a sentence.
+    """
 
     pod: str
     namespace: str
@@ -33,28 +35,28 @@ class PodLoss(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """True if the whole fails, and is not only interrupted."""
+        """Whether the loss makes the whole object fail, and not only interrupts it."""
         return self.loss is Loss.FAILS
 
     @property
     def effect(self) -> str:
-        """`fails SparkApplication spark-pi`."""
+        """The effect as text: `fails SparkApplication spark-pi`."""
         return f"{self.loss} {self.kind} {self.name}"
 
     @property
     def sentence(self) -> str:
-        """`fails SparkApplication spark-pi, unless spec.restartPolicy.type is Always`."""
+        """The effect with its condition as text: `fails SparkApplication spark-pi, unless spec.restartPolicy.type
+        is Always`.
+        """
         return f"{self.effect}{self.condition and ', '}{self.condition}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the effect as a JSON object."""
         shown = {"pod": self.pod, "effect": str(self.loss), "kind": self.kind, "name": self.name}
         return {**shown, **({"condition": self.condition} if self.condition else {})}
 
 
 class _Stored(Protocol):
-    """A stored workload."""
-
     @property
     def object(self) -> ApiObject: ...
 
@@ -64,7 +66,10 @@ Workloads = Callable[[str, str, str], _Stored | None]
 
 
 def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
-    """The effects of losing these Pods: one for each affected workload, failures first."""
+    """Return the effects of losing these Pods: one for each affected workload, failures first.
+
+    `workload`: returns the workload with a `group/Kind`, namespace and name.
+    """
     found: dict[tuple[str, str, str], PodLoss] = {}
     for pod in pods:
         loss = loss_of(pod, workload)
@@ -76,7 +81,10 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
 
 
 def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:
-    """The effect of losing a Pod; None if the rest continues, or if it is unknown."""
+    """Return the effect of losing a Pod; None if the workload continues without it, or if the effect is unknown.
+
+    `workload`: returns the workload with a `group/Kind`, namespace and name.
+    """
     owner = pod.owner
     if owner is not None and owner.group_kind == JOB:
         job = workload(JOB, pod.namespace, owner.name)
@@ -86,7 +94,10 @@ def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:
 
 
 def named_loss(namespace: str, name: str, owner: Owner | None, labels: Mapping[str, str]) -> PodLoss | None:
-    """The effect of losing a Pod with this owner and these labels; of a Job's Pod, if the Job fails with it."""
+    """Return the effect of losing a Pod with this owner and these labels; None if there is none.
+
+    For the Pod of a Job, assumes that the Job fails with the Pod.
+    """
     role = role_of("" if owner is None else owner.group_kind, labels)
     if role is not None and role.loss is not Loss.NOTHING:
         kind, keys = role.whole

@@ -1,7 +1,6 @@
-"""The fields of a Pod's spec that kube-scheduler reads, and the resources of a Pod: decoded once for each distinct
-text.
+"""The fields of a Pod's spec that kube-scheduler reads, and the resources of a Pod; decoded once for equal specs.
 
-Pods of one workload are equal: 150,000 Pods have a few thousand different specs.
+Pods of one workload have equal specs: 150,000 Pods have a few thousand different ones.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ MAX_TEXT: Final = 64 * 1024
 
 
 class Shared(Generic[K, V]):
-    """A cache of values by key, shared by equal users.
+    """A cache of values by key, in which equal keys share one value.
 
     A value without references is dropped, except for the most recent ones, because predictions repeatedly read the same
     new specs.
@@ -68,9 +67,9 @@ class Shared(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
-        """The cached value of a key; calls `make` if there is none.
+        """Return the cached value of a key; call `make` if there is none.
 
-        `size`: characters of the key; larger values than `_MAX_RECENT` are dropped once nothing references them.
+        `size`: characters of the key; values larger than `_MAX_RECENT` are dropped when nothing references them.
         """
         value = self._values.get(key)
         if value is None:
@@ -94,7 +93,7 @@ class Labels(dict[str, str]):
 
 
 class HostPort(NamedTuple):
-    """A port of the node that a Pod uses."""
+    """A host port that a Pod uses."""
 
     ip: str
     protocol: str
@@ -103,7 +102,11 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodSpec:
-    """The fields of a spec for kube-scheduler. `request`: of an unscheduled Pod; `occupies`: of a scheduled Pod."""
+    """The fields of a Pod's spec that kube-scheduler reads.
+
+    `request`: resources of a Pod to schedule. `occupies`: resources of a Pod on a node. `gated`: whether the Pod has
+    scheduling gates.
+    """
 
     requests: PodRequests = field(default_factory=PodRequests)
     request: Resource = field(default_factory=Resource)
@@ -132,7 +135,7 @@ class PodSpec:
 
     @property
     def has_storage(self) -> bool:
-        """True if a claim or disk of the Pod restricts its nodes."""
+        """Whether a claim or disk of the Pod restricts its nodes."""
         return any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in self.volumes)
 
 
@@ -143,13 +146,13 @@ _LABELS: Final[Shared[tuple[tuple[str, str], ...], Labels]] = Shared()
 
 
 def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Intern labels: equal labels become one mapping, so that results can be cached by identity."""
+    """Return a mapping that all callers with equal labels share, so that results can be cached by object identity."""
     size = sum(map(len, labels.values())) + 64 * len(labels)
     return _LABELS.get(tuple(labels.items()), lambda: Labels(labels), size)
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:
-    """The spec of a Pod, shared by equal Pods. Raises InvalidObject, TooLarge."""
+    """Return the spec of a Pod's API object; equal Pods share one PodSpec. Raises InvalidObject and TooLarge."""
     text = _spec_text(pod)
     if len(text) > MAX_TEXT and limited():
         problem = f"the Pod's spec has {len(text)} characters that count; forewarn evaluates at most {MAX_TEXT}"
@@ -158,7 +161,7 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
 
 
 def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, ApiObject]) -> PodResource:
-    """The resources of a Pod on a node, including an in-place resize. Raises InvalidObject.
+    """Return the resources of a Pod on a node, including those of an in-place resize. Raises InvalidObject.
 
     `conditions`: the first condition of each type.
     """
@@ -172,7 +175,9 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
 
 
 def _spec_text(pod: ApiObject) -> str:
-    """The fields of the spec as text, the key of the shared spec; with the labels if affinity terms use them."""
+    """Return the fields of the spec as text, which is the key of the shared PodSpec; with the labels if affinity
+    terms use them.
+    """
     text = _spec_text_alone(pod.get("spec"))
     return text + repr(merged_labels(pod)) if _LABEL_KEYS in text else text
 
@@ -211,7 +216,7 @@ def _container_key(container: Any) -> Any:
 
 
 def _binds_with_options(container: ApiObject) -> bool:
-    """True if a volume mount has bind mount options. Other fields of mounts are not read."""
+    """Report whether a volume mount of a container has bind mount options."""
     if container.get("volumeMounts") is None:
         return False
     return any(
@@ -264,7 +269,7 @@ def _restartable(container: ApiObject) -> bool:
 
 
 def _host_ports(pod: ApiObject, inits: list[ApiObject], containers: list[ApiObject]) -> tuple[HostPort, ...]:
-    """The host ports of a Pod. With hostNetwork, every container port is one (API defaulting).
+    """Return the host ports of a Pod. With hostNetwork, every container port is a host port (API defaulting).
 
     Source: upstream `GetHostPorts`.
     """
@@ -281,7 +286,7 @@ def _host_ports(pod: ApiObject, inits: list[ApiObject], containers: list[ApiObje
 
 
 def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> frozenset[str]:
-    """The node features that a Pod requires.
+    """Return the node features that a Pod requires (see `status.declaredFeatures` of nodes).
 
     Source: component-helpers `nodedeclaredfeatures`, `InferForScheduling` of each feature.
     """
@@ -297,9 +302,10 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
 
 
 def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible: bool = False) -> PodRequests:
-    """The requests in the spec; with a status, also those of an in-place resize.
+    """Return the requests in a Pod's spec; with a status, also those of an in-place resize.
 
-    Applies the API server's defaults, which Pods of templates do not have yet. Source: `SetDefaults_Pod`.
+    `infeasible`: whether the requested resize is infeasible. Applies the API server's defaults, which Pods of templates
+    do not have yet. Source: `SetDefaults_Pod`.
     """
     running = {} if status is None else _running(pod)
     containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
@@ -316,7 +322,10 @@ def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible:
 
 
 def _pod_level(pod: ApiObject, containers: PodRequests) -> ResourceList:
-    """The Pod-level requests. If there are Pod-level limits, container requests and then these limits fill the gaps."""
+    """Return the Pod-level requests.
+
+    With Pod-level limits, missing requests are the sums for containers, otherwise the limits.
+    """
     requests = read_resource_list(pod, ("spec", "resources", "requests"), pod)
     limits = read_resource_list(pod, ("spec", "resources", "limits"), pod)
     if limits:
@@ -339,7 +348,7 @@ def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running
 
 
 def _running(pod: ApiObject) -> dict[str, Running]:
-    """The resources in the container statuses, by container name."""
+    """Return container name -> the resources in its status."""
     found: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):
@@ -348,7 +357,7 @@ def _running(pod: ApiObject) -> dict[str, Running]:
 
 
 def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:
-    """The resources in one container status."""
+    """Return the resources in one container status. `base`: path of the status, for errors."""
     there = at(status, "resources", "requests") is not None
     return Running(
         read_resource_list(status, ("resources", "requests"), pod, base) if there else None,
@@ -360,7 +369,7 @@ def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:
 
 
 def _resize_matters(pod: ApiObject) -> bool:
-    """True if the status has resources that may differ from the spec."""
+    """Report whether the status has resources that may differ from those of the spec."""
     if at(pod, "status", "resources") is not None:
         return True
     return any(
@@ -371,7 +380,7 @@ def _resize_matters(pod: ApiObject) -> bool:
 
 
 def _as_requested(entry: Any, containers: Any) -> bool:
-    """True if a container's status has no resources, or exactly those of the spec."""
+    """Report whether a container's status has no resources, or exactly those of the spec."""
     if not isinstance(entry, dict) or (entry.get("resources") is None and entry.get("allocatedResources") is None):
         return True
     for container in containers:
@@ -389,5 +398,5 @@ def _resources_of(entries: Iterable[Any]) -> list[Any]:
 
 
 def _infeasible(conditions: Mapping[str, ApiObject]) -> bool:
-    """True if a requested resize is infeasible. Source: component-helpers `IsPodResizeInfeasible`."""
+    """Report whether a requested in-place resize is infeasible. Source: component-helpers `IsPodResizeInfeasible`."""
     return conditions.get("PodResizePending", NOTHING).get("reason") == "Infeasible"

@@ -23,7 +23,7 @@ DISK_IDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk that two Pods can share only under conditions."""
+    """A disk in a Pod's spec that two Pods on one node can use only under conditions. `monitors`: of rbd."""
 
     kind: str
     id: tuple[str, ...]
@@ -41,7 +41,10 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume of a Pod. `claim_name`: set for claims. An ephemeral volume's claim has the names of Pod and volume."""
+    """A volume of a Pod. `claim_name`: of a PersistentVolumeClaim, or None. `image`: of an image volume, or "".
+
+    An ephemeral volume's claim has the names of the Pod and the volume.
+    """
 
     name: str = ""
     claim_name: str | None = None
@@ -51,12 +54,12 @@ class Volume:
     image: str = ""
 
     def claim_of(self, pod_name: str) -> str | None:
-        """The name of the volume's PersistentVolumeClaim; None if it has none."""
+        """Return the name of the volume's PersistentVolumeClaim; None if the volume has none."""
         return f"{pod_name}-{self.name}" if self.ephemeral else self.claim_name
 
 
 def read_volumes(pod: ApiObject) -> tuple[Volume, ...]:
-    """The volumes in `spec.volumes` that affect scheduling. Raises InvalidObject."""
+    """Read the volumes in `spec.volumes` that affect scheduling. Raises InvalidObject."""
     return tuple(v for v in map(_volume, items(pod, "spec", "volumes")) if v != Volume(v.name))
 
 

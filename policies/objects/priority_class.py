@@ -20,7 +20,7 @@ OWN_CLASSES: Final = ("forewarn", "forewarn-audit-cron-job", "forewarn-sweep")
 
 
 class PriorityClass(NamedTuple):
-    """A stored PriorityClass: an absent value is 0, an absent policy PreemptLowerPriority."""
+    """A stored PriorityClass."""
 
     name: str
     value: int
@@ -38,7 +38,7 @@ class PriorityClass(NamedTuple):
         )
 
     def to_api(self) -> ApiObject:
-        """The class as an API object with these fields."""
+        """Return the PriorityClass as an API object with these fields."""
         return {
             "apiVersion": SERVED_VERSION,
             "kind": "PriorityClass",

@@ -1,4 +1,4 @@
-"""Amounts by resource name, and the arithmetic of quotas on them (apiserver `pkg/quota/v1/resources.go`)."""
+"""Amounts by resource name, and the arithmetic of ResourceQuotas with them (apiserver `pkg/quota/v1/resources.go`)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ ResourceList = Mapping[str, Quantity]
 
 
 def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
-    """Read the amounts at a path; absent and null read as empty. Raises InvalidObject."""
+    """Return the amounts at a path, rounded up to thousandths as the API server stores them; empty if absent or null.
+
+    Raises InvalidObject.
+    """
     return rounded(exact_resource_list(obj, *path))
 
 
 def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
-    """The amounts at a path as written, before the API's rounding. Raises InvalidObject."""
+    """Return the amounts at a path as written, before the API server's rounding; empty if absent or null.
+
+    Raises InvalidObject.
+    """
     work = meter()
     found = {}
     for name, value in mapping(obj, *path).items():
@@ -32,7 +38,7 @@ def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]
 
 
 def rounded(resources: ResourceList) -> dict[str, Quantity]:
-    """The amounts rounded up to thousandths, as the API server stores them (`SetDefaults_ResourceList`)."""
+    """Return the amounts rounded up to thousandths, as the API server stores them (`SetDefaults_ResourceList`)."""
     if len(resources) > FEW:
         charge(len(resources) // 4)
     return {name: quantity.round_up_to_milli() for name, quantity in resources.items()}
@@ -46,7 +52,7 @@ def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
 
 
 def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """The sum for each resource name (upstream `Add`)."""
+    """Return the sum of both amounts for each resource name (upstream `Add`)."""
     _charge(first, second)
     total = dict(first)
     for name, quantity in second.items():
@@ -60,7 +66,7 @@ def _charge(first: ResourceList, second: ResourceList) -> None:
 
 
 def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """The maximum for each resource name (upstream `maxResourceList`)."""
+    """Return the maximum of both amounts for each resource name (upstream `maxResourceList`)."""
     _charge(first, second)
     result = dict(first)
     for name, quantity in second.items():
@@ -70,27 +76,27 @@ def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
 
 
 def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """The difference for each resource name, at least 0 (upstream `SubtractWithNonNegativeResult`)."""
+    """Return `first` minus `second` for each resource name, at least 0 (upstream `SubtractWithNonNegativeResult`)."""
     _charge(second, first)
     rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
     return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}
 
 
 def mask(resources: ResourceList, names: Collection[str]) -> dict[str, Quantity]:
-    """The amounts of these resource names only (upstream `Mask`)."""
+    """Return only the amounts of these resource names (upstream `Mask`)."""
     return {name: quantity for name, quantity in resources.items() if name in names}
 
 
 def without_zeros(resources: ResourceList) -> dict[str, Quantity]:
-    """The amounts that are not zero (upstream `RemoveZeros`)."""
+    """Return only the amounts that are not zero (upstream `RemoveZeros`)."""
     return {name: quantity for name, quantity in resources.items() if quantity}
 
 
 def exceeded(used: ResourceList, hard: ResourceList) -> list[str]:
-    """The sorted names of resources with more used than allowed (upstream `LessThanOrEqual`)."""
+    """Return the sorted names of resources of which more is used than allowed (upstream `LessThanOrEqual`)."""
     return sorted(name for name, limit in hard.items() if name in used and limit < used[name])
 
 
 def text(resources: ResourceList) -> str:
-    """The amounts as text, `cpu=1,pods=2` (upstream `prettyPrint`)."""
+    """Return the amounts as text, such as `cpu=1,pods=2` (upstream `prettyPrint`)."""
     return ",".join(f"{name}={quantity}" for name, quantity in sorted(resources.items()))

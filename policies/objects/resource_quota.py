@@ -1,4 +1,4 @@
-"""ResourceQuota, with the fields that the quota plugin and the rules read."""
+"""ResourceQuota, with the fields that the admission plugin ResourceQuota and the rules read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
-    """A stored ResourceQuota. `spec` is unchanged; `hard` and `used` are those of the status, which the plugin uses.
+    """A stored ResourceQuota. `spec`: as stored; `spec_hard`: its limits. `hard`, `used`: of the status, which
+    admission uses.
 
     A new quota has no effect until its controller writes the status: until then, `hard` and `used` are empty.
     """
@@ -44,13 +45,16 @@ class ResourceQuota:
         )
 
     def to_api(self) -> ApiObject:
-        """The quota as an API object, without status."""
+        """Return the quota as an API object, without status."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": self.spec}
 
 
 def scope_selectors(obj: ApiObject) -> tuple[ScopeSelector, ...]:
-    """`spec.scopes` and `spec.scopeSelector` as one list; all must match (upstream `getScopeSelectorsFromQuota`)."""
+    """Return `spec.scopes` and `spec.scopeSelector` as one list, all of which must match. Raises InvalidObject.
+
+    Source: upstream `getScopeSelectorsFromQuota`.
+    """
     scopes: Path = ("spec", "scopes")
     expressions: Path = ("spec", "scopeSelector", "matchExpressions")
     selectors = [ScopeSelector(scope, "Exists") for scope in _strings(obj, sequence(obj, *scopes), scopes)]

@@ -41,8 +41,8 @@ Source: pkg/scheduler/util/pod_resources.go.
 class Counting(NamedTuple):
     """How a release counts Pods with an in-place resize.
 
-    `pod_level`: also the status of Pod-level resources. `by_pod`: the maximum of three sums, instead of the sum of the
-    maximum for each container.
+    `pod_level`: whether the status of Pod-level resources counts. `by_pod`: whether the result is the maximum of three
+    sums, and not the sum of the maximum for each container.
     """
 
     pod_level: bool = True
@@ -66,7 +66,11 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodResource:
-    """The resources of a Pod on a node; `non_zero_*` is for scoring. Source: upstream `PodInfo.CalculateResource`."""
+    """The resources of a Pod on a node. `non_zero_cpu`, `non_zero_memory`: with defaults for missing requests, for
+    scores.
+
+    Source: upstream `PodInfo.CalculateResource`.
+    """
 
     resource: Resource = field(default_factory=Resource)
     non_zero_cpu: int = 0
@@ -75,7 +79,7 @@ class PodResource:
     """Different results under other releases' rules, during a resize."""
 
     def counted(self, counting: tuple[bool, bool]) -> PodResource:
-        """The resources under the rules of a release."""
+        """Return the resources as counted by a release. `counting`: its Counting."""
         return next((amounts for way, amounts in self.elsewhere if way == counting), self)
 
 
@@ -85,7 +89,8 @@ NOTHING_OCCUPIED: Final = PodResource()
 class Running(NamedTuple):
     """The resources in the kubelet's status of a container or Pod; None if absent.
 
-    `reported`: true if the status has `resources`.
+    `actuated`: the requests in `resources`. `allocated`: `allocatedResources`. `reported`: whether the status has
+    `resources`.
     """
 
     actuated: ResourceList | None = None
@@ -107,7 +112,7 @@ class ContainerRequests:
 
 @dataclass(frozen=True, slots=True)
 class PodRequests:
-    """All parts of a Pod's requests. `infeasible`: the requested resize is infeasible."""
+    """All parts of a Pod's requests. `infeasible`: whether the requested in-place resize is infeasible."""
 
     containers: tuple[ContainerRequests, ...] = ()
     init_containers: tuple[ContainerRequests, ...] = ()
@@ -118,12 +123,12 @@ class PodRequests:
 
     @property
     def pod_level_set(self) -> bool:
-        """True if the Pod has Pod-level requests for a supported resource."""
+        """Whether the Pod has Pod-level requests for a supported resource."""
         return any(map(_supports_pod_level, self.pod_level))
 
     @property
     def resizing(self) -> bool:
-        """True if the kubelet's status has resources, so that results of releases may differ."""
+        """Whether the kubelet's status has resources, so that the requests may differ between releases."""
         return (
             self.infeasible
             or self.running != SILENT
@@ -138,10 +143,10 @@ class PodRequests:
         skip_pod_level: bool = False,
         non_missing: ResourceList | None = None,
     ) -> ResourceList:
-        """The requests of the whole Pod. Source: component-helpers `PodRequests`.
+        """Return the requests of the whole Pod. Source: component-helpers `PodRequests`.
 
-        `use_status`: include resources that the kubelet has allocated in a resize. `non_missing`: used for absent
-        requests of a container.
+        `use_status`: include resources that the kubelet has allocated in a resize. `counting`: of the release.
+        `skip_pod_level`: ignore Pod-level requests. `non_missing`: requests for containers without them.
         """
         missing = non_missing or {}
         if use_status and counting.by_pod:
@@ -163,9 +168,9 @@ class PodRequests:
         return largest_of((spec, self.running.actuated or {}, self.running.allocated or {}))
 
     def _effective(self, container: ContainerRequests, init: bool) -> ResourceList:
-        """The effective requests of a container: the maximum of spec and status, for each container.
+        """Return the effective requests of a container: the maximum of spec and status.
 
-        Source: component-helpers before 1.37, `determineEffectiveRequests`.
+        `init`: whether it is an init container. Source: component-helpers before 1.37, `determineEffectiveRequests`.
         """
         running = container.running
         if not running.reported or (init and not container.restartable_init):
@@ -174,7 +179,7 @@ class PodRequests:
         return largest_of((spec, running.actuated or {}, running.allocated or {}))
 
     def _largest_of_sums(self, counting: Counting, missing: ResourceList) -> ResourceList:
-        """The requests of all containers: the maximum of the sums of spec and status.
+        """Return the requests of all containers: the maximum of the sums of spec and status.
 
         Source: component-helpers since 1.37, `AggregateContainerRequests`.
         """
@@ -196,7 +201,11 @@ class PodRequests:
         return self._allocated(container, init) if actuated is None else actuated
 
     def _sum(self, of: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
-        """The requests of containers and sidecars together, or of the largest init container if that is more."""
+        """Return the sum of the requests of containers and sidecars, or the largest need of an init container if that
+        is more.
+
+        `of`: returns the requests of a container. `missing`: requests for containers without them.
+        """
         total: ResourceList = {}
         for container in self.containers:
             _add(total, _non_missing(of(container, False), missing))
@@ -221,7 +230,7 @@ def _requested(container: ContainerRequests, init: bool) -> ResourceList:  # noq
 
 
 def pod_resource(requests: PodRequests) -> PodResource:
-    """The resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
+    """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
     usual = _counted(requests, USUAL)
     if not requests.resizing:
         return usual
@@ -237,7 +246,7 @@ def _counted(requests: PodRequests, counting: Counting) -> PodResource:
 
 
 def as_resource(amounts: ResourceList) -> Resource:
-    """The amounts in kube-scheduler's units. Source: upstream `Resource.Add`."""
+    """Return the amounts (in billionths) in kube-scheduler's units. Source: upstream `Resource.Add`."""
     if len(amounts) > FEW:
         charge(len(amounts))
     return Resource(
@@ -250,7 +259,7 @@ def as_resource(amounts: ResourceList) -> Resource:
 
 
 def is_scalar_resource_name(name: str) -> bool:
-    """True for extended, hugepages, `*kubernetes.io/` and attachable-volumes resources.
+    """Report whether a resource is an extended, hugepages, `*kubernetes.io/` or attachable-volumes resource.
 
     Source: pkg/scheduler/util/utils.go.
     """
@@ -260,7 +269,10 @@ def is_scalar_resource_name(name: str) -> bool:
 
 
 def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path = ()) -> ResourceList:
-    """The quantities at `path` in `obj` by resource name. Raises InvalidObject for `root` at `base` + `path`."""
+    """Return the quantities at `path` in `obj` by resource name, in billionths.
+
+    Raises InvalidObject, which names the object `root` and the path `base` + `path`.
+    """
     amounts: ResourceList = {}
     work = meter()
     for name, value in mapping(obj, *path).items():
@@ -285,7 +297,7 @@ def raise_to(amounts: ResourceList, least: ResourceList) -> None:
 
 
 def largest_of(lists: Iterable[ResourceList]) -> ResourceList:
-    """The maximum amount of each resource."""
+    """Return the maximum amount of each resource."""
     result: ResourceList = {}
     for amounts in lists:
         raise_to(result, amounts)

@@ -1,4 +1,4 @@
-"""Reviewed objects: objects with an operation, in the order of a change set."""
+"""Reviewed objects: API objects with an operation, in the order of a change set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Operation(StrEnum):
-    """The operation of a request."""
+    """The operation of an admission request."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -25,17 +25,17 @@ class Operation(StrEnum):
 
 
 class Source(Protocol):
-    """The source of an object: finds the position of any field."""
+    """The origin of an object in a file. Finds the position of a field in the file."""
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The position of the value at `path` (with `key`, of its key); of the nearest parent if it is absent."""
+        """Return the position of the value at `path` (with `key`, of its key); if absent, of the nearest parent."""
 
 
 class NoSource:
-    """The source of objects from the network: no positions."""
+    """The source of objects from the network, which have no positions."""
 
     def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
-        """Return NOWHERE."""
+        """Return NO_LOCATION."""
         return NO_LOCATION
 
 
@@ -43,7 +43,7 @@ NO_SOURCE: Final = NoSource()
 
 
 class User(NamedTuple):
-    """The requester (`request.userInfo`)."""
+    """The requester of an admission request (`request.userInfo`)."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
@@ -52,10 +52,11 @@ class User(NamedTuple):
 
 
 class ReviewedObject(NamedTuple):
-    """One object with its operation. `object` is empty on DELETE; `old` is the stored object that it replaces.
+    """One object with its operation. `object` is empty on DELETE; `old` is the stored object before the operation.
 
-    `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if it is part
-    of another object in its file. `is_partial`: the object is part of a template, and may have further, unknown fields.
+    `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
+    is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
+    unknown fields.
     """
 
     object: ApiObject
@@ -80,7 +81,7 @@ class ReviewedObject(NamedTuple):
         return (self.part.namespace if self.part else "") or self.ref.namespace or DEFAULT_NAMESPACE
 
     def locate(self, path: Path) -> Location:
-        """The position of the value at `path`; of the object's name if the value is absent."""
+        """Return the position of the value at `path`; of the object's name if the value is absent."""
         found: object = self.object
         for step in path:
             if isinstance(found, Mapping) or (isinstance(found, list) and isinstance(step, int) and step < len(found)):
@@ -93,7 +94,7 @@ class ReviewedObject(NamedTuple):
 
 
 class FileDiagnostic(NamedTuple):
-    """A problem found while reading a file. `rule`: the id of its file rule."""
+    """A problem found while reading a file. `rule`: the id of the rule about files that reports the problem."""
 
     rule: str
     message: str

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A stored Service. A nil selector (None) matches nothing, an empty one everything."""
+    """A stored Service. `selector`: None (missing) matches no Pod, an empty selector every Pod."""
 
     namespace: str
     name: str

@@ -32,7 +32,7 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 class PersistentVolumeClaim:
     """A stored PersistentVolumeClaim. `request`: size in billionths of a byte; None if absent.
 
-    `selected_node`: None until kube-scheduler has selected one.
+    `selected_node`: None until kube-scheduler has selected a node. `attributes_class`: its VolumeAttributesClass.
     """
 
     namespace: str
@@ -91,13 +91,16 @@ class PersistentVolumeClaim:
 
     @property
     def fully_bound(self) -> bool:
-        """True if the claim is completely bound. Source: upstream `isPVCFullyBound`."""
+        """Whether the claim is completely bound. Source: upstream `isPVCFullyBound`."""
         return bool(self.volume_name) and self.bind_completed
 
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume:
-    """A stored PersistentVolume. `claim`: None if not reserved. `csi`: (driver, handle)."""
+    """A stored PersistentVolume. `capacity`: in billionths of a byte. `csi`: (driver, handle), or None.
+
+    `claim`: (namespace, name, uid) of the claim for which the volume is reserved, or None.
+    """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -198,9 +201,10 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class CSINode:
-    """The CSI drivers on a node; `limits`: driver -> maximum number of attached volumes, if the driver reports one.
+    """The CSI drivers on a node. `limits`: driver -> maximum number of attached volumes, if the driver reports a
+    maximum.
 
-    `topology_keys`: driver -> the node labels that its volumes depend on.
+    `topology_keys`: driver -> the node labels on which the topology of its volumes depends.
     """
 
     name: str
@@ -228,7 +232,10 @@ class CSINode:
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """The fields of a CSIDriver: reporting of storage capacity, and exclusion of nodes without the driver."""
+    """A stored CSIDriver. `storage_capacity`: whether the driver reports its storage capacity.
+
+    `prevents_scheduling_if_missing`: whether kube-scheduler rejects nodes without the driver.
+    """
 
     name: str
     storage_capacity: bool = False
@@ -243,9 +250,9 @@ class CSIDriver:
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """The storage capacity of a class for the nodes that `nodes` selects, in billionths of a byte.
+    """The storage capacity of a StorageClass for the nodes that `nodes` selects, in billionths of a byte.
 
-    `limit`: the largest possible volume; `capacity`: the remaining capacity.
+    `limit`: the size of the largest possible volume. `capacity`: the remaining capacity.
     """
 
     storage_class: str
@@ -266,7 +273,7 @@ class CSIStorageCapacity:
 
 @dataclass(frozen=True, slots=True)
 class VolumeAttachment:
-    """A volume that is attached, or will be attached, to a node."""
+    """A stored VolumeAttachment: a volume that is or will be attached to a node. `attacher`: the CSI driver."""
 
     node_name: str
     attacher: str
@@ -304,7 +311,8 @@ def _csi(obj: ApiObject) -> tuple[str, str] | None:
 
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str:
-    """The StorageClass of claims that name none: the newest default class; "" if there is none.
+    """Return the name of the default StorageClass for claims without one: the newest default class; "" if there is
+    none.
 
     Source: kubernetes `pkg/volume/util/storageclass.go`, `GetDefaultClass`.
     """

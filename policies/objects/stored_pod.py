@@ -1,4 +1,6 @@
-"""A Pod in memory: all fields that affect other Pods; fields for its own scheduling only if they are small."""
+"""Pods as stored in memory: with all fields that affect other Pods; with fields for their own scheduling only if
+small.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ _OF_A_CONTAINER: Final = ("name", "resources", "ports", "restartPolicy")
 
 
 def stored_pod(obj: ApiObject) -> Pod:
-    """Parse a Pod for storage in memory. Raises InvalidObject.
+    """Read a Pod for storage in memory. Raises InvalidObject.
 
-    If its scheduling constraints are too large, they are omitted (`PodSpec.too_large`): the Pod itself is not
-    predicted, but its requests, labels, ports, volumes and (anti-)affinity to Pods count for others. If these are too
-    large as well, predictions of other Pods may be wrong (`PodSpec.hides`).
+    If the Pod's scheduling constraints are too large, they are omitted (`PodSpec.too_large`): forewarn does not predict
+    the Pod itself, but its requests, labels, ports, volumes and (anti-)affinity to Pods count for others. If these are
+    too large as well, predictions of other Pods may be wrong (`PodSpec.hides`).
     """
     try:
         pod = Pod.from_api(obj)
@@ -46,7 +48,7 @@ def stored_pod(obj: ApiObject) -> Pod:
 
 
 def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | None:
-    """The Pod after `reduced` has removed fields; None if it is still too large."""
+    """Return the Pod after `reduced` has removed fields; None if the Pod is still too large."""
     try:
         pod = Pod.from_api(reduced(obj))
     except TooLargeToRetain:
@@ -55,7 +57,7 @@ def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | No
 
 
 def _without_wishes(obj: ApiObject) -> ApiObject:
-    """The Pod without fields for its own scheduling: node affinity, tolerations, spread constraints, images."""
+    """Return the Pod without fields for its own scheduling: node affinity, tolerations, spread constraints, images."""
     spec = _spec(obj, *_PLAIN, *_REQUESTS, *_MET_BY_OTHERS)
     affinity = {key: at(obj, "spec", "affinity", key) for key in ("podAffinity", "podAntiAffinity")}
     if any(value is not None for value in affinity.values()):
@@ -68,7 +70,7 @@ def _with_requests(obj: ApiObject) -> ApiObject:
 
 
 def _bare(obj: ApiObject) -> ApiObject:
-    """The Pod with only its names, numbers and plain fields."""
+    """Return the Pod with only its names, timestamps, priority and similar plain fields."""
     kept = {
         "metadata": ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"),
         "spec": _PLAIN,

@@ -32,7 +32,10 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration of a Pod; an empty key or effect matches all keys or effects. `seconds` None: tolerates forever."""
+    """A toleration of a Pod; "" as key or effect matches all keys or effects.
+
+    `seconds` None: tolerates without limit.
+    """
 
     key: str
     operator: str
@@ -41,7 +44,8 @@ class Toleration(NamedTuple):
     seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """True if the toleration tolerates the taint; false for the operators Gt and Lt, which are alpha and off.
+        """Report whether the toleration tolerates the taint; False for the operators Gt and Lt, which are alpha and
+        off.
 
         Source: upstream `ToleratesTaint`.
         """
@@ -58,9 +62,9 @@ def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) 
 
 
 def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """The first taint that the Pod does not tolerate; None if there is none.
+    """Return the first taint that the Pod does not tolerate, or None. Ignores PreferNoSchedule.
 
-    Ignores PreferNoSchedule. Source: upstream `FindMatchingUntoleratedTaint`.
+    Source: upstream `FindMatchingUntoleratedTaint`.
     """
     for taint in taints:
         if taint.repels_pods and not tolerations_tolerate_taint(tolerations, taint):

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopologySpreadConstraint:
-    """A topology spread constraint. A nil selector (None) matches nothing; `error`: the constraint is invalid."""
+    """A topology spread constraint.
+
+    `selector`: None (missing) matches no Pod. `error`: why the constraint is invalid, or "".
+    """
 
     max_skew: int
     topology_key: str
@@ -35,7 +38,10 @@ class TopologySpreadConstraint:
         return self.selector is not None and self.selector.matches(labels)
 
     def counts_pods(self, semantics: Semantics) -> bool:
-        """True if kube-scheduler counts Pods for the constraint: up to 1.37, an empty selector counts none."""
+        """Report whether kube-scheduler counts Pods for the constraint.
+
+        Up to 1.37, an empty selector counts no Pods.
+        """
         return self.selector is not None and (semantics.empty_selectors_count or not self.selector.empty)
 
 

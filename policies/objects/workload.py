@@ -1,4 +1,4 @@
-"""Workloads: objects with a Pod template, and their template."""
+"""Workloads: objects with a Pod template, and their templates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class PodTemplate(NamedTuple):
-    """A Pod, or a Pod template, and its path in its object.
+    """A Pod, or a Pod template, and its path in the object that contains it.
 
-    `named`: the path of a PriorityClass name without a Pod template; `spec` then contains only the name. `namespace`:
-    of the Pods, if it differs from the object's.
+    `named`: the path of a PriorityClass name that stands alone, without a Pod template; `spec` then contains only the
+    name. `namespace`: of the Pods, if it differs from that of the object.
     """
 
     object: ApiObject
@@ -36,14 +36,14 @@ class PodTemplate(NamedTuple):
         return value if isinstance(value, Mapping) else NOTHING
 
     def at(self, *path: str | int) -> Path:
-        """The path of a Pod spec's field, from the root of the object that contains the template."""
+        """Return the path of a field of the Pod spec, from the root of the object that contains the template."""
         return self.named or (*self.path, "spec", *path)
 
 
 def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> PodTemplate | None:
-    """The Pod template of a workload, or the Pod itself; None for other kinds, and if the template is absent.
+    """Return the Pod template of a workload, or the Pod itself; None for other kinds, or if the template is absent.
 
-    `paths`: `group/Kind` to the template's path (options.POD_TEMPLATE_PATHS and the configured ones). Raises
+    `paths`: `group/Kind` -> path of the template (`options.POD_TEMPLATE_PATHS` and configured ones). Raises
     InvalidObject if the template has a wrong type.
     """
     kind = group_kind(obj)
@@ -62,7 +62,10 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
 
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
-    """The Pod templates in a custom resource; for a bare PriorityClass name, a template with only that name."""
+    """Yield the Pod templates in a custom resource; for a PriorityClass name alone, a template with only this name.
+
+    `paths`: `group/Kind` -> paths of templates and names.
+    """
     left, kind = _MAX, group_kind(obj)
     release = at(obj, *RELEASE_NAMESPACES.get(kind, ("",)))
     namespace = release if isinstance(release, str) else ""
@@ -79,13 +82,13 @@ def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iter
 
 
 def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> tuple[str, ...]:
-    """The distinct PriorityClass names in an object at these paths."""
+    """Return the distinct PriorityClass names in an object. `paths`: `group/Kind` -> paths of templates and names."""
     names = (part.spec.get("priorityClassName") for part in parts_of(obj, paths))
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
 def contains(stored: Any, given: Any) -> bool:
-    """True if the stored object contains all given fields; it may have additional defaults.
+    """Report whether a stored value contains all given fields; it may have additional ones (defaults).
 
     Different notations of a quantity are equal: `1000m` and `1`.
     """
@@ -114,10 +117,10 @@ _FINISHING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"
 
 
 class Workload(NamedTuple):
-    """A stored workload, limited in memory, without managedFields. Its status only contains Pod counts and conditions
-    of Jobs.
+    """A stored workload, limited in memory, without managedFields. Of the status, only Pod counts and conditions of
+    Jobs.
 
-    `controller`: kind and name of the workload that created it; empty without one.
+    `controller`: (kind, name) of the workload that created it; ("", "") without one.
     """
 
     ref: ObjectRef
@@ -126,7 +129,7 @@ class Workload(NamedTuple):
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
-        """Parse a workload."""
+        """Read the API object of a workload. Raises InvalidObject."""
         from forewarn.policies.objects.bounded import bounded
         from forewarn.policies.objects.pod import Owner  # the linter starts without it
 

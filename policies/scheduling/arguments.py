@@ -37,20 +37,28 @@ CPU_AND_MEMORY: Final = (ResourceWeight("cpu"), ResourceWeight("memory"))
 
 @dataclass(frozen=True, slots=True)
 class DefaultPreemptionArgs:
-    """The number of candidate nodes after which preemption stops: a percentage of the nodes, but at least a minimum."""
+    """Arguments of DefaultPreemption: the search for candidate nodes stops at this percentage of the nodes, but
+    not below the minimum.
+    """
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
     def num_candidates(self, potential_nodes: int) -> int:
-        """Return the number of candidates after which the search stops. Source: upstream `calculateNumCandidates`."""
+        """Return the number of candidates after which the search stops.
+
+        `potential_nodes`: number of nodes where preemption may help. Source: upstream `calculateNumCandidates`.
+        """
         share = potential_nodes * self.min_candidate_nodes_percentage // 100
         return min(potential_nodes, max(share, self.min_candidate_nodes_absolute))
 
 
 @dataclass(frozen=True, slots=True)
 class InterPodAffinityArgs:
-    """`hard_pod_affinity_weight`: the weight of required affinity of Pods on nodes in a score."""
+    """Arguments of InterPodAffinity.
+
+    `hard_pod_affinity_weight`: the weight in scores of required affinity terms of Pods that already run on nodes.
+    """
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -58,7 +66,9 @@ class InterPodAffinityArgs:
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinityArgs:
-    """The scheduler's own node affinity in addition to that of Pods: required (None: none) and preferred."""
+    """The node affinity that the scheduler configuration adds to every Pod: required terms (None: none) and
+    preferred terms.
+    """
 
     required: NodeSelector | None = None
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
@@ -73,10 +83,10 @@ class NodeResourcesBalancedAllocationArgs:
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFitArgs:
-    """The extended resources that the filter ignores, by name or by the part before the slash, and the scoring
-    strategy.
+    """Arguments of NodeResourcesFit: extended resources that the filter ignores (by name, or by the part before the
+    slash), and the scoring strategy.
 
-    `shape`: the scoring function of RequestedToCapacityRatio.
+    `shape`: the scoring function of the strategy RequestedToCapacityRatio.
     """
 
     ignored_resources: frozenset[str] = frozenset()
@@ -88,7 +98,9 @@ class NodeResourcesFitArgs:
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpreadArgs:
-    """The default constraints of Pods without their own: the system defaults, or a list (without selectors)."""
+    """The default topology spread constraints of Pods without constraints: those of the system, or a list
+    (without selectors).
+    """
 
     defaulting_type: str = SYSTEM_DEFAULTING
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -96,7 +108,9 @@ class PodTopologySpreadArgs:
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
-    """The timeout for binding volumes in seconds, and the scoring function by free storage."""
+    """Arguments of VolumeBinding: the timeout for binding volumes in seconds, and the function that scores nodes
+    by free storage.
+    """
 
     bind_timeout_seconds: int = 600
     shape: tuple[ShapePoint, ...] = ()

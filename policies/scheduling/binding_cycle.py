@@ -37,11 +37,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BindingCycle:
-    """A Pod that is assumed to be on its node. Each step returns a new value.
+    """The binding cycle of a Pod that is assumed to be on `node_name`. Each step returns a new BindingCycle.
 
-    `timeouts`: plugin -> the maximum number of seconds for which it holds the Pod after PERMIT. `announced`:
-    kube-scheduler sets `nominatedNodeName` before steps that take time (since 1.35). `status`, `failed_at`: the reason
-    and the step of a failure.
+    `timeouts`: plugin -> maximum seconds for which the plugin holds the Pod after PERMIT. `announced`: whether
+    kube-scheduler writes `nominatedNodeName` before slow steps (since 1.35). `status`, `failed_at`: the reason and the
+    stage of a failure.
     """
 
     pod: Pod
@@ -59,12 +59,12 @@ class BindingCycle:
 
     @property
     def waiting(self) -> bool:
-        """Whether Permit plugins hold the Pod: it continues when all of them have allowed it."""
+        """Whether Permit plugins hold the Pod. The cycle continues when all these plugins have allowed the Pod."""
         return self.stage is Stage.WAIT_ON_PERMIT and bool(self.timeouts)
 
     def step(self, framework: Framework, state: CycleState) -> BindingCycle:
-        """Run the plugins of the current stage and return the next cycle; itself if the Pod waits or the cycle has
-        ended.
+        """Run the plugins of the current stage and return the next cycle; return this cycle if the Pod waits or the
+        cycle is done.
 
         A failure releases the reserved resources.
         """
@@ -95,8 +95,9 @@ def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Ta
 
 
 def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    """Run PreBindPreFlight, unless the release sets no `nominatedNodeName` before binding: PreBind plugins then always
-    run.
+    """Run PreBindPreFlight and set `announced`.
+
+    Does nothing in releases that do not write `nominatedNodeName` before binding: there, no PreBind plugin is skipped.
     """
     if not framework.snapshot.semantics.expected_bindings_are_announced:
         return cycle, None
@@ -131,8 +132,9 @@ _NEXT: Final = dict(zip(_TAKE, (*list(_TAKE)[1:], Stage.BOUND), strict=True))
 
 
 def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run Reserve plugins until one fails. The caller then unreserves all. Source: upstream
-    `RunReservePluginsReserve`.
+    """Run Reserve plugins until one fails.
+
+    After a failure, the caller has to call `run_unreserve_plugins`. Source: upstream `RunReservePluginsReserve`.
     """
     for plugin in framework.reserves:
         status = plugin.reserve(state, pod, node_name)
@@ -150,7 +152,11 @@ def run_unreserve_plugins(framework: Framework, state: CycleState, pod: Pod, nod
 def run_permit_plugins(
     framework: Framework, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[dict[str, float], Status | None]:
-    """Return (plugin -> seconds for which it holds the Pod, status). Source: upstream `RunPermitPlugins`."""
+    """Return (plugin -> seconds for which the plugin holds the Pod, status). Status: None (allowed), WAIT or a
+    rejection.
+
+    Source: upstream `RunPermitPlugins`.
+    """
     waits: dict[str, float] = {}
     waiting: Status | None = None
     for plugin in framework.permits:
@@ -168,10 +174,10 @@ def run_permit_plugins(
 
 
 def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Return SKIP if all PreBind plugins skip the Pod; an error; otherwise None. Source: upstream
+    """Return SKIP if all PreBind plugins skip the Pod, an error if one fails, otherwise None. Source: upstream
     `RunPreBindPreFlights`.
 
-    Records plugins that skip the Pod in `state.skip_pre_bind`.
+    Adds the plugins that skip the Pod to `state.skip_pre_bind`.
     """
     found: Status | None = SKIP
     for plugin in framework.pre_binds:
@@ -191,8 +197,9 @@ def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, 
 
 
 def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run PreBind plugins in order until one fails; upstream may run some in parallel. Source: upstream
-    `RunPreBindPlugins`.
+    """Run PreBind plugins in order until one fails, except those in `state.skip_pre_bind`.
+
+    Source: upstream `RunPreBindPlugins`, which may run some in parallel.
     """
     for plugin in framework.pre_binds:
         status = None if plugin.name in state.skip_pre_bind else plugin.pre_bind(state, pod, node_name)
@@ -202,7 +209,10 @@ def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node
 
 
 def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run Bind plugins until one does not skip, and return its status. Source: upstream `RunBindPlugins`."""
+    """Run Bind plugins until one binds or rejects the Pod.
+
+    Returns None after success, SKIP if all skip. Source: upstream `RunBindPlugins`.
+    """
     status: Status | None = SKIP
     for plugin in framework.binds:
         status = plugin.bind(state, pod, node_name)

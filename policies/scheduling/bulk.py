@@ -1,4 +1,4 @@
-"""Outcomes for many Pods or many nodes at once, and preparation of the first prediction."""
+"""Predict outcomes for many Pods or many nodes at once, and prepare values that many predictions share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _MAX_TRIED: Final = 16
 
 
 def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
-    """Return how many Pods equal to this one fit, or None if columns do not apply (see `capacity_for`).
+    """Return how many Pods equal to `pod` fit, or None if the numpy implementation (`vectorized`) does not support the
+    Pod.
 
     `preempting`: count Pods that fit after preemption.
     """
@@ -41,14 +42,16 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
 
 
 def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity.OnEachNode | None:
-    """Return the outcome of one Pod for each of these nodes; None if columns do not apply."""
+    """Return the outcome of one Pod for each named node; None if the numpy implementation (`vectorized`) does not
+    support the Pod.
+    """
     if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
 
 
 def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
-    """Return the plugins that reject an unschedulable Pod, for its queueing hints; empty after an error."""
+    """Return the names of the plugins that reject an unschedulable Pod, for queueing hints; empty after an error."""
     snapshot = prediction.snapshot
     with snapshot.derived.locked():
         try:
@@ -60,7 +63,10 @@ def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Compute values that the first prediction needs. Raises CutShort; the next call continues."""
+    """Compute the values that the first prediction needs.
+
+    Raises CutShort if the work exceeds its limit; the next call continues.
+    """
     with snapshot.derived.locked():
         kinds = pod_matrix_of(snapshot).kinds
         kinds.priority.values()
@@ -69,7 +75,9 @@ def prepare(snapshot: Snapshot) -> None:
 
 
 def prepare_for_all(snapshot: Snapshot) -> None:
-    """Compute values for the first cycles and preemptions of Pods like those on the nodes."""
+    """Compute the values that predictions for Pods similar to those on the nodes need, including preemption by
+    frequent priorities.
+    """
     prepare(snapshot)
     with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
@@ -88,7 +96,9 @@ def prepare_for_all(snapshot: Snapshot) -> None:
 
 
 def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
-    """Yield one Pod for each distinct set of node constraints of the Pods on nodes, without its node."""
+    """Yield one Pod, without its node, for each distinct set of node constraints (node selector, affinity,
+    tolerations) of the Pods on nodes.
+    """
     known: set[Hashable] = set()
     for pod in matrix.kinds.members:
         said = None if pod is None else node_constraints_of(pod.spec)
@@ -98,7 +108,7 @@ def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
 
 
 def schedule_sequentially(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
-    """Yield predictions for Pods one after the other; each includes the effects of the ones before it."""
+    """Yield predictions for Pods one after the other. Each prediction includes the effects of the previous ones."""
     for pod in pods:
         prediction = Prediction(snapshot, pod)
         yield prediction

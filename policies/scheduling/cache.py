@@ -68,7 +68,7 @@ class LazySnapshot:
 
 
 class PodsByNode:
-    """The Pods on each node and nominated to each node, and the nodes that changed since the last Snapshot."""
+    """The Pods on each node and nominated to each node, and the names of nodes that changed since the last Snapshot."""
 
     def __init__(self, *, in_place: bool = False) -> None:
         """Start without Pods.
@@ -126,14 +126,17 @@ class PodsByNode:
     def tables(
         self, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> tuple[FrozenTable[str, tuple[Pod, ...]], FrozenTable[str, tuple[Pod, ...]]]:
-        """Return immutable tables (Pods by node, nominated Pods by node)."""
+        """Return immutable tables (Pods by node, nominated Pods by node).
+
+        `claims`: by (namespace, name). Nominated Pods whose volumes kube-scheduler binds count as Pods on the node.
+        """
         for key, pod in self._binding.items():
             if being_bound(pod, claims) != (key in self._bound):
                 self._move(key, pod)
         return self._by_node.freeze(), self._nominated.freeze()
 
     def next_snapshot(self, objects: ClusterObjects) -> LazySnapshot:
-        """Return a Snapshot of these objects, which builds on the last Snapshot that was built."""
+        """Return a Snapshot of `objects`. Nodes that did not change since the last built Snapshot are reused."""
         if self._last is not None:
             if _same(self._last.objects, objects):
                 return self._last
@@ -147,7 +150,7 @@ class PodsByNode:
         return self._last
 
     def _move(self, key: tuple[str, str], pod: Pod) -> None:
-        """Move a Pod from the nominated Pods to the Pods on the node, or back."""
+        """Move a Pod from the nominated Pods to the Pods on its nominated node, or back."""
         bound = self._bound.pop(key, None)
         if bound is None:
             bound = self._bound[key] = replace(pod, node_name=pod.nominated_node_name, nominated_node_name="")
@@ -171,9 +174,9 @@ class PodsByNode:
 
 
 def being_bound(pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]) -> bool:
-    """True if kube-scheduler binds volumes of a Pod on its nominated node: the Pod then counts as bound to the node.
+    """Report whether kube-scheduler binds volumes of a nominated Pod. Such a Pod counts as bound to the nominated node.
 
-    The unbound claims have the name of the node. Source: upstream `WillPreBind`, `BindPodVolumes`.
+    An unbound claim of the Pod then has the node as selected node. Source: upstream `WillPreBind`, `BindPodVolumes`.
     """
     found = (claims.get((pod.namespace, volume.claim_of(pod.name) or "")) for volume in pod.spec.volumes)
     return any(claim and not claim.fully_bound and claim.selected_node == pod.nominated_node_name for claim in found)

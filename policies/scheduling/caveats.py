@@ -1,4 +1,4 @@
-"""The assumptions and the uncertainty of a prediction, as sentences."""
+"""Caveats of a prediction: its assumptions and its uncertainty, as sentences."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ AWAITED: Final = (
 
 
 class Facts(NamedTuple):
-    """The input for caveats of one prediction.
+    """The input for the caveats of one prediction. `feasible`: names of nodes that pass all filters.
 
     `num_feasible_nodes_to_find`: number of feasible nodes after which kube-scheduler stops. `not_scored`: why the best
-    node is unknown.
+    node is unknown, or "".
     """
 
     pod: Pod
@@ -60,7 +60,7 @@ def of_placement(facts: Facts) -> list[str]:
 
 
 def _of_binding(facts: Facts) -> list[str]:
-    """Return sentences about plugins of other vendors that delay or reject the binding of a Pod."""
+    """Return caveats about third-party plugins that delay or reject the binding of a Pod."""
     framework = facts.framework
     if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
         return []

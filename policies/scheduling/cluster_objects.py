@@ -41,10 +41,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; Pods in order of arrival.
+    """Tables of API objects by (namespace, name). `pods_by_node`, `nominated`: by node name; Pods in order of arrival.
 
-    `semantics`: of the cluster's release. `devices_known`: whether the tables contain all device objects; None: true if
-    any of them has objects. `grouped_pods`: stored Pods of PodGroups that have not terminated. `unlisted`:
+    `semantics`: behaviour of the cluster's release. `devices_known`: whether the tables contain all DRA objects; None:
+    yes if any of these tables has objects. `grouped_pods`: Pods of PodGroups that have not terminated. `unlisted`:
     `group/Kind`s of tables that are empty because the objects were not listed. `omitted`: the number of namespaced
     objects that are too large for memory.
     """
@@ -78,8 +78,8 @@ class ClusterObjects:
 
     @property
     def has_pod_groups(self) -> bool:
-        """Whether kube-scheduler schedules Pods by PodGroups: by the gate if it is set, otherwise if PodGroups or their
-        Pods are stored.
+        """Whether kube-scheduler schedules Pods by PodGroups: by the feature gate if set, otherwise if PodGroups or
+        their Pods are stored.
 
         With the gate off, the API server serves no PodGroup and drops `schedulingGroup` from every new Pod.
         """

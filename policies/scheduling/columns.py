@@ -54,8 +54,8 @@ class Columns:
         return columns
 
     def updated(self, changed: Iterable[tuple[int, NodeInfo]], *, in_place: bool = False) -> Columns | None:
-        """Return columns with changed nodes, given as (column index, NodeInfo); None if a node has a resource without a
-        row.
+        """Return columns with changed nodes, given as (index, NodeInfo); None if a node has a resource that these
+        columns lack.
 
         `in_place`: the new columns take over the arrays, and these columns must not be used afterwards.
         """
@@ -77,8 +77,9 @@ class Columns:
         return columns
 
     def without(self, rows: NDArray[np.intp]) -> Columns:
-        """Return columns without the nodes with these indices. Resources that no node has any longer keep their
-        rows.
+        """Return columns without the nodes at these indices.
+
+        A resource keeps its row, even if no remaining node has the resource.
         """
         columns = Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
         columns.largest = self.largest
@@ -88,7 +89,7 @@ class Columns:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
     def with_more(self, node_infos: Sequence[NodeInfo]) -> Columns | None:
-        """Return columns with these nodes appended; None if a node has a resource without a row."""
+        """Return columns with these nodes appended; None if a node has a resource that these columns lack."""
         if not {*self.resources}.issuperset(name for info in node_infos for name in info.node.allocatable.scalars):
             return None
         padded = [

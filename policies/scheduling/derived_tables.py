@@ -1,4 +1,4 @@
-"""Values that snapshots of the same nodes share."""
+"""Values that Snapshots with the same nodes share, such as the arrays of the numpy implementation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class DerivedTables:
-    """Values derived from one set of nodes, shared by snapshots of the same nodes.
+    """Values derived from one set of nodes, shared by Snapshots of these nodes.
 
-    Hold `lock` to read a value, and update it first: another snapshot may have changed it.
+    Hold `lock` to read a value, and update the value first: another Snapshot may have changed it.
     """
 
     __slots__ = ("lock", "matrix", "recurring")

@@ -24,8 +24,8 @@ def charged_pdbs(
     """Return the PDBs that allow fewer disruptions after these evictions, by (namespace, name).
 
     `pdbs`: namespace -> PDBs. `earlier`: PDBs that earlier evictions reduced, included in the result. A deleted Pod
-    is unhealthy from its DELETE on; a Pod that was already unhealthy changes nothing. The number of desired healthy
-    Pods stays, because controllers recreate the Pods, which are not ready yet. Source: kubernetes
+    counts as unhealthy at once; a Pod that was already unhealthy changes nothing. The number of desired healthy Pods
+    does not change, because controllers recreate the Pods. Source: kubernetes
     `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
     """
     earlier = earlier or {}
@@ -46,7 +46,7 @@ def charged_pdbs(
 
 
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
-    """Report whether these Pods include more Pods of one of the PDBs than its allowed disruptions."""
+    """Report whether the eviction of all these Pods would violate one of the PDBs."""
     left = {key: pdb.disruptions_allowed for key, pdb in charged.items()}
     by_namespace: dict[str, list[PodDisruptionBudget]] = {}
     for pdb in charged.values():
@@ -61,10 +61,11 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
 def emptied_nominations(
     nominated: Mapping[str, Sequence[Pod]], places: Mapping[str, str], bound: Sequence[Pod], evicted: Iterable[Pod]
 ) -> dict[str, tuple[Pod, ...]]:
-    """Return node -> the Pods that stay nominated to it, for nodes where that changes.
+    """Return node -> the Pods that are still nominated to the node after bindings and evictions, for nodes where
+    nominations change.
 
-    A bound Pod is no longer nominated. A preemptor clears nominations of lower-priority Pods to its node, if there is a
-    victim that is not terminating yet. `places`: Pod identity -> its nominated node. Source: upstream
+    A bound Pod is no longer nominated. A preemptor clears the nominations of Pods with lower priority to its node, if a
+    victim is not terminating yet. `places`: Pod identity -> its nominated node. Source: upstream
     `prepareCandidateAsync`, and the API server's binding.
     """
     emptied = {pod.node_name for pod in evicted if not pod.terminating and pod.node_name in nominated}
@@ -81,7 +82,9 @@ def emptied_nominations(
 def without_nominations(
     nominated: Mapping[str, tuple[Pod, ...]], cycles: Iterable[tuple[Pod, str, Sequence[Pod]]]
 ) -> dict[str, tuple[Pod, ...]]:
-    """Return node -> the Pods that stay nominated to it after preemptions, given as (Pod, node, victims)."""
+    """Return node -> the Pods that are still nominated to the node after preemptions, given as (preemptor, node,
+    victims).
+    """
     least: dict[str, int] = {}
     preemptors, names = set[str](), set[str]()
     for pod, node, victims in cycles:

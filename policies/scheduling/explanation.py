@@ -1,4 +1,4 @@
-"""The basis of a prediction: release, profile, and whether columns applied."""
+"""The basis of a prediction: the release, the profile, and whether the numpy implementation (`vectorized`) was used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Explanation(NamedTuple):
     """The basis of a prediction.
 
     `kubernetes`: the release. `configuration`: the file or preset of the profile; "" for the default profile.
-    `because`: why every plugin ran on every node; "" if columns applied.
+    `because`: why every plugin ran on every node; "" if the numpy implementation (`vectorized`) was used.
     """
 
     kubernetes: str

@@ -1,7 +1,8 @@
 """The extension points of the scheduling framework, and a check whether a plugin implements them correctly.
 
 Source: kube-scheduler `framework/interface.go`. A plugin is a class with a `name`; its methods determine its extension
-points. A method whose name is nearly one of these, or that does not accept the arguments, is an error.
+points. A method that nearly has the name of an extension point's method, or that does not accept the arguments, is an
+error.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ class QueueSortPlugin(Protocol):
     name: ClassVar[str]
 
     def less(self, first: Any, second: Any) -> bool:
-        """True if the first queued Pod is popped before the second. Each has `pod` and `timestamp`."""
+        """True if the first queued Pod is popped before the second.
+
+        Queued Pods have the attributes `pod` and `timestamp`.
+        """
 
 
 @runtime_checkable
@@ -129,7 +133,7 @@ class ReservePlugin(Protocol):
     name: ClassVar[str]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Reserve resources and return None, or the reason why that is impossible."""
+        """Reserve resources and return None, or return the reason why the plugin cannot."""
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Release the resources. Also called for a Pod for which `reserve` was never called."""
@@ -142,7 +146,7 @@ class PermitPlugin(Protocol):
     name: ClassVar[str]
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
-        """Return the decision. WAIT holds the Pod until a plugin allows or rejects it, or the timeout."""
+        """Return the decision. WAIT holds the Pod until a plugin allows or rejects the Pod, or until the timeout."""
 
 
 @runtime_checkable
@@ -155,7 +159,7 @@ class PreBindPlugin(Protocol):
         """Return SKIP if `pre_bind` has nothing to do for this Pod. Must be quick and change nothing."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Prepare the binding and return None, or the reason for the failure."""
+        """Prepare the binding and return None, or return the reason for the failure."""
 
 
 @runtime_checkable
@@ -175,7 +179,7 @@ class PostBindPlugin(Protocol):
     name: ClassVar[str]
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Run after the binding; there is no result."""
+        """Run after the binding."""
 
 
 EXTENSION_POINTS: Final[dict[str, type]] = {
@@ -217,7 +221,7 @@ class InvalidPlugin(Exception):
 
 
 def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
-    """True if a plugin class has this extension point in this release."""
+    """Return whether a plugin class has the extension point `point` in this release."""
     if all(hasattr(plugin, method) for method in METHODS[point]):
         return point not in plugin.not_in(semantics)
     return point in plugin.also_at(semantics)

@@ -1,5 +1,6 @@
-"""Find the nodes that can run a Pod, plugin by plugin on every node. Source: kubernetes
-`pkg/scheduler/schedule_one.go`.
+"""Find the nodes that can run a Pod: run each plugin on each node.
+
+Source: kubernetes `pkg/scheduler/schedule_one.go`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _LEAST_PERCENT: Final = 5
 class Rejection(NamedTuple):
     """The reason why no node fits. Source: kube-scheduler `Diagnosis`.
 
-    `plugins`: the plugins that rejected the Pod. `statuses`: the status of each node, or only that of PreFilter if it
-    rejected the Pod. `error`: the error that ended the cycle, or empty.
+    `plugins`: the plugins that rejected the Pod. `statuses`: the status of each node, or the status of PreFilter if
+    PreFilter rejected the Pod. `error`: the error that ended the cycle, or "".
     """
 
     plugins: tuple[str, ...] = ()
@@ -41,7 +42,8 @@ class Rejection(NamedTuple):
 
 
 class Filtered:
-    """The result of the filters: feasible nodes, why the others do not fit, and why no node was evaluated (`rejected`).
+    """The result of the filters: feasible nodes, the statuses of other nodes, and the status with which PreFilter
+    rejected the Pod (`rejected`).
 
     `restricting`: the plugins whose PreFilter excluded nodes.
     """
@@ -57,7 +59,7 @@ class Filtered:
 
     @property
     def error(self) -> bool:
-        """True if the cycle ends with an error in upstream."""
+        """Whether upstream ends the cycle with an error."""
         rejected = self.rejected is not None and self.rejected.code is Code.ERROR
         return rejected or any(status.code is Code.ERROR for status in self.statuses.by_node.values())
 

@@ -1,8 +1,9 @@
 """Scheduler plugins that are not part of kube-scheduler: written in Python, or only named in a profile.
 
 A plugin that raises an error, misses the deadline or returns an invalid value causes a PluginFault with its name:
-outcomes that depend on the plugin are not predicted. A plugin that is only named in a profile causes it at the first
-call. Other distributions provide plugins by the entry-point group `forewarn.scheduler_plugins`.
+forewarn does not predict outcomes that depend on the plugin. A plugin that is only named in a profile causes a
+PluginFault at the first call. Other distributions provide plugins by the entry-point group
+`forewarn.scheduler_plugins`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def with_installed() -> dict[str, type]:
 
 
 def guarded(plugin: Any) -> Any:
-    """Return a subclass of a plugin whose methods raise PluginFault for errors and invalid results.
+    """Return a subclass of a plugin whose methods raise PluginFault for errors, missed deadlines and invalid results.
 
     Raises InvalidPlugin.
     """
@@ -81,7 +82,11 @@ def named_only(name: str, points: frozenset[str]) -> Any:
 def _watched(
     method: Callable[..., Any], name: str, what: str, check: Callable[[Any, tuple[Any, ...]], str] | None
 ) -> Any:
-    """Return the method wrapped: it raises PluginFault for errors, timeouts and invalid results."""
+    """Return the method wrapped: the wrapper raises PluginFault for errors, missed deadlines and invalid results.
+
+    `name`: of the plugin. `what`: of the method. `check(answer, arguments)`: returns what is wrong with a result, or
+    "".
+    """
 
     @wraps(method)
     def run(self: Any, *args: Any) -> Any:
@@ -105,7 +110,9 @@ def _watched(
 
 
 def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return `static_filter` wrapped: the function that it returns raises PluginFault like the other methods."""
+    """Return `static_filter` wrapped: the function that `static_filter` returns raises PluginFault as other
+    methods do.
+    """
 
     def run(self: Any, pod: Any) -> Any:
         passes = method(self, pod)

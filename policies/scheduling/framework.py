@@ -70,7 +70,7 @@ class Framework(ProfilePlugins):
 
     @property
     def framework(self) -> Framework:
-        """This object: see `PluginHandle`."""
+        """This object, for the protocol `PluginHandle`."""
         return self
 
     def over(self, snapshot: Snapshot) -> Framework:
@@ -91,9 +91,10 @@ class Framework(ProfilePlugins):
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
     ) -> tuple[PreFilterResult, tuple[str, ...]]:
-        """Return (the nodes that all plugins leave, the plugins that exclude nodes).
+        """Return (result with the nodes that no plugin excludes, names of the plugins that exclude nodes).
 
-        `plugins`: run only these. Source: upstream `RunPreFilterPlugins`.
+        `plugins`: run only these; None: all of the profile. Adds plugins that skip the Pod to `state.skip_filter`.
+        Source: upstream `RunPreFilterPlugins`.
         """
         nodes = self.snapshot.node_infos
         names: frozenset[str] | None = None
@@ -133,7 +134,8 @@ class Framework(ProfilePlugins):
         return None
 
     def run_filter_plugins_with_nominated_pods(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Run the filters with the Pods nominated to the node, then without them. Return the first rejection, or None.
+        """Run the filters twice: with the nominated Pods of equal or higher priority on the node, then without. Return
+        the first rejection or None.
 
         Source: `RunFilterPluginsWithNominatedPods`.
         """
@@ -157,13 +159,19 @@ class Framework(ProfilePlugins):
         return [p for p in nominated if p.effective_priority >= priority and p.identity != identity]
 
     def run_add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """Update the plugins' states after a Pod was added. Source: upstream `RunPreFilterExtensionAddPod`."""
+        """Update the states of PreFilter plugins after `added` was added to the node.
+
+        Source: upstream `RunPreFilterExtensionAddPod`.
+        """
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
                 plugin.add_pod(state, pod, added, node_info)
 
     def run_remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """Update the plugins' states after a Pod was removed. Source: upstream `RunPreFilterExtensionRemovePod`."""
+        """Update the states of PreFilter plugins after `removed` was removed.
+
+        Source: upstream `RunPreFilterExtensionRemovePod`.
+        """
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
                 plugin.remove_pod(state, pod, removed, node_info)
@@ -198,7 +206,7 @@ class Framework(ProfilePlugins):
         """Run PreScore plugins; return the Status of the first that fails, or None. Source: upstream
         `RunPreScorePlugins`.
 
-        Records plugins that skip in `state.skip_score`.
+        Adds plugins that skip the Pod to `state.skip_score`.
         """
         for plugin in self.pre_scores:
             status = plugin.pre_score(state, pod, nodes)
@@ -240,8 +248,8 @@ class Framework(ProfilePlugins):
         return table
 
     def _missing_for_score(self, plugin: Any) -> str:
-        """Return upstream's error if the plugin cannot score without a PreScore or PreFilter missing from the profile;
-        or "".
+        """Return upstream's error for a plugin that cannot score because the profile lacks its PreScore or
+        PreFilter; otherwise "".
         """
         before = {"preScore": "needs_pre_score", "preFilter": "scores_what_pre_filter_found"}
         return next(

@@ -1,6 +1,8 @@
-"""The complete answer for one Pod over all nodes, in columns: the reason of each node, and the victims on each.
+"""The complete outcome for one Pod: the rejection of each node, and the victims on each. Computed by numpy for all
+nodes at once.
 
-The result equals that of `find_nodes_that_fit_pod` and `preempt` by plugins node by node; tests compare them.
+The result equals that of `find_nodes_that_fit_pod` and `preempt`, which run each plugin on each node; tests compare
+them.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ LEAST_NODES: Final = 16
 
 
 def pays(nodes: int) -> bool:
-    """Report whether columns are faster than the plugins for this number of nodes."""
+    """Report whether the numpy implementation is faster than running the plugins for this number of nodes."""
     return nodes >= LEAST_NODES
 
 
 class FullPrediction:
-    """The answer in columns for one Pod on one Snapshot."""
+    """The outcome of one Pod on one Snapshot, computed with numpy instead of running plugins node by node."""
 
     def __init__(self, framework: Framework, pod: Pod, fit: NodeFit | None = None) -> None:
-        """`fit`: its outcome, if known. Raises NotValid: the plugins must be asked one by one."""
+        """`fit`: the Pod's NodeFit, if known. Raises NotValid if the plugins have to run on each node."""
         self._framework, self._pod = framework, pod
         _check_plugins(framework, pod)
         snapshot = framework.snapshot
@@ -103,31 +105,31 @@ class FullPrediction:
 
 
 class WithoutLower(Present):
-    """The amounts in use on each node without the Pods of lower priority."""
+    """The amounts in use on each node if all Pods with lower priority were removed."""
 
     def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
         self._lower, self._matrix = lower, matrix
 
     def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
-        """Return [node]: the amount in use of a resource, or of the count of a constraint."""
+        """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
         if demand.constraint is None:
             return demand.present - self._lower.total(demand.resource, self._matrix)
         constraint = demand.constraint
         return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
 
     def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the Pod's required affinity is met."""
+        """Return [node], bool: whether the Pod's required affinity is satisfied."""
         return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
 
     def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """Return [node], bool: as `affinity_met`. Raises NotValid if a nominated Pod matches the affinity."""
+        """Return the same as `affinity_met`, if no nominated Pod matches the affinity. Raises NotValid otherwise."""
         if problem.of_nominated(affinity.per_kind).any():
             raise NotValid
         return self.affinity_met(affinity)
 
 
 def _check_plugins(framework: Framework, pod: Pod) -> None:
-    """Raises NotValid: one of them does not say of all nodes at once why it rejects them."""
+    """Raise NotValid if a plugin of the profile cannot report its rejections for all nodes at once."""
     if framework.without_columns:
         raise NotValid
     if any(plugin.static_filter(pod) for plugin in framework.late_static_plugins):

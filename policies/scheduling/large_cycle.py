@@ -1,6 +1,7 @@
-"""One scheduling cycle for all nodes at once, with numpy: finds the nodes for a Pod, or the plugins that reject it.
+"""One scheduling cycle, evaluated with numpy for all nodes at once: finds the nodes for a Pod, or the plugins that
+reject the Pod.
 
-The result equals that of the plugins node by node (tests compare them). Source: kubernetes
+The result equals that of running each plugin on each node (tests compare them). Source: kubernetes
 `pkg/scheduler/schedule_one.go` (`findNodesThatPassFilters`, `numFeasibleNodesToFind`), the Score plugins of the default
 profile.
 """
@@ -79,7 +80,7 @@ class Found(NamedTuple):
 
 
 def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percentage: int = 0) -> Found:
-    """Return the feasible nodes that kube-scheduler finds when it searches in this order.
+    """Return the feasible nodes that kube-scheduler finds before it stops, if it evaluates the nodes in this order.
 
     `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: percentageOfNodesToScore, 0 if unset.
     """
@@ -95,10 +96,16 @@ def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percent
 
 
 class Cycle:
-    """The scheduling cycle of one Pod on one Snapshot. Use it within `snapshot.derived.taken()`."""
+    """The scheduling cycle of one Pod on one Snapshot.
+
+    Hold the lock `snapshot.derived.locked()` while you use a Cycle.
+    """
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
-        """Evaluate the filters on all nodes. Raises NotValid if columns do not apply."""
+        """Evaluate the filters on all nodes.
+
+        Raises NotValid if the numpy implementation does not support the Pod or the profile.
+        """
         self.snapshot, self.pod = snapshot, pod
         self.matrix: PodMatrix = pod_matrix_of(snapshot)
         self.framework = _framework(snapshot, pod)
@@ -106,12 +113,15 @@ class Cycle:
         self.feasible: NDArray[np.bool_] = self.node_fit.feasible
 
     def fits_on(self, name: str) -> bool:
-        """Report whether the Pod fits on a node, which need not exist."""
+        """Report whether the Pod fits on the node with this name; False if the node does not exist."""
         row = self.snapshot.rows.get(name)
         return row is not None and bool(self.feasible[row])
 
     def find(self, order: NDArray[np.intp]) -> Found:
-        """Return the feasible nodes that kube-scheduler finds when it searches in this order."""
+        """Return the feasible nodes that kube-scheduler finds before it stops.
+
+        `order`: row numbers of the nodes in the order of the search.
+        """
         return found_in_order(self.feasible, order, percentage_of(self.framework))
 
     @property
@@ -137,11 +147,17 @@ class Cycle:
         return self.node_fit.answer()
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the candidate on a node that may be nominated, with its victims."""
+        """Return the preemption candidate on the node `name`, with its victims.
+
+        The node must be one that may be nominated.
+        """
         return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """Return (plugins that reject the Pod, reason -> number of nodes). Raises NotValid."""
+        """Return (plugins that reject the Pod, reason -> number of nodes).
+
+        Raises NotValid if a plugin cannot report rejections for all nodes at once.
+        """
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
         plugins, reasons, left = self.static_rejections()
@@ -151,15 +167,15 @@ class Cycle:
         return frozenset(plugins), reasons
 
     def unhelped(self) -> Counter[str]:
-        """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid."""
+        """Return reason -> number of nodes on which preemption does not help for this reason. Raises NotValid."""
         found = FullPrediction(self.framework, self.pod, self.node_fit).preempt()
         return found.reasons(len(self.snapshot.node_infos))
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        """Return (plugins that reject nodes regardless of the Pods there, reason -> number of nodes, [node] not
+        """Return the rejections that do not depend on Pods on nodes: (plugins, reason -> number of nodes, [node]: not
         rejected).
 
-        Pods with equal node constraints share the result, so do not modify it. Raises NotValid.
+        Pods with equal node constraints share the result: do not modify it. Raises NotValid.
         """
         key, table = self.node_fit.static_key, self.snapshot.objects.nodes
         kept = self.matrix.static_rejections
@@ -180,18 +196,22 @@ class Cycle:
         return plugins, reasons, left & (found.codes < 0)
 
     def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
-        NotValid.
+        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes.
+
+        `rows`: row numbers of the nodes to score. Raises NotValid.
         """
         return Scores(self.snapshot, self.pod, self.matrix).by_plugin(rows)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes. Raises NotValid."""
+        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
+
+        `rows`: row numbers of the nodes to score. Raises NotValid.
+        """
         return Scores(self.snapshot, self.pod, self.matrix).of(rows)
 
 
 class _Wanted(NamedTuple):
-    """The input of a Pod spec for scoring.
+    """The parts of a Pod spec that scores depend on.
 
     `resources`: scores by requests, shared by all specs with equal requests. `images`: names of the images.
     """
@@ -203,10 +223,10 @@ class _Wanted(NamedTuple):
 
 
 class Scores:
-    """The scores of nodes for a Pod, by its profile. Use it within `snapshot.derived.taken()`."""
+    """The scores of nodes for a Pod, by its profile. Hold the lock `snapshot.derived.locked()` while you use Scores."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> None:
-        """Raises NotValid if a Score plugin of the profile has no columns."""
+        """Raises NotValid if the numpy implementation lacks a Score plugin of the profile."""
         self.snapshot, self.pod, self.matrix = snapshot, pod, matrix
         self._framework = _framework(snapshot, pod)
         plan = score_plan_of(self._framework.profile)
@@ -215,7 +235,10 @@ class Scores:
         self._plan = plan
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes. Raises NotValid."""
+        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
+
+        `rows`: row numbers of the nodes to score. Raises NotValid.
+        """
         wanted = self._wanted()
         scores = wanted.resources.of(rows, self.snapshot)
         for _, worth in self._of_others(rows, wanted):
@@ -223,8 +246,9 @@ class Scores:
         return scores
 
     def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
-        NotValid.
+        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes.
+
+        `rows`: row numbers of the nodes to score. Raises NotValid.
         """
         wanted = self._wanted()
         weights = self._plan.weights
@@ -242,7 +266,7 @@ class Scores:
     def _of_others(self, rows: NDArray[np.intp], wanted: _Wanted) -> Iterator[tuple[str, NDArray[np.int64] | int]]:
         """Yield (plugin, weighted scores) for plugins that do not score resources. Raises NotValid.
 
-        Scores of TaintToleration are zero or negative: the maximum is subtracted.
+        Scores of TaintToleration are reduced by the maximum score, so they are zero or negative.
         """
         charge(len(rows) // 8)
         spec, weights = self.pod.spec, self._plan.weights
@@ -262,7 +286,7 @@ class Scores:
         yield from self._of_each_node(rows)
 
     def _of_each_node(self, rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield (plugin, weighted scores) for plugins that score node by node. Raises NotValid if one of them fails."""
+        """Yield (plugin, weighted scores) for plugins that run on each node. Raises NotValid if a plugin fails."""
         infos, state, framework = self.snapshot.node_infos, CycleState(), self._framework
         nodes = [infos[row] for row in rows.tolist()] if self._plan.node_by_node else []
         for name in self._plan.node_by_node:
@@ -281,12 +305,14 @@ class Scores:
     def _preferred(
         self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]
     ) -> NDArray[np.int64] | int:
-        """Return the scores of upstream's NodeAffinity."""
+        """Return the normalized scores of upstream's NodeAffinity."""
         nodes = self.matrix.nodes
         return _normalized(nodes.amounts("preferred", self.pod.spec, partial(preference, preferred))[rows])
 
     def _avoided(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Return the inverse of the scores of upstream's TaintToleration: the fewer untolerated taints, the lower."""
+        """Return the amounts that upstream's TaintToleration subtracts from the maximum score: 100 for the most
+        untolerated taints.
+        """
         spec, nodes = self.pod.spec, self.matrix.nodes
         if not nodes.where(_is_to_be_avoided)[rows].any():
             return 0
@@ -294,8 +320,8 @@ class Scores:
         return _normalized(nodes.amounts("avoided", spec, count)[rows])
 
     def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Return the scores of upstream's PodTopologySpread, by the Pod's own constraints if any, otherwise by the
-        defaults.
+        """Return the scores of upstream's PodTopologySpread, by the Pod's own constraints, or by the defaults if
+        the Pod has none.
         """
         constraints = schedule_anyway(self.pod) if self.pod.spec.topology_spread else self._default_constraints()
         return spread_scores(self.pod, constraints, rows, self.matrix) if constraints else 0
@@ -356,7 +382,10 @@ class Scores:
 
 
 def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework of the Pod's profile. Raises NotValid if columns do not apply to the profile."""
+    """Return the framework of the Pod's profile.
+
+    Raises NotValid if the numpy implementation does not support the profile.
+    """
     configuration = configuration_of(snapshot.semantics)
     profile = configuration.profile(pod.spec.scheduler_name)
     if profile is None or configuration.extenders:
@@ -387,8 +416,9 @@ def _has_images(node: Node) -> bool:
 
 
 def _count(found: Rejections, left: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]) -> None:
-    """Add rejections of the nodes in `left` ([node], bool) to `plugins` and to `reasons` (reason -> number of
-    nodes).
+    """Add the rejections of nodes to `plugins` and to `reasons` (reason -> number of nodes).
+
+    `left`: [node], bool: which nodes to count.
     """
     counts = np.bincount(found.codes[left & (found.codes >= 0)], minlength=len(found.statuses))
     for code in np.flatnonzero(counts).tolist():

@@ -1,4 +1,4 @@
-"""The assumptions of an answer if lists are missing from the cluster state, or if the release is a preview."""
+"""The assumptions of a prediction if lists are missing from the cluster state, or if the release is a preview."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_CLAIMS: Final = (
 def assumptions(
     objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool = False
 ) -> tuple[str, ...]:
-    """Return sentences about relevant missing lists, objects that are kept only in part, and a preview release.
+    """Return sentences about missing lists that matter, objects that are stored only in part, and a preview release.
 
     `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
@@ -55,12 +55,12 @@ def assumptions(
 
 
 def lists_storage(objects: ClusterObjects) -> bool:
-    """True if the lists that new claims depend on are present."""
+    """Report whether the cluster state has all lists of storage objects that new PersistentVolumeClaims depend on."""
     return not any(kind in objects.unlisted for kind in _OF_CLAIMS if kind != CLAIM)
 
 
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
-    """Return the kinds of missing lists that matter, as plurals."""
+    """Return the kinds of missing lists that the answer depends on, as plurals."""
     wanted = [*(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]
     has_claims = has_devices = selects_namespaces = False
     for pod in pods:
@@ -77,7 +77,7 @@ def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, crea
 
 
 def _selects_namespaces(pod: Pod) -> bool:
-    """True if the node of a Pod depends on labels of namespaces."""
+    """Report whether affinity terms of a Pod select namespaces by their labels."""
     affinity = pod.spec.pod_affinity
     terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
     return any(term.namespace_selector is not None and not term.namespace_selector.empty for term in terms)

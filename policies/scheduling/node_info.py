@@ -22,9 +22,9 @@ _SERIALS: Final = count(1)
 class NodeInfo:
     """A node with its Pods. NodeInfos of a Snapshot never change: use a `clone` to add or remove Pods.
 
-    `serial`: unique, so that cached values belong to one state. Requests: `milli_cpu` in thousandths, others in units.
-    `non_zero_cpu`, `non_zero_memory`: used by scores. `used_ports`: a set as in upstream; of two Pods with one port,
-    the first removal frees it.
+    `serial`: unique, so that a cached value belongs to one state of a node. Requests: `milli_cpu` in thousandths,
+    others in units. `non_zero_cpu`, `non_zero_memory`: requests with defaults, for scores. `used_ports`: a set as in
+    upstream: if two Pods use one port, the removal of one of them frees the port.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class NodeInfo:
         return copy
 
     def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
-        """Return a copy with these Pods in this order. Only the added and removed Pods are counted."""
+        """Return a copy with these Pods in this order. Adjusts the resources only by the added and removed Pods."""
         gone = {id(pod): pod for pod in self.pods}
         arrived = [pod for pod in pods if gone.pop(id(pod), None) is None]
         copy = self.clone()
@@ -109,7 +109,7 @@ class NodeInfo:
             self.used_ports.update(pod.spec.host_ports)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Remove a Pod and its resources (upstream `RemovePod`). Raises KeyError if this view is not on the node.
+        """Remove a Pod and its resources (upstream `RemovePod`). Raises KeyError if this Pod object is not on the node.
 
         The last Pod takes the position of the removed one.
         """
@@ -124,7 +124,7 @@ class NodeInfo:
             self.used_ports.difference_update(pod.spec.host_ports)
 
     def end_pods(self, pods: Sequence[Pod]) -> None:
-        """Replace Pods of this node by terminating copies at the end of the lists. Resources do not change."""
+        """Replace Pods of this node by terminating copies, at the end of the lists of Pods. Resources do not change."""
         with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
         apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
         ending = {id(pod): pod.as_terminating() for pod in pods}

@@ -1,4 +1,4 @@
-"""The probability that each node is nominated, if kube-scheduler evaluates a random part of the nodes.
+"""The probability that each node is nominated, if kube-scheduler tries preemption only on a random part of the nodes.
 
 Source: upstream `GetOffsetAndNumCandidates`, `DryRunPreemption`. The order of nodes counts as a uniform permutation;
 the few dry runs that are in progress when the search stops are ignored.
@@ -44,11 +44,11 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
 
 
 def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) -> list[float]:
-    """Return the probability that the nominated node is in each class of equally good candidates.
+    """Return [class]: the probability that the nominated node is in this class of equally good candidates.
 
     `sizes`: [class], number of nodes, best class first. `harmless`: the number of nodes without PDB violations, which
     are the best nodes. The search compares the first `candidates` nodes of a random order; if all of them have
-    violations, it continues to the first node without.
+    violations, the search continues to the first node without violations.
     """
     total = sum(sizes)
     seen = min(candidates, total)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
-    """Return the PDBs of a namespace that select the Pod, as preemption counts."""
+    """Yield the PDBs that select the Pod. `pdbs`: those of the Pod's namespace."""
     return (pdb for pdb in each(pdbs, 1.5) if pdb.matches(pod.namespace, pod.labels))
 
 
@@ -29,7 +29,7 @@ def filter_pods_with_pdb_violation(
     *,
     first_ends_the_count: bool = False,
 ) -> tuple[list[Pod], list[Pod]]:
-    """Return (Pods that violate a PDB, other Pods), each in the given order. `pdbs`: namespace -> PDBs.
+    """Return (Pods whose eviction violates a PDB, other Pods), each in the given order. `pdbs`: namespace -> PDBs.
 
     `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the allowed disruptions of all its
     PDBs, even if the Pod is reprieved later. `first_ends_the_count`: PDBs after the first violated one are not reduced.
@@ -48,10 +48,11 @@ def filter_victims_with_pdb_violation(
     *,
     first_ends_the_count: bool = False,
 ) -> tuple[list[tuple[Victim, int]], list[Victim]]:
-    """Return ((victim, number of its Pods that violate a PDB) for violating victims, other victims), in the given
-    order.
+    """Return ((victim, number of its Pods whose eviction violates a PDB) for violating victims, other victims), in the
+    given order.
 
-    Source: upstream `FilterVictimsWithPDBViolation`.
+    `pdbs`: namespace -> PDBs. `first_ends_the_count`: PDBs after the first violated one are not reduced. Source:
+    upstream `FilterVictimsWithPDBViolation`.
     """
     victims = list(victims)
     found = violations(
@@ -69,10 +70,10 @@ def violations(
     *,
     first_ends_the_count: bool = False,
 ) -> Iterator[tuple[Pod, Sequence[PodDisruptionBudget]]]:
-    """Yield (Pod, the PDBs that its eviction violates after the evictions before). Arguments as above.
+    """Yield (Pod, the PDBs that the eviction of the Pod violates after the evictions of the Pods before).
 
-    A terminating Pod reduces allowed disruptions like any other. A Pod in `status.disruptedPods` does not: the API
-    server has accepted its eviction.
+    Arguments as for `filter_pods_with_pdb_violation`. A terminating Pod reduces allowed disruptions like any other Pod.
+    A Pod in `status.disruptedPods` does not: the API server has already accepted its eviction.
     """
     allowed: dict[tuple[str, str], int] = {}
     for pod in pods:

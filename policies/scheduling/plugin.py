@@ -1,4 +1,4 @@
-"""The base class of plugins, and which plugins of a profile have columns."""
+"""The base class of plugins, and which plugins of a profile the numpy implementation (`vectorized`) supports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MAX_NODE_SCORE: Final = 100
 
 
 class PluginFault(Exception):
-    """A plugin failed or returned an invalid result: outcomes that depend on the plugin are not predicted."""
+    """The error of a plugin that failed or returned an invalid result.
+
+    Outcomes that depend on the plugin are not predicted.
+    """
 
     def __init__(self, plugin: str, why: str) -> None:
         super().__init__(f"plugin {plugin} {why}")
@@ -25,7 +28,7 @@ class PluginFault(Exception):
 
 
 class PluginHandle(Protocol):
-    """The handle that plugins get: the Snapshot, and the framework that runs the plugins."""
+    """The object that plugins get: gives access to the Snapshot and to the framework that runs the plugins."""
 
     snapshot: Snapshot
     framework: Any
@@ -58,14 +61,18 @@ class Plugin:
 
     @classmethod
     def not_in(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
-        """Return the extension points that the plugin has methods for but does not have in this release."""
+        """Return the extension points that the plugin lacks in this release, although the class has methods for
+        them.
+        """
         return frozenset()
 
     @classmethod
     def also_at(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
-        """Return the extension points without methods that upstream's plugin has in this release.
+        """Return the extension points that upstream's plugin has in this release, although the class has no methods for
+        them.
 
-        Upstream's plugin does nothing there for Pods that are predicted, but a profile may name it there.
+        Upstream's plugin does nothing at these points for Pods that forewarn predicts, but a profile may enable the
+        plugin there.
         """
         return frozenset()
 
@@ -82,11 +89,12 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
 
 
 class ProfileInColumns(NamedTuple):
-    """The plugins of a profile that have columns.
+    """How the numpy implementation (`vectorized`) evaluates the plugins of a profile.
 
-    `without`: the plugin because of which columns do not apply to the profile; "" if they do. `plugins`: plugins with
-    columns. `excluding`: (plugin, function), True if columns do not apply to a Pod with this spec. `static`: plugins
-    that filter by the node alone; `late_static`: those of them behind a plugin in `plugins`.
+    `without`: the plugin because of which the implementation does not support the profile; "" if it does. `plugins`:
+    plugins with an `in_columns` method. `excluding`: (plugin, function): the function returns True for specs of Pods
+    that are not supported. `static`: plugins that filter by the node alone; `late_static`: those of `static` that
+    follow a plugin in `plugins`.
     """
 
     without: str = ""
@@ -99,13 +107,13 @@ class ProfileInColumns(NamedTuple):
 
 @lru_cache(64)
 def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
-    """Return the plugins of an extension point that are not part of kube-scheduler."""
+    """Return the plugins of an extension point (`point`) that are not part of kube-scheduler."""
     return tuple(name for name in profile.at(point) if getattr(profile.plugins[name], "foreign", False))
 
 
 @lru_cache(64)
 def columns_of(profile: Profile) -> ProfileInColumns:
-    """Return which plugins of a profile have columns; cached for each profile."""
+    """Return how the numpy implementation evaluates the plugins of a profile; cached for each profile."""
     plugins, static, late = list[str](), list[str](), list[str]()
     beyond = []
     before, filters = profile.at("preFilter"), profile.at("filter")

@@ -1,4 +1,4 @@
-"""One scheduling cycle of a PodGroup: its Pods are scheduled one after the other, and bound together or not at all.
+"""One scheduling cycle of a PodGroup: the Pods are scheduled one after the other, and bound together or not at all.
 
 Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduling (`PlacementFeasible`).
 """
@@ -32,10 +32,10 @@ _DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
 
 class MemberStatus(NamedTuple):
-    """The node of one Pod of a PodGroup, or the reason for its rejection.
+    """The node of one Pod of a PodGroup, or the reason for the rejection of the Pod.
 
-    `plugins`: the plugins that rejected the Pod. `nominated`: the node to set in the Pod's status, empty to clear it,
-    None to keep it. `ran_pre_filter`: whether all PreFilter plugins ran.
+    `plugins`: the plugins that rejected the Pod. `nominated`: the node to set in the Pod's status; "": clear; None: no
+    change. `ran_pre_filter`: whether all PreFilter plugins ran.
     """
 
     node: str = ""
@@ -66,16 +66,16 @@ class MemberCycle(Prediction):
 
     @cached_property
     def preemption(self) -> Preemption:
-        """No preemption: the PodGroup preempts as a whole."""
+        """The result without preemption, because only the PodGroup as a whole preempts."""
         return Preemption(eligible=False)
 
 
 @dataclass(slots=True)
 class Run:
-    """The result of the scheduling algorithm for a PodGroup.
+    """The result of the scheduling algorithm for a PodGroup, without PostFilter. `code` None: success.
 
-    `code` None: success. `placed`: (Pod, node, Snapshot before the Pod) of each Pod that fits. `tried`: the status of
-    each Pod that was tried, in order.
+    `placed`: (Pod, node, Snapshot before the Pod) of each Pod that fits. `tried`: the status of each Pod that was
+    tried, in order.
     """
 
     code: Code | None
@@ -86,12 +86,13 @@ class Run:
 
     @property
     def message(self) -> str:
-        """The message of the status. Source: upstream `Status.Message`."""
+        """The message of the status that kube-scheduler reports. Source: upstream `Status.Message`."""
         return ", ".join(((GROUP_UNSCHEDULABLE,) if self.has_error else ()) + self.reasons)
 
 
 def first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
-    """Return the best node for one Pod (the first by name if several tie), or the reasons of the nodes.
+    """Return the best node for one Pod, or the reasons why the Pod fits on no node. Of several best nodes: the first by
+    name.
 
     Raises NotModelled.
     """
@@ -109,7 +110,7 @@ def first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
 
 
 def predict_pod_group(snapshot: Snapshot, group: PodGroup, pods: Sequence[Pod]) -> PodGroupResult:
-    """Predict the cycle of a PodGroup with these new Pods on this Snapshot. Raises NotModelled."""
+    """Predict the scheduling cycle of a PodGroup whose queued Pods are `pods`. Raises NotModelled."""
     scheduled = snapshot.pods_of_groups.get((group.namespace, group.name), ())
     return schedule_pod_group(snapshot, group, pods, scheduled, first_place)
 
@@ -121,7 +122,7 @@ def run_algorithm(
     scheduled: int,
     place: Callable[[Snapshot, Pod], MemberStatus],
 ) -> Run:
-    """Find nodes for the Pods one after the other. Source: upstream `podGroupSchedulingDefaultAlgorithm`.
+    """Find nodes for the Pods of a PodGroup one after the other. Source: upstream `podGroupSchedulingDefaultAlgorithm`.
 
     `scheduled`: number of Pods of the PodGroup that are already on nodes. `place`: finds the node of one Pod.
     """
@@ -152,12 +153,12 @@ def run_algorithm(
 
 
 def _cannot_be_satisfied(least: int, scheduled: int, remaining: int) -> str:
-    """Return the message for too few Pods. Source: GangScheduling `PlacementFeasible`."""
+    """Return the message for a PodGroup with too few Pods. Source: GangScheduling `PlacementFeasible`."""
     return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
 
 
 class PodGroupResult(NamedTuple):
-    """The result of a PodGroup's cycle.
+    """The result of a PodGroup's scheduling cycle.
 
     `code` None: success, and Pods with a node are bound. `members`: the status of each Pod, in order. `message`: the
     message of the PodGroup's condition. `preemption`: victims and nominations, if any. `tried_code`: the code of the
@@ -179,10 +180,10 @@ def schedule_pod_group(
     place: Callable[[Snapshot, Pod], MemberStatus],
     order: Sequence[str] = (),
 ) -> PodGroupResult:
-    """Run the cycle of a PodGroup with these queued Pods.
+    """Run the scheduling cycle of a PodGroup whose queued Pods are `pods`, including PostFilter.
 
-    `scheduled`: Pods of the PodGroup on nodes. `place`: finds the node of one Pod. `order`: names of the nodes in the
-    scheduler's order. Source: upstream `podGroupCycle`, `submitPodGroupAlgorithmResult`.
+    `scheduled`: Pods of the PodGroup on nodes. `place`: finds the node of one Pod. `order`: names of the nodes in
+    kube-scheduler's order. Source: upstream `podGroupCycle`, `submitPodGroupAlgorithmResult`.
     """
     invalid = why_not_valid(group, pods, scheduled, snapshot)
     if invalid:
@@ -217,15 +218,16 @@ def schedule_pod_group(
 
 
 def _all_fail(pods: Sequence[Pod], why: str) -> PodGroupResult:
-    """Return the result of a cycle in which every Pod fails with this error."""
+    """Return the result of a cycle in which every Pod fails with the error `why`."""
     members = [MemberStatus(message=why, error=True, nominated="")] * len(pods)
     return PodGroupResult(Code.ERROR, members, why, tried_code=Code.ERROR)
 
 
 def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod], snapshot: Snapshot) -> str:
-    """Return the reason why kube-scheduler does not schedule the PodGroup; empty if none.
+    """Return why kube-scheduler does not try to schedule the PodGroup; "" if kube-scheduler tries. Source: upstream
+    `validatePodGroup`.
 
-    Source: upstream `validatePodGroup`.
+    `pods`: queued Pods of the PodGroup, at least one. `scheduled`: Pods of the PodGroup on nodes.
     """
     pods = list(pods)
     has_policy = snapshot.semantics.pod_groups_have_preemption_policies
@@ -253,7 +255,8 @@ def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod]
 
 
 def without_nominations_of(snapshot: Snapshot, pods: Iterable[Pod]) -> Snapshot:
-    """Return the Snapshot without the nominations of these Pods, which kube-scheduler ignores while it tries them.
+    """Return the Snapshot without the nominations of these Pods. kube-scheduler ignores the nominations of the Pods it
+    tries.
 
     Source: upstream `nominatedPodToInfo`.
     """

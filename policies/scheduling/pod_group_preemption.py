@@ -29,7 +29,7 @@ ONGOING: Final = "ongoing preemption on nominated nodes"
 
 
 class Placed(Protocol):
-    """The result of the scheduling algorithm on the cluster without the potential victims."""
+    """The result of the scheduling algorithm for a PodGroup on the cluster without the potential victims."""
 
     code: Code | None
     placed: list[tuple[Pod, str, Snapshot]]
@@ -42,8 +42,8 @@ class Placed(Protocol):
 class GroupPreemption(NamedTuple):
     """The result of preemption for a PodGroup.
 
-    `nominations`: Pod identity -> node, for all Pods that get or keep a nomination; None if preemption does not help.
-    `victims`: most important first. `is_final`: no other plugin can help. `is_error`: the cycle fails.
+    `nominations`: Pod identity -> node, for all Pods that get a nomination or already have one; None if preemption does
+    not help. `victims`: most important first. `is_final`: no other plugin can help. `is_error`: the cycle fails.
     """
 
     message: str
@@ -66,10 +66,10 @@ def preempt_for_group(
     run_algorithm: Callable[[Snapshot], Placed],
     order: Sequence[str] = (),
 ) -> GroupPreemption:
-    """Find the victims of the PodGroup. Source: upstream `Preempt`.
+    """Find the victims of preemption for the PodGroup. Source: upstream `Preempt`.
 
-    `pods`: the queued Pods of the PodGroup. `run_algorithm`: schedules them on a Snapshot. `order`: the names of all
-    nodes in kube-scheduler's order, in which equally important victims are compared.
+    `pods`: the queued Pods of the PodGroup. `run_algorithm`: schedules `pods` on a Snapshot. `order`: the names of all
+    nodes in kube-scheduler's order, which decides between equally important victims.
     """
     infos = [snapshot.node_infos[snapshot.rows[name]] for name in order] or snapshot.node_infos
     try:
@@ -107,7 +107,7 @@ def _policy(snapshot: Snapshot, group: PodGroup, pods: Iterable[Pod]) -> str:
 
 
 def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:
-    """Return the Snapshot without these victims. PDBs and nominations do not change."""
+    """Return the Snapshot without the Pods of these victims. PDBs and nominations do not change."""
     gone = {id(pod) for victim in victims for pod in victim.pods}
     charge(len(gone))
     changed = {
@@ -119,9 +119,9 @@ def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:
 
 
 def _assignment(pod: Pod, node: str, snapshot: Snapshot) -> Assignment:
-    """Return the assignment of a Pod to its node, with the state of PreFilter on `snapshot`.
+    """Return the assignment of a Pod to its node, with the state after PreFilter.
 
-    `snapshot`: the state that the Pod's cycle used, with the Pods before it on their nodes.
+    `snapshot`: the state before the Pod's cycle, with earlier Pods of the PodGroup on their nodes.
     """
     framework, state = framework_of(snapshot, pod), CycleState()
     framework.run_pre_filter_plugins(state, pod)

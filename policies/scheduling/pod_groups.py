@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
-    """True if kube-scheduler schedules the Pod only together with its PodGroup."""
+    """Report whether kube-scheduler schedules the Pod only together with its PodGroup."""
     return bool(pod.spec.pod_group) and snapshot.objects.has_pod_groups
 
 
 def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
-    """Return why a Pod of a PodGroup is not predicted alone; empty for any other Pod."""
+    """Return why forewarn does not predict a Pod of a PodGroup alone; "" for Pods without a PodGroup."""
     if not is_scheduled_by_group(pod, snapshot):
         return ""
     why = why_group_not_predicted(pod, snapshot) or "kube-scheduler schedules the group as a whole"
@@ -28,7 +28,7 @@ def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
 
 
 def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
-    """Return why the PodGroup of a Pod is not predicted either; empty if it is."""
+    """Return why forewarn does not predict the PodGroup of a Pod; "" if forewarn does."""
     objects = snapshot.objects
     if not objects.semantics.groups_are_preempted_together:
         return f"PodGroups are predicted for Kubernetes 1.37, not for {objects.semantics.release}"

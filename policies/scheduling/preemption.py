@@ -74,10 +74,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The result of preemption.
+    """The result of preemption for one Pod.
 
-    `statuses`: node -> why preemption does not help there. `best_candidates`: the candidates that tie for the lowest
-    cost, by name; kube-scheduler may nominate any of them.
+    `statuses`: node -> why preemption does not help on the node. `best_candidates`: the candidates that tie for the
+    lowest cost, by name; kube-scheduler may nominate any of these nodes. `potential_nodes`: number of nodes on which
+    preemption was tried.
     """
 
     eligible: bool = True
@@ -90,14 +91,17 @@ class Preemption:
     """Number of candidates after which the search stops."""
 
     def reasons(self, nodes: int) -> Counter[str]:
-        """Return why preemption helps on no node: reason -> number of nodes. `nodes`: the number of all nodes."""
+        """Return reason -> number of nodes on which preemption does not help for this reason.
+
+        `nodes`: the number of all nodes.
+        """
         found = Counter(reason for status in self.statuses.values() for reason in status.reasons)
         found[NOT_HELPFUL] += nodes - len(self.statuses)
         return +found
 
 
 def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: Snapshot) -> str:
-    """Return why the Pod may not preempt; "" if it may. Source: upstream `PodEligibleToPreemptOthers`."""
+    """Return why the Pod may not preempt; "" if the Pod may. Source: upstream `PodEligibleToPreemptOthers`."""
     if pod.preemption_policy == PREEMPT_NEVER:
         return NEVER
     nominated = pod.nominated_node_name
@@ -110,7 +114,7 @@ def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: S
 
 
 def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:
-    """Run a dry run of preemption on every node that other Pods keep from fitting.
+    """Run a dry run of preemption on every node where the Pod may fit if other Pods are removed.
 
     Upstream evaluates a random part of more than 100 nodes; this function evaluates all. Source: upstream `Preempt`,
     `DryRunPreemption`.
@@ -142,15 +146,18 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
 
 
 def potential_victims(pod: Pod, node_info: NodeInfo) -> list[Pod]:
-    """Return the Pods of lower priority, in any state and with any owner. PodGroups do not count."""
+    """Return the Pods of the node with lower priority than `pod`, in any state and with any owner.
+
+    Ignores PodGroups.
+    """
     priority = pod.effective_priority
     return [other for other in node_info.pods if other.effective_priority < priority]
 
 
 class Assignment(NamedTuple):
-    """A Pod of the preemptor and its proposed node (upstream `ProposedAssignment`).
+    """A Pod of the preemptor (a Pod or PodGroup) and the Pod's proposed node (upstream `ProposedAssignment`).
 
-    `state`: the state after PreFilter, without the potential victims.
+    `state`: the state of the plugins after PreFilter, without the potential victims.
     """
 
     pod: Pod
@@ -160,9 +167,9 @@ class Assignment(NamedTuple):
 
 
 class Domain:
-    """The nodes on which the Pods of a preemptor must fit. Source: upstream `domain`.
+    """The nodes on which the Pods of a preemptor (a Pod or PodGroup) must fit. Source: upstream `domain`.
 
-    `nodes`: copies, which this object changes. Victims' Pods on other nodes change only the states of the plugins.
+    `nodes`: copies, which this object changes. Pods of victims on other nodes change only the states of the plugins.
     """
 
     def __init__(self, snapshot: Snapshot, nodes: Mapping[str, NodeInfo], assignments: Sequence[Assignment]) -> None:
@@ -195,8 +202,9 @@ class Domain:
         return self._snapshot.node_infos[self._snapshot.rows[pod.node_name]]
 
     def rejection(self, nodes: AbstractSet[str] | None = None) -> Status | None:
-        """Return why one of the Pods does not fit on its node; None if all fit. `nodes`: check only Pods on these
-        nodes.
+        """Return why one of the preemptor's Pods does not fit on its node; None if all fit.
+
+        `nodes`: check only Pods on these nodes; None: all.
         """
         added: list[tuple[NodeInfo, Pod]] = []
         status = None
@@ -217,8 +225,8 @@ class Domain:
     def reprieve(self, victims: Sequence[Victim]) -> tuple[list[Victim], int]:
         """Return (the victims that must be evicted, the number of PDB violations). Source: `SelectVictimsOnNode`.
 
-        All victims must be removed before. Each is added again if all Pods of the preemptor still fit: first victims
-        that violate a PDB, and the most important of these first.
+        Call `remove` for all victims first. Victims are added again, one by one, as long as all Pods of the preemptor
+        still fit: first victims that violate a PDB, the most important first.
         """
         work, semantics = meter(), self._snapshot.semantics
         violating, others = filter_victims_with_pdb_violation(
@@ -249,10 +257,10 @@ class Domain:
 def select_victims_on_node(
     handle: PluginHandle, state: CycleState, pod: Pod, node_info: NodeInfo
 ) -> Candidate | Status:
-    """Return the candidate on this node with its victims; a Status if preemption does not help there.
+    """Return the candidate on this node with its victims; a Status if preemption does not help on the node.
 
-    All Pods of lower priority are removed first. Then each is reprieved if the new Pod still fits: those of violated
-    PDBs before the others, and the most important first. Source: `SelectVictimsOnNode`.
+    First, all Pods of lower priority are removed. Then each is reprieved if the new Pod still fits: first the Pods of
+    violated PDBs, the most important first. Source: `SelectVictimsOnNode`.
     """
     snapshot = handle.snapshot
     try:
@@ -276,7 +284,7 @@ def select_victims_on_node(
 
 
 def pick_nodes_for_preemption(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates with the lowest cost by node name; upstream selects any of them.
+    """Return the candidates that tie for the lowest cost, sorted by node name; upstream selects any of them.
 
     Source: upstream `pickOneNodeForPreemption`.
     """
@@ -286,7 +294,7 @@ def pick_nodes_for_preemption(candidates: Iterable[Candidate]) -> tuple[Candidat
 
 
 def cost(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """Return the cost of preempting all victims of a candidate; see `cost_of`."""
+    """Return the cost of preemption on the candidate's node; see `cost_of`."""
     victims = candidate.victims
     priorities = [victim.effective_priority for victim in victims]
     starts = [start_time(victim) for victim in victims]
@@ -296,12 +304,12 @@ def cost(candidate: Candidate) -> tuple[int, int, int, int, int]:
 def cost_of(
     violations: int, first: int, priorities: Sequence[int], starts: Sequence[int]
 ) -> tuple[int, int, int, int, int]:
-    """Return the criteria for a node in the order of comparison; smaller is better.
+    """Return the criteria by which kube-scheduler compares nodes for preemption, in order; smaller is better.
 
     The criteria: PDB violations, the priority `first` of the most important victim, the sum of priorities, the number
     of victims, and the negative start time of the oldest victim of the highest priority. `priorities`, `starts`:
     [victim], in any order. With PodGroups, the priorities of the Pods count, and the most important victim may not have
-    the highest one. Source: `pickOneNodeForPreemption`.
+    the highest priority. Source: `pickOneNodeForPreemption`.
     """
     highest = max(priorities)
     oldest = min(start for start, priority in zip(starts, priorities, strict=True) if priority == highest)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class ProfilePlugins:
-    """The plugins of one profile over one Snapshot, created on first use.
+    """The plugins of one profile for one Snapshot, created on first use.
 
-    Plugins get a weak reference to this object as their handle, so that its memory is freed without garbage collection.
+    Plugins get a weak reference to this object as their handle, so Python frees both without a garbage collection.
     """
 
     def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
@@ -45,7 +45,7 @@ class ProfilePlugins:
         self._made: dict[str, Any] = {}
 
     def plugin(self, name: str) -> Any:
-        """Return a plugin of the profile; create it on first use."""
+        """Return the plugin `name` of the profile; create the plugin on first use."""
         made: Any = self._made.get(name)
         if made is None:
             made = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
@@ -53,31 +53,35 @@ class ProfilePlugins:
 
     @property
     def without_columns(self) -> str:
-        """The plugin because of which columns do not apply to this profile; empty if they apply."""
+        """The plugin because of which the numpy implementation (`vectorized`) does not support the profile; "" if
+        it does.
+        """
         return columns_of(self.profile).without
 
     @property
     def preempts(self) -> bool:
-        """Whether a PostFilter plugin preempts, for a profile with columns."""
+        """Whether a PostFilter plugin preempts, if the numpy implementation (`vectorized`) supports the profile."""
         return columns_of(self.profile).preempts
 
     def not_in_columns(self, pod: Pod) -> str:
-        """Return the plugin because of which columns do not apply to this Pod; empty if they apply."""
+        """Return the plugin because of which the numpy implementation (`vectorized`) does not support this Pod;
+        "" if it does.
+        """
         return next((name for name, beyond in columns_of(self.profile).excluding if beyond(pod.spec)), "")
 
     @property
     def column_plugins(self) -> list[Any]:
-        """The plugins that filter all nodes at once by the Pods there."""
+        """The plugins with an `in_columns` method, which filter all nodes at once by the Pods on the nodes."""
         return [self.plugin(name) for name in columns_of(self.profile).plugins]
 
     @property
     def static_plugins(self) -> list[Any]:
-        """The plugins that filter by the node alone."""
+        """The plugins with a `static_filter` method, which filter by the node alone."""
         return [self.plugin(name) for name in columns_of(self.profile).static]
 
     @property
     def has_foreign_columns(self) -> bool:
-        """Whether a Filter plugin is not part of kube-scheduler."""
+        """Whether a Filter plugin of the profile is not part of kube-scheduler."""
         return bool(foreign_at(self.profile, "filter"))
 
     @property
@@ -95,18 +99,22 @@ class ProfilePlugins:
 
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:
-        """The PreFilter plugins in the order of the profile, without those that have no method for it."""
+        """The PreFilter plugins in the order of the profile, without those that have no `pre_filter` method."""
         return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "pre_filter")]
 
     @cached_property
     def extensions(self) -> list[PreFilterExtensions]:
-        """The PreFilter plugins with PreFilterExtensions, which update their state in dry runs."""
+        """The PreFilter plugins with `add_pod` and `remove_pod`, which update their state in dry runs
+        (PreFilterExtensions).
+        """
         return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "remove_pod")]
 
     @cached_property
     def filters(self) -> list[tuple[str, Callable[[CycleState, Pod, NodeInfo], Status | None]]]:
-        """(name, Filter method) in the order of the profile. A plugin whose PreFilter is not in the profile fails as in
-        upstream.
+        """(name, Filter method) in the order of the profile.
+
+        The method of a plugin that needs its PreFilter, but whose PreFilter is not in the profile, returns an error, as
+        in upstream.
         """
         prepared = self.profile.at("preFilter")
         found = []
@@ -127,7 +135,7 @@ class ProfilePlugins:
 
     @cached_property
     def scores(self) -> list[Any]:
-        """The Score plugins in the order of the profile; some are NormalizeScore plugins too."""
+        """The Score plugins in the order of the profile. Some are also NormalizeScore plugins."""
         return self._at("score")
 
     @cached_property

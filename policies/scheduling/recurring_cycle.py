@@ -1,9 +1,9 @@
 """Repeated scheduling cycles of unschedulable Pods: Pods with equal specs or requests share results.
 
-A scheduler under pressure mostly retries Pods, in a cluster that has changed on few nodes. So the static result of a
-spec is cached, Pods with equal requests share the nodes with insufficient resources, and preemption costs are
-recomputed only for changed nodes. The result equals that of `Cycle` (tests compare them). Source: kubernetes
-`pkg/scheduler/schedule_one.go`.
+A scheduler with many Pending Pods mostly retries these, in a cluster that has changed on few nodes. So the rejections
+that depend on a spec and the nodes alone are cached, Pods with equal requests share the nodes with insufficient
+resources, and preemption costs are recomputed only for changed nodes. The result equals that of `Cycle` (tests compare
+them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim |
 
 
 def _storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
-    """Return the PersistentVolumeClaims of a Pod and their PersistentVolumes; None for missing ones."""
+    """Return each PersistentVolumeClaim of a Pod and its PersistentVolume; None for missing ones."""
     volumes = snapshot.objects.volumes
     return [
         each for claim in _claims_of(snapshot, pod) for each in (claim, claim and volumes.get(("", claim.volume_name)))
@@ -82,13 +82,15 @@ def _storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
 
 
 def _resources_are_first(framework: Framework) -> bool:
-    """Report whether no filter that reads Pods, other than NodePorts, runs before NodeResourcesFit."""
+    """Report whether NodeResourcesFit runs before all filters that read Pods, except NodePorts."""
     names = (plugin.name for plugin in framework.column_plugins)
     return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
 class RecurringCycles:
-    """Of one scheduler, or of the schedulers of several simulations that start from one snapshot."""
+    """Cached results for the cycles of one scheduler, or of the schedulers of several simulations that start from
+    one Snapshot.
+    """
 
     def __init__(self) -> None:
         self._tables: Sequence[object] = (None,) * len(_STATIC_TABLES)
@@ -100,10 +102,11 @@ class RecurringCycles:
         """Static result of a spec for all nodes -> a number that identifies it."""
 
     def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
-        """Return the cycle of a Pod; None if it is not supported. Use it within `snapshot.derived.locked()`.
+        """Return the cycle of a Pod; None if this class does not support the Pod. Hold `snapshot.derived.locked()`
+        while you use the cycle.
 
-        If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and those of
-        other Pods against it, do not matter until preemption finds a node with enough resources.
+        If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and constraints
+        of other Pods against the Pod, do not matter until preemption finds a node with enough resources.
         """
         tables = _static_tables(snapshot.objects)
         if any(map(is_not, tables, self._tables)):
@@ -140,9 +143,11 @@ class RecurringCycles:
         return known[2]
 
     def _read(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
-        """Return the static result of a spec; None if it is not supported.
+        """Return the results that depend on a Pod's spec and the nodes alone; None if this class does not support the
+        Pod.
 
-        Unsupported: filters before resources that depend on other Pods, and PreFilter plugins that reject the Pod.
+        Not supported: filters before NodeResourcesFit that depend on other Pods, and PreFilter plugins that reject the
+        Pod.
         """
         spec = pod.spec
         if snapshot.extended_resources or any(volume.ephemeral for volume in spec.volumes):
@@ -211,7 +216,10 @@ class RecurringCycles:
 
 
 def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
-    """Return the cycles that all simulations of the same nodes share. Use them with `snapshot.derived.locked()`."""
+    """Return the cached cycles that all simulations of the same nodes share.
+
+    Hold `snapshot.derived.locked()` while you use them.
+    """
     derived = snapshot.derived
     with derived.locked():
         if derived.recurring is None:
@@ -221,7 +229,10 @@ def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
 
 
 class RecurringCycle:
-    """The scheduling cycle of one Pod on one Snapshot, for a profile that preempts."""
+    """The scheduling cycle of one Pod on one Snapshot, for a profile with preemption.
+
+    Results are valid within the limits of `__init__`.
+    """
 
     preempts = True
 
@@ -236,7 +247,8 @@ class RecurringCycle:
     ) -> None:
         """Update the shared results for this Snapshot.
 
-        The cycle is valid if no node has enough resources (`nodes` is 0), or without constraints (see `constrained`).
+        The cycle is valid if no node has enough resources (`nodes` is 0), or if no other constraint exists (see
+        `constrained`).
         """
         self.snapshot, self.pod = snapshot, pod
         self._matrix, self._spec, self._request = matrix, spec, request
@@ -259,18 +271,20 @@ class RecurringCycle:
 
     @cached_property
     def constrained(self) -> bool:
-        """Whether filters after resources may reject nodes: by constraints of the Pod, or of other Pods against it."""
+        """Whether filters after NodeResourcesFit may reject nodes, for constraints of the Pod or of other Pods
+        against the Pod.
+        """
         if self._spec.constrained:
             return True
         return bool(kinds_with_anti_affinity(self._matrix) and terms_against(self.pod, self._matrix, self.snapshot))
 
     @cached_property
     def _cycle(self) -> Cycle:
-        """The complete cycle of the Pod, with all constraints. Raises NotValid."""
+        """The cycle of the Pod evaluated without shared results, with all constraints. Raises NotValid."""
         return Cycle(self.snapshot, self.pod)
 
     def fits_on(self, name: str) -> bool:
-        """Report whether the Pod fits on a node, which need not exist."""
+        """Report whether the Pod fits on the node with this name; False if the node does not exist."""
         row = self.snapshot.rows.get(name)
         if row is None or not self._spec.open[row]:
             return False
@@ -285,13 +299,19 @@ class RecurringCycle:
         return found
 
     def find(self, order: NDArray[np.intp]) -> Found:
-        """Return the feasible nodes that kube-scheduler finds when it searches in this order."""
+        """Return the feasible nodes that kube-scheduler finds before it stops.
+
+        `order`: row numbers of the nodes in the order of the search.
+        """
         if not self.nodes:
             return Found(order[:0], len(order))
         return found_in_order(self.feasible, order, self._spec.percentage)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes. Raises NotValid."""
+        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
+
+        `rows`: row numbers of the nodes to score. Raises NotValid.
+        """
         return Scores(self.snapshot, self.pod, self._matrix).of(rows)
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
@@ -303,7 +323,7 @@ class RecurringCycle:
         return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
 
     def has_terminating_victims(self) -> bool:
-        """Report whether victims of an earlier preemption are terminating.
+        """Report whether victims of an earlier preemption are still terminating on the Pod's nominated node.
 
         Source: upstream `PodEligibleToPreemptOthers`.
         """
@@ -338,8 +358,10 @@ class RecurringCycle:
 
     @property
     def ends_before_all(self) -> bool:
-        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes. Use it after
-        `best_nodes`."""
+        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes.
+
+        Call `best_nodes` first.
+        """
         if self.constrained or self._spec.has_foreign:
             return self._cycle.ends_before_all
         return self._ends_before_all
@@ -362,7 +384,7 @@ class RecurringCycle:
         return {reason: nodes for reason, nodes in reasons.items() if nodes}
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
-        """Return the nodes (row numbers) with enough resources without all Pods of lower priority."""
+        """Return the row numbers of the nodes with enough resources if all Pods of lower priority were removed."""
         helped = self._request.helped.get(self._spec.leaves)
         if helped is None:
             helped = self._request.helped[self._spec.leaves] = Helped()
@@ -379,7 +401,9 @@ class RecurringCycle:
         )
 
     def _present(self) -> Sequence[NDArray[np.int64]]:
-        """[node] of each demand: what is requested there, without the nomination of the Pod itself."""
+        """One array [node] for each demand: the amount requested on the node, without the nomination of the Pod
+        itself.
+        """
         every = self._request.present
         if self._own is not None:
             every = [present.copy() for present in every]
@@ -392,7 +416,10 @@ class RecurringCycle:
         return [Occupancy(lower.amounts(d.resource, self._matrix), present, d.limit) for d, present in demands]
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the candidate on a node that may be nominated, with its victims."""
+        """Return the preemption candidate on the node `name`, with its victims.
+
+        The node must be one that may be nominated.
+        """
         if self.constrained:
             return self._cycle.candidate_on(name)
         snapshot, matrix = self.snapshot, self._matrix

@@ -1,4 +1,4 @@
-"""Results that Pods with equal requests share: which nodes have sufficient resources, also after preemption."""
+"""Results that Pods with equal requests share: the nodes with sufficient resources, now and after preemption."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _AGAIN: Final = 8
 
 
 class Demand(NamedTuple):
-    """A requested resource.
+    """A resource that a Pod requests.
 
-    `row`: its row in the columns. `limit`: [node], the largest amount that other Pods may use.
+    `row`: index of the resource in `Columns.resources`. `limit`: [node], the largest amount that other Pods may use so
+    that the Pod fits.
     """
 
     resource: str
@@ -42,10 +43,10 @@ class Demand(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """The static result of a Pod spec.
+    """The results that depend on a Pod's spec and the nodes alone, not on other Pods.
 
-    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: static rejections. `allowed`: [node],
-    bool: no static rejection.
+    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: rejections by plugins, and reason ->
+    number of nodes. `allowed`: [node], bool: no such rejection.
     """
 
     spec: PodSpec
@@ -74,7 +75,7 @@ class Spec(NamedTuple):
 
 
 class Request:
-    """A request at one priority, and the nodes with insufficient resources for it."""
+    """The requests of a Pod at one priority, and the nodes with insufficient resources for them."""
 
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
         self.demands, self._priority = demands, priority
@@ -96,7 +97,7 @@ class Request:
         self.costs: CostCache | None = None
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
-        """Update the arrays for these nodes and nominations. Raises NotValid."""
+        """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
         if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
         rows = self._changed(columns, nominations)
@@ -155,7 +156,9 @@ class Request:
         self.full[row] = full
 
     def changes_since(self, seen: tuple[int, int]) -> tuple[Sequence[int] | None, tuple[int, int]]:
-        """Return (the rows that changed since `seen`, or None for too many; the value of `seen` for the next call)."""
+        """Return (the row numbers of nodes that changed since `seen`, or None for too many; the value of `seen`
+        for the next call).
+        """
         age, count = seen
         now = self._age, len(self._changes)
         if age != self._age or now[1] - count > _AGAIN * _FEW:
@@ -177,7 +180,9 @@ class Request:
 
 
 class FittingNodes:
-    """The nodes on which a request fits, among those that a spec allows, and the insufficient resources."""
+    """The nodes on which a request fits, among the nodes that a spec allows, and the numbers of nodes with
+    insufficient resources.
+    """
 
     def __init__(self) -> None:
         self._seen = -1, 0
@@ -197,7 +202,7 @@ class FittingNodes:
         return self._last_rejection[1]
 
     def sync(self, request: Request, spec: Spec) -> None:
-        """Update the counts after changes of the request's nodes."""
+        """Update the counts for the nodes that changed in `request` since the last call."""
         rows, self._seen = request.changes_since(self._seen)
         if rows is None:
             self._open = spec.open & ~request.full
@@ -217,7 +222,9 @@ class FittingNodes:
 
 
 class Helped:
-    """The nodes on which a request fits without Pods of lower priority, among those that a spec allows."""
+    """The nodes on which a request fits if all Pods of lower priority were removed, among the nodes that a spec
+    allows.
+    """
 
     def __init__(self) -> None:
         self._seen = -1, 0
@@ -230,7 +237,7 @@ class Helped:
         return np.flatnonzero(self._nodes) if self.count else np.zeros(0, np.intp)
 
     def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
-        """Return `rows`, with node `row` included or excluded according to `helps`."""
+        """Return `rows`, but with the node `row` included if `helps` is true, and excluded if not."""
         if bool(self._nodes[row]) == helps:
             return self.rows
         nodes = self._nodes.copy()
@@ -238,8 +245,10 @@ class Helped:
         return np.flatnonzero(nodes)
 
     def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
-        """Become those of the nodes as the request, and the tables of the pods below its priority, have them. Raises
-        CutShort: nothing has changed."""
+        """Update the nodes for those that changed in `request` since the last call. Raises CutShort without any change.
+
+        `lower`: the Pods with lower priority than the request.
+        """
         totals = [lower.total(demand.resource, matrix) for demand in request.demands]
         rows, self._seen = request.changes_since(self._seen)
         demands = list(zip(request.demands, request.present, totals, strict=True))
@@ -261,7 +270,7 @@ class Helped:
 def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
     """Return (plugins that reject the spec, reason -> number of nodes).
 
-    `insufficient_counts`: [demand], number of nodes with an insufficient amount.
+    `lacking`: [demand], number of nodes with an insufficient amount of the resource.
     """
     reasons, plugins = spec.reasons.copy(), spec.plugins
     for demand, count in zip(spec.demands, lacking, strict=True):
@@ -272,9 +281,9 @@ def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Co
 
 
 class Own:
-    """The node that the Pod itself is nominated to, without its nomination.
+    """The node that the Pod itself is nominated to, without this nomination.
 
-    `present`, `insufficient`: [demand], the requested amount there, and whether the resource is insufficient.
+    `present`, `insufficient`: [demand], the requested amount on the node, and whether the resource is insufficient.
     """
 
     def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:

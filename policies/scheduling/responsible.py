@@ -1,4 +1,4 @@
-"""Find the profile that schedules a Pod, and the parts of the decision that forewarn does not model.
+"""Find the profile that schedules a Pod, and the parts of kube-scheduler's decision that forewarn does not model.
 
 Source: kubernetes `pkg/scheduler/eventhandlers.go` (`responsibleForPod`), `pkg/scheduler/extender.go`.
 """
@@ -23,26 +23,28 @@ if TYPE_CHECKING:
 
 
 def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework of the Pod's profile, which must exist."""
+    """Return the framework with the Pod's scheduler profile. The profile must exist."""
     profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
     assert profile is not None
     return Framework(snapshot, profile)
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
-    """Return why a Pod cannot be predicted; "" if it can."""
+    """Return why forewarn cannot predict the scheduling of a Pod; "" if forewarn can."""
     return not_scheduled(pod, snapshot) or unmodelled(pod, snapshot)
 
 
 def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
-    """Return the part of kube-scheduler's decision about a Pod that is not modelled; "" if everything is."""
+    """Return the part of kube-scheduler's decision about a Pod that forewarn does not model; "" if all parts are
+    modelled.
+    """
     return of_a_group(pod, snapshot) or not_modelled(
         pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors
     )
 
 
 def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
-    """Return why kube-scheduler, with the known profiles, does not schedule a Pod; "" if it does."""
+    """Return why kube-scheduler, with the known profiles, does not schedule a Pod; "" if kube-scheduler does."""
     semantics = snapshot.semantics
     if semantics.unknown:
         return semantics.unknown
@@ -60,7 +62,10 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
 
 
 def extender_decisions(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:
-    """Return the possible decision of an extender, as a reason not to predict; "" without one."""
+    """Return why an extender may change a decision, as a reason not to predict; "" if none may.
+
+    `fits`, `preempts`: the decision of the plugins.
+    """
     for extender in extenders:
         if fits and extender.filter_verb:
             return f"{named(extender)} may reject the nodes that the plugins leave, and cannot be asked"

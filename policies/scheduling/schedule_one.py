@@ -33,8 +33,8 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def best_nodes(self) -> list[str]:
-        """Names of the nodes that kube-scheduler may select: those with the best score, or the best preemption
-        candidates.
+        """Names of the nodes that kube-scheduler may select: the nodes with the best score, or the best
+        preemption candidates.
         """
         if self.not_predicted:
             return []
@@ -52,7 +52,9 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def _best_in_columns(self) -> list[str]:
-        """Names of the nodes with the best score; empty for few nodes, or if columns do not apply."""
+        """Names of the nodes with the best score, by the numpy implementation; empty for few nodes or unsupported
+        profiles.
+        """
         feasible = self.feasible
         if not pays(len(feasible)) or "_scored" in self.__dict__:  # every plugin's score is known: it tells as well
             return []
@@ -70,7 +72,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def nominated_node(self) -> str:
-        """Node that preemption nominates, the first by name if several tie; empty without preemption."""
+        """The node that preemption nominates, the first by name if several tie; "" without preemption."""
         return self._nominated.node_name if self._nominated else ""
 
     @property
@@ -85,14 +87,15 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:
-        """Node name -> probability that preemption nominates it. Up to 100 nodes, the best nodes share a probability of
-        1.
+        """Node name -> probability that preemption nominates the node.
+
+        With at most 100 nodes, the best nodes share a probability of 1.
         """
         return nomination_probabilities(self.candidates, self.preemption.num_candidates)
 
     @property
     def sampled(self) -> bool:
-        """True if kube-scheduler evaluates a random part of the nodes for preemption."""
+        """Whether kube-scheduler evaluates only a random part of the nodes for preemption."""
         return self.preemption.potential_nodes > self.preemption.num_candidates
 
     @property
@@ -103,13 +106,13 @@ class Prediction(SchedulingCycle):
 
     @property
     def not_scored(self) -> str:
-        """The reason why the best of several feasible nodes is unknown; "" if it is known."""
+        """The reason why the best of several feasible nodes is unknown; "" if the best node is known."""
         return "" if self._best_in_columns else self._scored[1]
 
     @property
     def node(self) -> str:
-        """The node of a Pod that fits (its nominated node first), otherwise the node nominated by preemption; may be
-        empty.
+        """The node of the Pod: the best feasible node (its nominated node first), otherwise the node that
+        preemption nominates, or "".
         """
         if not self.fits:
             return self.nominated_node
@@ -117,9 +120,10 @@ class Prediction(SchedulingCycle):
         return own if own in self.feasible else self.best_nodes[0]
 
     def snapshot_after(self) -> Snapshot:
-        """Return the Snapshot for the next Pod's cycle: the Pod on its node, or nominated while its victims terminate.
+        """Return the Snapshot for the next Pod's cycle: with the Pod on its node, or nominated while its victims
+        terminate.
 
-        Selecting the best of many nodes is expensive: use this only if another Pod follows.
+        Selecting the best of many nodes is expensive: call this only if another Pod follows.
         """
         node = self.node
         if not node:
@@ -129,14 +133,14 @@ class Prediction(SchedulingCycle):
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())
 
     def in_the_end(self) -> Snapshot:
-        """Return the Snapshot with the Pod on its node and without its victims."""
+        """Return the Snapshot after all victims have terminated, with the Pod on its node."""
         node = self.node
         if not node:
             return self.snapshot
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], self.victims)
 
     def _with_devices(self, node: str) -> Snapshot:
-        """Return the Snapshot with the Pod's ResourceClaims allocated for that node."""
+        """Return the Snapshot with the Pod's ResourceClaims allocated for the node."""
         if not self.pod.device_claims and not self.snapshot.extended_resources:
             return self.snapshot
         return self.snapshot.with_claims(allocated_on(self._state, node))
@@ -155,7 +159,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def _is_sampled(self) -> bool:
-        """True if there are more candidates than kube-scheduler evaluates."""
+        """Whether there are more candidates than kube-scheduler evaluates."""
         if self.fits or self._nominated is None:
             return False
         if self._columns is not None:
@@ -164,8 +168,9 @@ class Prediction(SchedulingCycle):
 
     @property
     def may_be_others(self) -> bool:
-        """True if the victims are random: nodes or Pods on the node tie, or kube-scheduler evaluates a random part
-        of the nodes."""
+        """Whether the victims are random: nodes or Pods on the node tie, or kube-scheduler evaluates a random
+        part of the nodes.
+        """
         if self.fits or self._nominated is None:
             return False
         if self._columns is not None and self._columns.by_chance is not None:
@@ -174,7 +179,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def may_be_elsewhere(self) -> bool:
-        """True if the nominated node is random."""
+        """Whether the node that preemption nominates is random."""
         return not self.fits and (len(self.best_nodes) > 1 or self._is_sampled)
 
     @cached_property
@@ -197,7 +202,7 @@ class Prediction(SchedulingCycle):
         return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *assumed
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the prediction as a JSON object with the keys of the batch format. Computes all properties."""
+        """Return the prediction as a JSON object in the format of recorded answers. Computes all properties."""
         answer: dict[str, Any] = {"outcome": self.outcome}
         if self.not_predicted:
             nothing: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The scheduling cycle of one Pod, plugin by plugin or for all nodes at once in columns.
+"""The scheduling cycle of one Pod: by plugins node by node, or by numpy for all nodes at once.
 
 Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
 """
@@ -45,9 +45,9 @@ NO_PREEMPTION: Final = "no plugin of the profile preempts"
 
 
 class _Decision(NamedTuple):
-    """The names of the feasible nodes; without any, the first preemption candidate by name.
+    """The names of the feasible nodes; if there are none, the first preemption candidate by name.
 
-    `fault`: why the decision is not predicted.
+    `fault`: why forewarn does not predict the decision.
     """
 
     feasible: Sequence[str] = ()
@@ -58,11 +58,10 @@ class _Decision(NamedTuple):
 class SchedulingCycle:
     """The results of the plugins of the Pod's profile. Each property is computed on first use and cached.
 
-    `reasons`: True if the caller needs more than the outcome. Without reasons, the outcome is computed in columns if
-    all plugins of the profile have columns; statuses and candidates are computed separately if needed. With reasons,
-    every plugin runs on every node. Both have the same results.
-
-    Victims do not depend on scores: scores are computed only if the node of the Pod is needed.
+    `reasons`: whether the caller needs more than the outcome. Without reasons, the numpy implementation (`vectorized`)
+    computes the outcome if it supports the profile; statuses and candidates are computed separately if needed. With
+    reasons, every plugin runs on every node. Both have the same results. Victims do not depend on scores: scores are
+    computed only if the node of the Pod is needed.
     """
 
     def __init__(
@@ -82,14 +81,17 @@ class SchedulingCycle:
 
     @property
     def not_predicted(self) -> str:
-        """The reason why the Pod cannot be predicted; then there are no nodes, victims or statuses. "" if it can be
-        predicted.
+        """The reason why forewarn cannot predict the Pod, or "".
+
+        With a reason, there are no nodes, victims or statuses.
         """
         return self._decision.fault
 
     @property
     def unmodelled(self) -> str:
-        """`not_predicted`, if the reason is a part of the decision that is not modelled; otherwise empty."""
+        """`not_predicted`, if the reason is a part of kube-scheduler's decision that forewarn does not model;
+        otherwise "".
+        """
         if not self.not_predicted or not_scheduled(self.pod, self.snapshot):
             return ""
         return unmodelled(self.pod, self.snapshot)
@@ -101,7 +103,7 @@ class SchedulingCycle:
 
     @property
     def without_columns(self) -> str:
-        """The reason why every plugin runs on every node, as text after "because"; "" if columns give the outcome."""
+        """The reason why every plugin runs on every node, as text after "because"; "" if numpy computes the outcome."""
         return "" if self._rejected else why_not_in_columns(self.framework, self.pod)
 
     @cached_property
@@ -125,9 +127,9 @@ class SchedulingCycle:
 
     @property
     def _gated(self) -> str:
-        """The reason why a PreEnqueue plugin keeps the Pod out of the queue, or "".
+        """The reason why a third-party PreEnqueue plugin keeps the Pod out of the queue, or "".
 
-        `not_predicted` covers kube-scheduler's own plugins.
+        `not_predicted` covers the plugins of kube-scheduler.
         """
         framework = self.framework
         if not foreign_at(framework.profile, "preEnqueue"):
@@ -171,20 +173,24 @@ class SchedulingCycle:
 
     @cached_property
     def _columns(self) -> VectorizedAnswer | None:
-        """The outcome in columns, without reasons; None if reasons are requested or columns do not apply."""
+        """The outcome by the numpy implementation; None if reasons are requested, or if the implementation does
+        not support the Pod.
+        """
         if self._rejected or self._reasons:
             return None
         return self._known or vectorized_answer(self.framework, self.pod)
 
     @property
     def in_columns(self) -> FullPrediction | None:
-        """The complete answer in columns, if reasons are requested and columns apply."""
+        """The complete results by the numpy implementation, if reasons are requested and the implementation
+        supports the Pod; or None.
+        """
         whole: FullPrediction | None = self._state.in_columns
         return whole
 
     @property
     def pre_filter(self) -> Status | None:
-        """The status with which PreFilter rejected the Pod; None if it did not."""
+        """The status with which PreFilter rejected the Pod; None if PreFilter did not reject the Pod."""
         return self._filtered.rejected
 
     @property
@@ -194,7 +200,7 @@ class SchedulingCycle:
 
     @property
     def evaluated_nodes(self) -> int:
-        """The number of nodes that PreFilter leaves to the filters."""
+        """The number of nodes on which filters run, because PreFilter did not exclude them."""
         if self._columns is not None:
             names = named_nodes(self.pod.spec.node_affinity.required)
             return len(self.snapshot.rows) if names is None else sum(name in self.snapshot.rows for name in names)
@@ -202,12 +208,12 @@ class SchedulingCycle:
 
     @property
     def fits(self) -> bool:
-        """True if the Pod is bound without preemption."""
+        """Whether a node can run the Pod without preemption."""
         return bool(self._decision.feasible)
 
     @property
     def statuses(self) -> Mapping[str, Status]:
-        """Node -> why the Pod does not fit there; empty if PreFilter rejected the Pod."""
+        """Node -> why the Pod does not fit on the node; empty if PreFilter rejected the Pod."""
         if self.not_predicted or self._filtered.rejected is not None:
             return {}
         filtered = self._filtered
@@ -216,8 +222,9 @@ class SchedulingCycle:
         return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
 
     def status_of(self, node: str) -> list[tuple[str, Status]]:
-        """Return [(node, status)] of one node from `statuses`; empty if it has none. Evaluates no other nodes'
-        statuses.
+        """Return [(node, status)] of one node from `statuses`; empty if `statuses` does not contain the node.
+
+        Does not compute the statuses of other nodes.
         """
         if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
             return []
@@ -228,7 +235,7 @@ class SchedulingCycle:
 
     @property
     def rejection(self) -> Rejection:
-        """The reason why no node fits, for the queueing hints and the condition of the Pod."""
+        """The reason why no node fits, for queueing hints and for the Pod's condition PodScheduled."""
         filtered = self._filtered
         if filtered.error:
             found = [filtered.rejected, *filtered.statuses.by_node.values()]
@@ -240,14 +247,14 @@ class SchedulingCycle:
 
     @property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
-        """Node -> plugin -> weighted score, and `total`; empty with fewer than two feasible nodes, or if scores are
-        unknown.
+        """Node -> plugin -> weighted score, and the sum as `total`; empty if scores are unknown, or for fewer
+        than two feasible nodes.
         """
         return self._scored[0]
 
     @cached_property
     def _scored(self) -> tuple[Mapping[str, Mapping[str, int]], str]:
-        """(scores, why they are unknown)."""
+        """(`scores`, the reason why scores are unknown or "")."""
         feasible = self.feasible
         if len(feasible) < 2:
             return {}, ""
@@ -271,9 +278,9 @@ class SchedulingCycle:
         return scores, ""
 
     def _scores_in_columns(self, feasible: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Return node -> plugin -> weighted score, and `total`, without plugins that score 0 on all nodes.
+        """Return node -> plugin -> weighted score, and the sum as `total`, without plugins that score 0 on all nodes.
 
-        Raises NotValid.
+        Raises NotValid if the numpy implementation does not support the profile.
         """
         rows = np.array([self.snapshot.rows[name] for name in feasible])
         with self.snapshot.derived.locked():
@@ -288,7 +295,7 @@ class SchedulingCycle:
 
     @cached_property
     def preemption(self) -> Preemption:
-        """The result of preemption; empty if the Pod fits, or the cycle ends with an error."""
+        """The result of preemption; without candidates if the Pod fits, or if the cycle ends with an error."""
         if self._rejected or self._filtered.error:
             return Preemption()
         framework, statuses = self.framework, self._filtered.statuses

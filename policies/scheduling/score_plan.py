@@ -1,4 +1,4 @@
-"""Find the Score plugins of a profile that have columns, and their weights."""
+"""The weights of a profile's Score plugins, and which of them the numpy implementation supports."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _SCORE_NOTHING: Final = frozenset({"DynamicResources", "VolumeBinding"})
 class ScorePlan(NamedTuple):
     """The Score plugins of a profile.
 
-    `weights`: plugin of _DEFAULT_ARGS -> weight; 0 if not in the profile, or configured with other arguments.
-    `node_by_node`: plugins of the profile that are scored node by node. Plugins that score 0 are in neither.
+    `weights`: plugin of _DEFAULT_ARGS -> weight; 0 if the plugin is not in the profile, or has other arguments.
+    `node_by_node`: plugins that score one node after the other. Plugins that always score 0 are in neither.
     """
 
     weights: Mapping[str, int]
@@ -52,9 +52,9 @@ class ScorePlan(NamedTuple):
 
 @lru_cache(64)
 def score_plan_of(profile: Profile) -> ScorePlan | None:
-    """Return the Score plugins of a profile; cached.
+    """Return the Score plugins of a profile, cached.
 
-    None if a Score plugin is not part of kube-scheduler, or its PreScore is not in the profile.
+    None if a Score plugin is not part of kube-scheduler, or needs a PreScore that is not in the profile.
     """
     weights, others, before = dict.fromkeys(_DEFAULT_ARGS, 0), list[str](), profile.at("preScore")
     for name in profile.at("score"):

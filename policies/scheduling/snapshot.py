@@ -47,7 +47,10 @@ _CLONING: Final = 8
 
 
 class Snapshot:
-    """The nodes with their Pods, and all other input of plugins. Immutable; safe to read from any thread."""
+    """The nodes with their Pods, and all other input of plugins, at one moment.
+
+    Immutable; safe to read from any thread.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Snapshot:
         columns: Columns,
         base: Snapshot | None = None,
     ) -> None:
-        """`base`: a Snapshot of the same nodes, perhaps in other states, whose derived values are reused."""
+        """`base`: a Snapshot with the same nodes, perhaps with other Pods, whose derived values are reused."""
         self.objects = objects
         self.node_infos = node_infos
         self.columns = columns
@@ -98,7 +101,7 @@ class Snapshot:
         return base.with_node_infos(objects, changed, in_place=in_place)
 
     def without_nodes(self, names: Iterable[str]) -> Snapshot:
-        """Return a Snapshot without these nodes, which takes over the derived values. `objects` does not change."""
+        """Return a Snapshot without the named nodes, which takes over the derived values. `objects` does not change."""
         rows = np.array(sorted(self.rows[name] for name in names), np.intp)
         gone = set(rows.tolist())
         left = [info for row, info in enumerate(self.node_infos) if row not in gone]
@@ -126,7 +129,7 @@ class Snapshot:
         return Snapshot(objects, node_infos, columns, self)
 
     def with_nodes(self, infos: Sequence[NodeInfo]) -> Snapshot:
-        """Return a Snapshot with these nodes appended. Their names must be new."""
+        """Return a Snapshot with these nodes appended. No node of this Snapshot may have the same name."""
         nodes = _over(self.objects.nodes, {("", info.name): info.node for info in infos})
         pods = _over(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
         every = [*self.node_infos, *infos]
@@ -140,9 +143,10 @@ class Snapshot:
         return cls(objects, node_infos, Columns.build(node_infos))
 
     def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
-        """Return a Snapshot with `bound` Pods added to their nodes, and `gone` Pods evicted and removed.
+        """Return a Snapshot with the Pods `bound` added to their nodes, and the Pods `gone` evicted and removed.
 
-        PDBs allow fewer disruptions. Nominations of bound Pods, and those that preemptors clear, are removed.
+        PDBs of evicted Pods allow fewer disruptions. Removes nominations of bound Pods, and nominations that preemptors
+        clear.
         """
         bound, gone = list(bound), list(gone)
         changed: dict[str, NodeInfo] = {}
@@ -181,10 +185,10 @@ class Snapshot:
         return self.with_node_states({}, self.objects.nominated, changed) if changed else self
 
     def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
-        """Return the Snapshot after preemptions on different nodes: (Pod, node, victims).
+        """Return the Snapshot after preemptions on different nodes, given as (preemptor, node, victims).
 
-        The Pods are nominated, and their victims are terminating. Nominated Pods of lower priority lose a node with
-        victims. Source: upstream `prepareCandidateAsync`.
+        The preemptors are nominated, and their victims are terminating. Nominated Pods with lower priority than the
+        preemptor lose their nomination to a node with victims. Source: upstream `prepareCandidateAsync`.
         """
         changed: dict[str, NodeInfo] = {}
         nominated = without_nominations(self.objects.nominated, cycles)
@@ -200,7 +204,9 @@ class Snapshot:
         return self.with_node_states(changed, nominated, charged_pdbs(self.pdbs, evicted))
 
     def bound(self, pod: Pod, node: str) -> Pod:
-        """Return the Pod bound to a node of this Snapshot, with topology labels if the release adds them."""
+        """Return a copy of the Pod that is bound to the node, with the node's topology labels if the release
+        copies them to Pods.
+        """
         carries = self.semantics.pods_carry_topology_labels
         return pod.bound_to(node, self.node_infos[self.rows[node]].node.labels if carries else {})
 
@@ -210,7 +216,7 @@ class Snapshot:
         return self.objects.semantics
 
     def get(self, name: str) -> NodeInfo | None:
-        """Return the NodeInfo of this name, or None."""
+        """Return the NodeInfo of the node `name`, or None."""
         row = self.rows.get(name)
         return None if row is None else self.node_infos[row]
 
@@ -223,15 +229,14 @@ class Snapshot:
 
     @property
     def preempts_by_group(self) -> bool:
-        """True if preemption treats PodGroups as units."""
+        """Whether preemption treats PodGroups as units."""
         return self.objects.semantics.groups_are_preempted_together and self.objects.has_pod_groups
 
     @cached_property
     def pods_of_groups(self) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
-        """(namespace, name) of each PodGroup -> its Pods on all nodes; empty unless preemption treats PodGroups as
-        units.
+        """(namespace, name) of each PodGroup -> its Pods on all nodes, also on removed nodes.
 
-        Includes Pods on removed nodes.
+        Empty unless preemption treats PodGroups as units.
         """
         if not self.preempts_by_group:
             return {}
@@ -251,7 +256,7 @@ class Snapshot:
         return min(own | {groups[key].priority for key in self.pods_of_groups if key in groups}, default=None)
 
     def may_preempt_groups(self, priority: int) -> bool:
-        """True if preemption at this priority may affect Pods of PodGroups."""
+        """Report whether preemption by a Pod with this priority may affect Pods of PodGroups."""
         if not self.preempts_by_group:
             return False
         lowest = self._lowest_grouped_priority
@@ -259,12 +264,12 @@ class Snapshot:
 
     @cached_property
     def device_pools(self) -> Pools:
-        """All pools of devices from ResourceSlices, with the nodes that have access."""
+        """All device pools of the cluster's ResourceSlices."""
         return Pools(self.objects.resource_slices.values(), self.semantics)
 
     @cached_property
     def device_selectors(self) -> Selectors:
-        """Cached results of device selectors."""
+        """The cache of matches between CEL selectors and devices."""
         return selectors_of(self.objects.resource_slices)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Snapshot:
@@ -282,13 +287,13 @@ class Snapshot:
 
     @cached_property
     def extended_resources(self) -> Mapping[str, DeviceClass]:
-        """Extended resource -> the DeviceClass that provides it on nodes without a device plugin for it."""
+        """Extended resource -> the DeviceClass that provides the resource on nodes without a device plugin for it."""
         if not self.semantics.enabled("DRAExtendedResource") or not self.objects.device_classes:
             return {}
         return classes_of_resources(self.objects.device_classes)
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return the labels of a namespace; empty if it is unknown."""
+        """Return the labels of a namespace; empty if the namespace is unknown."""
         found = self.objects.namespaces.get(("", namespace))
         return found.labels if found else {}
 
@@ -315,7 +320,7 @@ class Snapshot:
 
     @cached_property
     def image_states(self) -> Mapping[str, tuple[int, int]]:
-        """Image name -> (bytes on the first node that has it, number of nodes that have it)."""
+        """Image name -> (size in bytes on the first node with the image, number of nodes with the image)."""
         states: dict[str, tuple[int, int]] = {}
         for info in self.node_infos:
             for name, size in info.node.images.items():
@@ -325,7 +330,10 @@ class Snapshot:
 
     @cached_property
     def pdbs(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-        """Namespace -> PDBs. A tuple without changes is the same object as in the last Snapshot."""
+        """Namespace -> PDBs, sorted by name.
+
+        Namespaces without changes have the same tuple object as in the last Snapshot.
+        """
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
         honours_empty = self.semantics.empty_selectors_count
         for (namespace, _), pdb in sorted(self.objects.pdbs.items(), key=itemgetter(0)):
@@ -357,7 +365,7 @@ class Snapshot:
 
 
 def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
-    """Return a table with some entries replaced, as at most two layers."""
+    """Return a table with the entries `changes` added or replaced. The result has at most two layers."""
     if not changes:
         return table
     layer, below = table.maps if isinstance(table, ChainMap) else ({}, cast("MutableMapping[K, V]", table))
@@ -386,7 +394,7 @@ def _node_info(objects: ClusterObjects, name: str) -> NodeInfo:
 
 
 def _next_info(objects: ClusterObjects, before: NodeInfo) -> NodeInfo:
-    """Return the current NodeInfo of a node, computed from an older one."""
+    """Return the NodeInfo of a node by the current objects. Reuses an older one for Pods that did not change."""
     node, pods = objects.nodes["", before.name], objects.pods_by_node.get(before.name, ())
     if node is before.node and objects.semantics == before.semantics:
         return before.with_pods(pods)

@@ -27,7 +27,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A result other than success: code, reasons, and the plugin."""
+    """A result other than success: the code, the reasons, and the plugin that returned the status."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -35,11 +35,11 @@ class Status:
 
     @property
     def rejected(self) -> bool:
-        """True for a rejection; false for an error. Source: upstream `IsRejected`."""
+        """Whether the status is a rejection, not an error. Source: upstream `IsRejected`."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def of(self, plugin: str) -> Status:
-        """Return the status with this plugin."""
+        """Return the status with the plugin set."""
         return replace(self, plugin=plugin)
 
     def while_running(self, what: str, plugin: str) -> Status:
@@ -47,7 +47,7 @@ class Status:
         return Status(Code.ERROR, (f"{what}: {', '.join(self.reasons)}",), plugin)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as a JSON object, as in recorded answers."""
+        """Return the status as a JSON object, in the format of recorded answers."""
         plugin = {"plugin": self.plugin} if self.plugin else {}
         return {"code": str(self.code), **plugin, "reasons": list(self.reasons)}
 
@@ -66,12 +66,16 @@ def unresolvable(*reasons: str) -> Status:
 
 
 def failed(*reasons: str) -> Status:
-    """Return an error, which ends the cycle (upstream retries the Pod later)."""
+    """Return an error status, which ends the scheduling cycle (upstream retries the Pod later)."""
     return Status(Code.ERROR, reasons)
 
 
 class CycleState:
-    """The state of plugins during one cycle: `data` by plugin name, and the plugins that skip the cycle."""
+    """The state of plugins during one cycle.
+
+    `data`: by plugin name. `skip_filter`, `skip_score`, `skip_pre_bind`: names of plugins that skip these extension
+    points.
+    """
 
     __slots__ = ("data", "in_columns", "skip_filter", "skip_pre_bind", "skip_score")
 
@@ -100,7 +104,10 @@ class PreFilterResult(NamedTuple):
 
 
 class PostFilterResult(NamedTuple):
-    """The result of PostFilter. `status` None: the Pod is nominated to the node. `details`: plugin-specific results."""
+    """The result of PostFilter.
+
+    `status` None: the Pod is nominated to the node. `details`: a result specific to the plugin.
+    """
 
     status: Status | None = None
     nominated_node_name: str = ""
@@ -108,8 +115,9 @@ class PostFilterResult(NamedTuple):
 
 
 class PermitResult(NamedTuple):
-    """The result of Permit. `status` None: the Pod may be bound. WAIT: it waits for `timeout` seconds, at most 15
-    minutes.
+    """The result of Permit. `status` None: the Pod may be bound.
+
+    With WAIT, the Pod waits for `timeout` seconds, at most 15 minutes.
     """
 
     status: Status | None = None
@@ -124,7 +132,7 @@ class NodeToStatus:
         self.absent = absent or unresolvable()
 
     def get(self, name: str) -> Status:
-        """Return the status of a node."""
+        """Return the status of a node; `absent` for a node without an entry."""
         return self.by_node.get(name, self.absent)
 
     def nodes_with(self, code: Code, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:

@@ -1,4 +1,4 @@
-"""Victims: the units that preemption evicts or reprieves, a Pod or all Pods of a PodGroup on all nodes.
+"""Victims: the units that preemption evicts or reprieves. A victim is a Pod, or all Pods of a PodGroup on all nodes.
 
 Source: kubernetes `pkg/scheduler/framework/preemption/types.go` (`getCrossNodesVictims`), `util.go`
 (`MoreImportantVictim`, `GetPodPriority`).
@@ -21,7 +21,7 @@ NOW: Final = 2**62
 
 
 class MissingNode(Exception):
-    """The error if a Pod of a victim is on a node that is removed. Source: upstream `newDomainVictim`."""
+    """The error if a Pod of a victim is on a node that no longer exists. Source: upstream `newDomainVictim`."""
 
     def __init__(self, node: str) -> None:
         found = f'nodeinfo not found for node name "{node}"'
@@ -45,7 +45,8 @@ class Victim(NamedTuple):
 
 
 def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
-    """Return the priority by which preemption compares a Pod: that of its PodGroup, if any.
+    """Return the priority by which preemption compares a Pod: the priority of its PodGroup, if preemption treats
+    PodGroups as units.
 
     Source: upstream `GetPodPriority`.
     """
@@ -82,7 +83,8 @@ def victims_on(node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victi
 
 
 def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
-    """Return the victims of lower priority, including terminating ones. Raises MissingNode.
+    """Return the victims on these nodes with a priority below `priority`, including terminating ones. Raises
+    MissingNode.
 
     Source: upstream `isPreemptionAllowed`.
     """
@@ -90,7 +92,7 @@ def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snaps
 
 
 def has_terminating_victim(priority: int, node_info: NodeInfo, snapshot: Snapshot) -> bool:
-    """True if a Pod of lower priority on this node terminates because of a preemption.
+    """Report whether a Pod with a priority below `priority` on this node is terminating because of a preemption.
 
     Source: upstream `PodEligibleToPreemptOthers`, `isOngoingPreemption`.
     """
@@ -108,8 +110,8 @@ def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> li
 def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
     """Sort Pods without PodGroups by priority, then by start time, the earliest first. Source: `MoreImportantPod`.
 
-    Upstream compares a Pod that has not started by the current time. If it reads the time for each comparison, the
-    later of such Pods is first; if it reads the time once for each Pod, their order remains.
+    Upstream uses the current time for a Pod that has not started. In releases that read the time for each comparison,
+    the order of such Pods is reversed; in releases that read the time once for each Pod, their order does not change.
     """
     if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
         return sorted(pods, key=importance)
@@ -122,7 +124,7 @@ def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
 
 
 def importance(pod: Pod) -> tuple[int, int]:
-    """Return the sort key of a Pod without a PodGroup, the most important first."""
+    """Return the sort key of a Pod without a PodGroup; the most important Pod is first."""
     return -pod.effective_priority, start_time(pod)
 
 

@@ -1,1 +1,1 @@
-"""Simulation of a cluster over time, event by event. Nothing here waits: time is a number."""
+"""Simulate a cluster over time, event by event. Nothing in the package waits in real time: time is a number."""

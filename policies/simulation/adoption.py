@@ -1,7 +1,7 @@
-"""Complete cluster snapshots with missing objects: a Deployment's ReplicaSet, or the owner of a Pod.
+"""Complete cluster snapshots with missing objects: the ReplicaSet of a Deployment, or the owner of a Pod.
 
 As upstream's controllers do, a workload adopts matching Pods without a controller. A Deployment without a ReplicaSet
-gets one with the Pods that its selector matches; otherwise, it would recreate all of them.
+gets a ReplicaSet with the Pods that its selector matches; otherwise, the Deployment would recreate all of them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def completed(
 ) -> tuple[list[WorkloadState], list[PodState]]:
     """Return all workloads and Pods, with missing objects added.
 
-    Adds a missing ReplicaSet for each Deployment and Job statuses that were not read, and sets the owner of Pods
-    without a controller.
+    Adds a missing ReplicaSet to each Deployment, sets the owner of Pods without a controller, and reads the stored
+    status of Jobs.
     """
     every, states = {state.key: state for state in workloads}, list(pods)
     by_namespace: dict[str, list[PodState]] = {}
@@ -55,7 +55,10 @@ def completed(
 
 
 def _read_job_statuses(every: dict[Key, WorkloadState], pods: Sequence[PodState]) -> None:
-    """Set the status of Jobs that have none in `every`, because most of their terminated Pods no longer exist."""
+    """Read the stored status of Jobs without one in `every`.
+
+    The Pods do not suffice, because most terminated Pods no longer exist.
+    """
     jobs = [state for state in every.values() if state.key[0] == _JOB and state.status is None]
     ended: dict[Key, list[str]] = {}
     for pod in pods if jobs else ():
@@ -79,7 +82,9 @@ def selector_of(obj: ApiObject) -> LabelSelector | None:
 def _missing_replica_set(
     deployment: WorkloadState, pods: Sequence[PodState], every: dict[Key, WorkloadState]
 ) -> WorkloadState | None:
-    """Return a ReplicaSet for the Pods that a Deployment's selector matches; None without such Pods."""
+    """Return a ReplicaSet for the Pods that match a Deployment's selector and whose controller does not exist;
+    None without such Pods.
+    """
     selector = selector_of(deployment.object)
     if selector is None:
         return None
@@ -98,7 +103,7 @@ def _missing_replica_set(
 
 
 class _Owners:
-    """Workloads that adopt Pods without a controller."""
+    """The workloads that adopt Pods without a controller."""
 
     def __init__(self, workloads: Iterable[WorkloadState]) -> None:
         self._by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}

@@ -41,7 +41,7 @@ class Change(NamedTuple):
     """A created (`old` None), changed, or deleted (`new` None) object.
 
     `kind`: Pod, Node, Workload, Status, Claim, Volume or PodGroup. If only the condition PodScheduled of a Pod changed,
-    `new` is `old`.
+    `new` is the same object as `old`.
     """
 
     kind: str
@@ -50,10 +50,10 @@ class Change(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Stored data of a Pod that only some readers need.
+    """Data of a Pod that only some readers need.
 
-    `notified`: the exact time of its deletion in simulated seconds. `condition`: its last condition PodScheduled,
-    (reason, message).
+    `notified`: the exact time of the Pod's deletion in simulated seconds. `condition`: the last condition PodScheduled
+    of the Pod, (reason, message).
     """
 
     notified: float | None = None
@@ -66,14 +66,14 @@ _WITHOUT_PDBS: Final = ("Node", "Claim", "Volume", "PodGroup")
 
 
 class ApiServer:
-    """The stored objects. Each change calls all `watchers` in order."""
+    """The stored objects of the simulated cluster. Each change calls all `watchers` in order."""
 
     def __init__(
         self, clock: Clock, timeline: Timeline, epoch: float = EPOCH, base: ClusterObjects | None = None
     ) -> None:
         """Start without objects, except for the PersistentVolumeClaims and PersistentVolumes of `base`.
 
-        `epoch`: time 0 in seconds since 1970.
+        `epoch`: time 0 of the simulation in seconds since 1970.
         """
         self.clock, self.timeline, self.epoch = clock, timeline, epoch
         self.recreated: Collection[str] = ()
@@ -118,23 +118,23 @@ class ApiServer:
         return self.epoch + self.clock.now
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """Return the Pod of this name, or None."""
+        """Return the Pod with this name, or None."""
         state = self.pods.get((namespace, name))
         return None if state is None else state.pod
 
     # Pods
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
-        """Return why a quota rejects a new Pod; "" if none does.
+        """Return why a ResourceQuota rejects a new Pod; "" if none does.
 
-        In that case the quotas are charged, so the Pod must be stored next.
+        If no quota rejects the Pod, this call charges the quotas, so the caller must store the Pod next.
         """
         if self.quotas is None or (pod.namespace, pod.name) in self.pods:
             return ""
         return self.quotas.rejection(pod, template)
 
     def create_pod(self, pod: Pod, template: ApiObject | None, **times: Any) -> bool:
-        """Store a new Pod; return False if its name is in use."""
+        """Store a new Pod; return False if its name is in use. `times`: fields of PodState."""
         key = pod.namespace, pod.name
         if key in self.pods:
             return False
@@ -163,7 +163,8 @@ class ApiServer:
             self._never_bound.add((state.pod.namespace, state.pod.name))
 
     def bind(self, pod: Pod, node: str) -> bool:
-        """Bind a Pod. Its kubelet starts it at once; it becomes ready then or later.
+        """Bind a Pod to a node. The kubelet starts the Pod at once; the Pod is ready at once, or after
+        `seconds_to_start`.
 
         Returns False if the Pod no longer exists, is bound, or is terminating.
         """
@@ -194,7 +195,9 @@ class ApiServer:
         self._put(state, replace(state, pod=running, ready=float(floor(self.seconds))))
 
     def patch_pod_status(self, key: PodKey, condition: tuple[str, str] | None, nominated: str | None) -> None:
-        """Set the condition PodScheduled (reason, message) and the nominated node, each unless None."""
+        """Set the condition PodScheduled (reason, message) and the nominated node ("" clears it) of a Pod; None:
+        no change.
+        """
         state = self.pods.get(key)
         if state is None:
             return
@@ -211,7 +214,7 @@ class ApiServer:
             self._put(state, replace(state, pod=pod))
 
     def patch_disruption_target(self, key: PodKey) -> bool:
-        """Set the condition DisruptionTarget for a preemption; return False if the Pod no longer exists."""
+        """Set the condition DisruptionTarget of a Pod for a preemption; return False if the Pod no longer exists."""
         state = self.pods.get(key)
         if state is None:
             return False
@@ -219,7 +222,8 @@ class ApiServer:
         return True
 
     def disrupt(self, key: PodKey, uid: str) -> bool:
-        """Set the condition DisruptionTarget for another disruption; return False if this Pod no longer exists.
+        """Set the condition DisruptionTarget of a Pod for another disruption than preemption; return False if the Pod
+        no longer exists.
 
         A Pod has one such condition, and the last reason counts.
         """
@@ -242,7 +246,8 @@ class ApiServer:
     def delete_pod(
         self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False, disrupted: bool = False
     ) -> bool:
-        """DELETE a Pod; return False if it no longer exists. A second deletion has no effect.
+        """Delete a Pod, gracefully if it is on a node; return False if the Pod no longer exists. A second deletion has
+        no effect.
 
         `event`: name of the deletion in the timeline. `by`: the preemptor. `force`: remove the Pod at once.
         `disrupted`: set the condition DisruptionTarget first, if the Pod is removed at once.
@@ -262,7 +267,10 @@ class ApiServer:
         return True
 
     def remove_pod(self, key: PodKey, uid: str = "", *, disrupted: bool = False) -> None:
-        """Remove a Pod. `uid`: only the Pod with this uid. `disrupted`: see `delete_pod`."""
+        """Remove a Pod from the stored objects.
+
+        `uid`: only if the Pod has this uid; "": any. `disrupted`: see `delete_pod`.
+        """
         state = self.pods.get(key)
         if state is None or (uid and state.pod.uid != uid):
             return
@@ -290,7 +298,7 @@ class ApiServer:
     def _put(self, old: PodState | None, new: PodState | None) -> None:
         """Store a new or changed Pod, or remove one (`new` None), and notify the watchers.
 
-        A changed Pod keeps its position in the tables, which have the order of creation.
+        A changed Pod does not change its position in the tables, which are in the order of creation.
         """
         if old is not None:  # which may have been given its end meanwhile
             self.tally.count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
@@ -325,8 +333,8 @@ class ApiServer:
         return self.by_node[name]
 
     def strays(self) -> list[PodState]:
-        """Return the Pods on nodes that do not exist, and terminating Pods that never had a node, in the order of
-        creation.
+        """Return the Pods on nodes that do not exist, and the terminating Pods that never had a node, in the
+        order of creation.
         """
         lost = (self.by_node[node].keys() for node in self._missing_nodes)
         keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
@@ -346,7 +354,7 @@ class ApiServer:
         self._notify("Node", old, node)
 
     def remove_node(self, name: str) -> None:
-        """Delete a node; its Pods remain until Pod garbage collection."""
+        """Delete a node. The Pods on the node remain until Pod garbage collection."""
         old = self.nodes.pop(name, None)
         if old is not None:
             if name in self.by_node:
@@ -359,11 +367,11 @@ class ApiServer:
         return list(self._by_kind.get(kind, ()))
 
     def owned(self, key: Key) -> list[WorkloadState]:
-        """Return the workloads that a workload controls."""
+        """Return the workloads whose controller is the workload with this key."""
         return [self.workloads[each] for each in self._owned.get(key, ())]
 
     def pdbs_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
-        """Return the keys of the PDBs that select Pods of a namespace with these labels."""
+        """Return the keys of the PDBs of a namespace that select Pods with these labels."""
         pdbs = self._pdbs.get(namespace)
         if not pdbs:
             return []
@@ -395,7 +403,7 @@ class ApiServer:
             self._notify("Status", old, self.workloads[key])
 
     def remove_workload(self, key: Key) -> None:
-        """Delete a workload or PDB; its Pods are deleted in the background."""
+        """Delete a workload or PDB. Pods of a workload are deleted later, by garbage collection."""
         old = self.workloads.pop(key, None)
         if old is not None:
             self._by_kind[key[0]].pop(key, None)
@@ -413,7 +421,7 @@ class ApiServer:
 
 
 def controller_of(pod: Pod) -> Key | None:
-    """Return the key of the workload that controls a Pod, which may not exist; None without a controller."""
+    """Return the key of the controller of a Pod, even if the controller does not exist; None for a Pod without one."""
     owner = pod.owner
     if owner is None:
         return None

@@ -1,4 +1,4 @@
-"""Apply changes by users: each arrival as the API server stores it."""
+"""Apply users' changes (arrivals) to the objects of the simulated API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PASSED_OVER: Final = (NAMESPACE, LIMIT_RANGE, PRIORITY_CLASS, GROUP_TEMPLATES)
 
 
 def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
-    """Store an arrival. Raises InvalidObject."""
+    """Apply one change by a user to the objects of the API server. Raises InvalidObject."""
     kind, obj = group_kind(arrival.object), arrival.object
     if arrival.op == "drain":
         drain(clock, api, latencies, text(obj, "metadata", "name"))

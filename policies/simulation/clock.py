@@ -1,4 +1,4 @@
-"""Simulated time: scheduled events, and actors whose steps take time."""
+"""Simulated time: scheduled events, and actors (controllers, kubelets, the scheduler) whose steps take time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clock:
         """The actor of the current step."""
 
     def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
-        """Schedule a call at a time; at the current time if it has passed.
+        """Schedule a call at a time in simulated seconds; at the current time if the time has passed.
 
         `number`: a reserved number, which determines the order among calls at the same time.
         """
@@ -35,20 +35,23 @@ class Clock:
         heappush(self._due, (time, next(self._numbers) if number is None else number, call))
 
     def reserve(self) -> int:
-        """Return a number for an event that is scheduled later.
+        """Return a number for an event that will be scheduled later by `at`.
 
-        The event runs before events of the same time that are scheduled from now on.
+        The event runs before events at the same time that are scheduled after this call.
         """
         number = next(self._numbers)
         self._numbers = count(number + _RESERVED)
         return number
 
     def is_due_before(self, time: float, number: int = 0) -> bool:
-        """True if an event is due before this time, or at this time with a smaller number."""
+        """Report whether an event is due before this time, or at this time with a smaller number."""
         return bool(self._due) and self._due[0][:2] < (time, number)
 
     def spawn(self, steps: Generator[float | None, None, None]) -> Task:
-        """Start an actor at the current time."""
+        """Start an actor at the current time.
+
+        `steps`: yields the seconds until the next step, or None to wait for `wake`.
+        """
         task = Task(self, steps)
         self.at(self.now, task.step)
         return task
@@ -65,8 +68,9 @@ class Clock:
 
 
 class Task:
-    """A running actor. `parked`: it waits for a wake-up. `done`: it has ended. `then_wake`: the actor to wake at its
-    end.
+    """A running actor. `parked`: whether it waits for `wake`. `done`: whether it has ended.
+
+    `then_wake`: the actor to wake when this one ends.
     """
 
     __slots__ = ("_clock", "_steps", "done", "parked", "then_wake")
@@ -77,7 +81,7 @@ class Task:
         self.then_wake: Task | None = None
 
     def step(self) -> None:
-        """Run the next step, and schedule the step after it by the yielded value."""
+        """Run the next step, and schedule the step after it as the yielded value says."""
         self._clock.running = self
         for seconds in self._steps:
             if seconds is None:

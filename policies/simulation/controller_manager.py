@@ -1,8 +1,8 @@
-"""All components except the scheduler: kubelets and kube-controller-manager, one write after the other.
+"""The simulated kubelets and kube-controller-manager: all components except the scheduler, one write after the other.
 
-They process changes in the order of storage: for each change first the kubelet (in recorded scenarios; otherwise
-kubelets are independent), then the PDBs, then the workload's controller. Events at set times (a Pod has terminated, a
-delayed sync, garbage collection) follow after all changes are processed.
+They process changes in the order in which the API server stores them: for each change first the kubelet (in recorded
+scenarios; otherwise kubelets are independent), then the PDBs, then the workload's controller. Events at set times (a
+Pod has terminated, a delayed sync, garbage collection) follow after all changes are processed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ARRIVAL: Final = 1e-3
 
 
 class ControllerManager(ControllerWrites):
-    """One actor that processes changes in order."""
+    """One actor of the simulation that processes changes in order, for kubelets and all controllers."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
@@ -87,11 +87,11 @@ class ControllerManager(ControllerWrites):
 
     @property
     def may_try_again(self) -> bool:
-        """True if a workload with rejected Pods waits to retry, and Pods were removed since."""
+        """Whether a workload with rejected Pods waits to retry, and Pods were removed since the rejection."""
         return self.rejections.may_be_over
 
     def start(self) -> None:
-        """Sync every workload, watch changes, and end Pods that terminate in the snapshot or since earlier attempts."""
+        """Sync every workload, watch changes, and schedule the removal of Pods that are already terminating."""
         for key in list(self.api.workloads):
             self._count_pods(key)
         self.api.watchers.append(self._handle)
@@ -103,16 +103,16 @@ class ControllerManager(ControllerWrites):
         self._put(*map(Sync, keys))
 
     def take_on(self, keys: Sequence[Key]) -> None:
-        """Sync workloads that were loaded with their Pods during the simulation."""
+        """Sync workloads that were loaded with their Pods during the simulation. `keys`: of the workloads."""
         for key in keys:
             self._count_pods(key)
         self._set_statuses(key for key in keys if key[0] in REVISED)
         self._put(*(Sync(key) for key in keys))
 
     def set_statuses(self) -> None:
-        """Set the status of every PDB, StatefulSet and DaemonSet before the start.
+        """Set the status of every PDB, StatefulSet and DaemonSet before the simulation starts.
 
-        The status of a StatefulSet or DaemonSet records the template of its Pods, so that an immediate change is rolled
+        The status of a StatefulSet or DaemonSet records the template of its Pods, so a change at the start is rolled
         out.
         """
         self._set_statuses([key for kind in (*REVISED, PDB) for key in self.api.keys_of(kind)])
@@ -129,7 +129,10 @@ class ControllerManager(ControllerWrites):
                     self.api.set_status(key, action.status)
 
     def _error_message(self, key: Key, error: InvalidObject) -> str:
-        """Return the message of an error; it names the top workload for an error in a Pod without a name."""
+        """Return the message of an error in a workload.
+
+        If a Pod without a name has the error, the message names the top workload.
+        """
         if error.ref is not None and error.ref.name:
             return str(error)
         state = self.api.workloads.get(key)
@@ -163,13 +166,13 @@ class ControllerManager(ControllerWrites):
             self._put(change)
 
     def _is_lost(self, state: PodState | None) -> bool:
-        """True for a Pod on a node that does not exist."""
+        """Report whether a Pod is on a node that does not exist; True for None (no Pod)."""
         return state is None or bool(state.pod.node_name and state.pod.node_name not in self.api.nodes)
 
     def _keep_for_its_job(self, state: PodState) -> None:
-        """Keep a removed Pod for its Job, with the time of its termination from its kubelet.
+        """Store a removed Pod for its Job, with the time at which its kubelet reported the termination.
 
-        Recorded scenarios have no such time. Source: pkg/controller/job `getFinishedTime`.
+        In recorded scenarios, the kubelet reports no time. Source: pkg/controller/job `getFinishedTime`.
         """
         owner = controller_of(state.pod)
         if owner is not None and owner[0] == JOB and owner in self.api.workloads:
@@ -177,9 +180,9 @@ class ControllerManager(ControllerWrites):
             self.view.keep(owner, replace(state, removed=True, finished=ended))
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now; controllers process it after earlier arrivals, before other queued work.
+        """Apply a user's change now; controllers process the change after earlier arrivals, before other queued work.
 
-        With `grows_only`, put it first in the queue and apply it when the queue reaches it.
+        With `grows_only`, put the change first in the queue, and apply it when the queue reaches it.
         """
         if self.grows_only:
             self._due.appendleft(Arrive(lambda: self._changes_of(change)))
@@ -231,7 +234,9 @@ class ControllerManager(ControllerWrites):
             yield from self._workload_changed(due.old, due.new)
 
     def _arrived(self, change: Callable[[], list[Change]]) -> Generator[float | None, None, None]:
-        """Process an arrival before other work, then pause for ARRIVAL seconds."""
+        """Apply a user's change (`change`), process the resulting changes before other work, then pause for
+        ARRIVAL seconds.
+        """
         for what in change():
             yield from self._deal_with(what)
         yield from self._reconcile_all_pdbs()
@@ -251,7 +256,7 @@ class ControllerManager(ControllerWrites):
                 self._wake_controller(owner)
 
     def _kubelet_removes(self, state: PodState) -> None:
-        """Schedule the removal of a Pod for when it has terminated. The kubelet learns of the deletion now."""
+        """Schedule the removal of a Pod for the time when it has terminated. The kubelet notices the deletion now."""
         uid, key = state.pod.uid, (state.pod.namespace, state.pod.name)
         ends = self.clock.now + termination_seconds(state)
         self.terminations[uid] = ends
@@ -267,7 +272,9 @@ class ControllerManager(ControllerWrites):
         self.api.remove_pod(key, uid)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> Generator[float | None, None, None]:
-        """Sync the DaemonSets that a node concerns; in recorded scenarios all of them, also for a deleted node."""
+        """Sync the DaemonSets that a changed node affects; in recorded scenarios all DaemonSets, also for a
+        deleted node.
+        """
         if new is None:
             self._pod_gc.node_removed()
         keys = self.api.keys_of(DAEMON_SET)
@@ -296,7 +303,9 @@ class ControllerManager(ControllerWrites):
             self._wake_controller(new.key)
 
     def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
-        """Delete the dependents of a deleted workload, the oldest first: Jobs or ReplicaSets with theirs, and Pods."""
+        """Delete the dependents of a deleted workload, the oldest first: Jobs or ReplicaSets with their Pods,
+        then its own Pods.
+        """
         self.view.forget(key)
         self._collected.add(key)
         for owned in self.api.owned(key):
@@ -315,7 +324,9 @@ class ControllerManager(ControllerWrites):
             yield from self._sync(key)
 
     def _reconcile_all_pdbs(self) -> Generator[float | None, None, None]:
-        """Sync all PDBs; skipped without a change since the last time, such as when many nodes are lost at once."""
+        """Sync all PDBs, unless nothing has changed since the last time, for example when many nodes are lost at
+        once.
+        """
         if self._seen == self.api.revision:
             return
         self._seen = self.api.revision
@@ -325,9 +336,9 @@ class ControllerManager(ControllerWrites):
     # Workloads
 
     def _are_idle(self, state: PodState) -> bool:
-        """True if neither the PDBs nor the controllers of a Pod would do anything.
+        """Report whether a sync of the PDBs and controllers of a Pod would do nothing.
 
-        Delayed syncs do not count: the sync of this change may be the one that others wait for.
+        False if a delayed sync is pending, because the sync for this change may be the one that the delay waits for.
         """
         owner = controller_of(state.pod)
         keys = self.api.pdbs_of(state.pod.namespace, state.pod.labels)
@@ -339,7 +350,9 @@ class ControllerManager(ControllerWrites):
         return self._idle.issuperset(keys)
 
     def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
-        """Sync a workload after a change of its Pod: at once, or after a delay that further changes do not extend."""
+        """Sync a workload after a change of one of its Pods: at once, or after a delay that further changes do
+        not extend.
+        """
         delay = self._delay_of(key)
         if not delay:
             yield from self._sync(key)
@@ -349,7 +362,8 @@ class ControllerManager(ControllerWrites):
     def _delay_of(self, key: Key) -> float:
         """Return the seconds between a change of a Pod and the sync of its workload.
 
-        Reading thousands of Pods takes time, during which further changes accumulate.
+        The delay grows with very many Pods: the controller needs time to read them, and further changes accumulate
+        meanwhile.
         """
         count = len(self.api.by_controller.get(key, ()))
         return SYNC_DELAY.get(key[0], 0.0) + (count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0)
@@ -357,7 +371,7 @@ class ControllerManager(ControllerWrites):
     def _wake_controller(self, key: Key) -> None:
         """Sync the controller of a workload after a change of the workload, its status or its Pods.
 
-        Many changes result in one sync.
+        Many changes result in one sync if the workload has very many Pods.
         """
         state = self.api.workloads.get(key)
         if state is not None and state.controller is not None:
@@ -390,7 +404,7 @@ class ControllerManager(ControllerWrites):
             self._idle.add(key)
 
     def _only_requeues(self, key: Key, actions: Sequence[Action]) -> bool:
-        """True if the only action is a sync at a time at which one is scheduled anyway."""
+        """Report whether the only action is to requeue the object for a time at which a sync is scheduled already."""
         due = [action.at - self.api.epoch for action in actions if isinstance(action, Requeue) and action.key == key]
         return len(due) == len(actions) and self._delayed.get(key) == min(due)
 
@@ -404,7 +418,7 @@ class ControllerManager(ControllerWrites):
         self._after(key)
 
     def _after(self, key: Key) -> None:
-        """Schedule a retry if a quota rejected a Pod of the workload."""
+        """Schedule a retry with back-off if a quota rejected a Pod of the workload."""
         seconds = self.rejections.back_off(key)
         if seconds is not None:
             self._requeue(key, self.clock.now + seconds)

@@ -1,4 +1,4 @@
-"""The work items of the controllers: changes, due syncs and arrivals."""
+"""The work items of the simulated controllers: changes, due syncs and arrivals."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class Sync(NamedTuple):
-    """A sync of a workload or PDB."""
+    """A due sync of a workload or PodDisruptionBudget: its controller compares the desired and the actual state."""
 
     key: Key
 
 
 class Collect(NamedTuple):
-    """A round of Pod garbage collection."""
+    """A due round of Pod garbage collection."""
 
 
 class PodFinished(NamedTuple):
-    """The end of a Pod's termination."""
+    """The end of the termination of a Pod, for the kubelet to remove the Pod."""
 
     key: tuple[str, str]
     uid: str
 
 
 class Arrive(NamedTuple):
-    """A user's change. `change` stores it, and returns the changes other than Pods."""
+    """A user's change. `change`: applies it, and returns the resulting changes of objects other than Pods."""
 
     change: Callable[[], list[Change]]
 

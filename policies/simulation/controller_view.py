@@ -1,4 +1,4 @@
-"""The simulated API server as controllers see it, and Pods after admission."""
+"""The objects of the simulated API server as controllers read them, and the admission of their new Pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ControllerView:
-    """A View (policies.controllers.view) of the API server."""
+    """The View (see `policies.controllers.view`) of the simulated API server."""
 
     def __init__(
         self,
@@ -31,8 +31,8 @@ class ControllerView:
     ) -> None:
         """`admission`: converts an API object to a Pod with defaults; may raise InvalidObject.
 
-        `draw`: random numbers for choices that upstream leaves open; None for none. `default_class`: the default
-        StorageClass.
+        `draw`: returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the
+        default StorageClass.
         """
         self._default_class = default_class
         self._draw = draw
@@ -48,7 +48,10 @@ class ControllerView:
         self._admitted.clear()
 
     def keep(self, key: Key, state: PodState) -> None:
-        """Keep a Job's removed Pod, unless the Job has counted it already."""
+        """Store a Job's removed Pod until the Job has counted the Pod.
+
+        Does nothing if the Job has counted the Pod already.
+        """
         released = self._released.get(key, set())
         if state.pod.uid in released:
             released.discard(state.pod.uid)
@@ -66,16 +69,17 @@ class ControllerView:
         self._released.pop(key, None)
 
     def workload(self, key: Key, /) -> WorkloadState | None:
-        """Return the workload of this key, or None."""
+        """Return the workload with this key, or None."""
         return self._api.workloads.get(key)
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        """Return the workloads that this workload controls."""
+        """Return the workloads whose controller is the workload with this key."""
         return self._api.owned(key)
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """Return the Pods that this workload controls: removed Pods of a Job included, Pods that the Job has counted
-        excluded.
+        """Return the Pods of a workload.
+
+        Of a Job, includes removed Pods, and excludes Pods that the Job has counted.
         """
         present = self._api.by_controller.get(key, {}).values()
         gone, released = self._deleted.get(key, {}), self._released.get(key)
@@ -84,11 +88,14 @@ class ControllerView:
         return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """Return the numbers of active and ready Pods that this workload controls."""
+        """Return the numbers of active and ready Pods of a workload."""
         return self._api.tally.by_controller.get(key, PodCounts())
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """Return the tallies of the Pods that a PDB's selector matches. Each tally is matched once."""
+        """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels.
+
+        `state`: the PDB. `selector`: called only if the PDB has changed.
+        """
         known = self._selected.get(state.key)
         if known is None or known.object is not state.object:
             known = self._selected[state.key] = _Selected(state.object, selector())
@@ -99,23 +106,28 @@ class ControllerView:
         return list(self._api.by_node.get(node, {}).values())
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
-        """Return the PersistentVolumeClaim of this name, or None."""
+        """Return the PersistentVolumeClaim with this name, or None."""
         return self._api.storage.claim((namespace, name))
 
     def default_storage_class(self) -> str:
-        """Return the name of the default StorageClass."""
+        """Return the name of the default StorageClass; "" for none."""
         return self._default_class
 
     def lot(self, _name: str, /) -> float:
-        """Return a random number for an iteration over a Go map; 0 without random numbers."""
+        """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; 0 for
+        fixed choices.
+        """
         return 0.0 if self._draw is None else self._draw()
 
     def nodes(self) -> Mapping[str, Node]:
-        """Return name -> node."""
+        """Return all nodes by name."""
         return self._api.nodes
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """Return a Pod of the template after admission; computed once for each template."""
+        """Return the Pod of a template after admission; computed once for each template.
+
+        `make`: returns the API object of the Pod.
+        """
         known = self._admitted.get(id(template))
         if known is None:
             known = self._admitted[id(template)] = template, self._admission(make())
@@ -123,14 +135,17 @@ class ControllerView:
 
 
 class _Selected:
-    """The tallies of a namespace that a selector matches; tallies are never removed."""
+    """The tallies of a namespace that the selector of a PDB matches. Tallies are never removed."""
 
     def __init__(self, obj: ApiObject, selector: LabelSelector | None) -> None:
         self.object, self._selector = obj, selector
         self._looked_at, self._found = 0, list["Tally"]()
 
     def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
-        """Return the matching tallies among all tallies of the namespace so far."""
+        """Return the matching tallies.
+
+        `tallies`: all tallies of the namespace, which includes those of the last call.
+        """
         if self._selector is not None and self._looked_at < len(tallies):
             new = islice(tallies.values(), self._looked_at, None)
             self._found += [tally for tally in new if self._selector.matches(tally.labels)]

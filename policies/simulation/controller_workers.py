@@ -1,7 +1,7 @@
 """kube-controller-manager with several workers for each controller, which run concurrently.
 
 Source: kubernetes `cmd/kube-controller-manager/app` (numbers of workers), client-go `util/workqueue` (only one worker
-processes an object at a time; changes during its sync result in one more sync), `pkg/controller/replicaset`
+processes an object at a time; changes during the sync result in one more sync), `pkg/controller/replicaset`
 (`slowStartBatch`).
 """
 
@@ -53,7 +53,10 @@ _AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
 
 
 class ControllerWorkers(ControllerManager):
-    """Controllers with a queue and several workers for each kind. Garbage collection runs concurrently."""
+    """The simulated controllers, with a queue and several workers for each kind.
+
+    Garbage collection runs concurrently.
+    """
 
     def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
         self._queues: dict[str, deque[Key]] = {}
@@ -65,7 +68,7 @@ class ControllerWorkers(ControllerManager):
         super().__init__(clock, api, view, latencies)
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now; all controllers process it at once."""
+        """Apply a user's change now. All controllers process the change at once."""
         change()
         for _ in self._reconcile_all_pdbs():
             pass
@@ -109,7 +112,7 @@ class ControllerWorkers(ControllerManager):
         yield from ()
 
     def _enqueue(self, key: Key) -> None:
-        """Add an object to the queue of its kind, unless it is queued; start a worker if one is free."""
+        """Add an object to the queue of its kind, unless it is queued already; start a worker if one is free."""
         self._idle.discard(key)
         if key in self._queued:
             return
@@ -124,7 +127,7 @@ class ControllerWorkers(ControllerManager):
             self.clock.spawn(self._work(kind, queue))
 
     def _work(self, kind: str, queue: deque[Key]) -> Generator[float | None, None, None]:
-        """Run a worker until only objects of other workers are queued."""
+        """Run a worker until the queue is empty, or contains only objects that other workers are processing."""
         while (key := self._next(queue)) is not None:
             self._queued.discard(key)
             self._worked_on.add(key)
@@ -135,7 +138,7 @@ class ControllerWorkers(ControllerManager):
         self._busy[kind] -= 1
 
     def _next(self, queue: deque[Key]) -> Key | None:
-        """Remove and return the first queued object that no other worker processes; None without one."""
+        """Remove and return the first queued object that no other worker is processing, or None."""
         if queue and queue[0] not in self._worked_on:  # as mostly
             return queue.popleft()
         key = next((key for key in queue if key not in self._worked_on), None)
@@ -167,8 +170,9 @@ class ControllerWorkers(ControllerManager):
         self._after(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
-        """The objects that a sync has read and that others also write: the API server rejects writes to changed
-        objects.
+        """Return the objects of a sync that other controllers also write.
+
+        The API server rejects writes to objects that have changed.
         """
         if key[0] not in _SHARED:
             return {}
@@ -178,11 +182,11 @@ class ControllerWorkers(ControllerManager):
     def _written(
         self, key: Key, action: SetStatus | UpdateWorkload | UpdateConflict, read: dict[Key, WorkloadState]
     ) -> Generator[float | None, None, bool]:
-        """Execute a write, and return whether it succeeds.
+        """Execute a write, and return whether the API server accepts it. `read`: the objects as the sync has read them.
 
-        A Deployment whose status was written is not read again in the same sync: its next status is rejected. A
-        ReplicaSet's controller retries a status write once, over any change. Source: `getNewReplicaSet`,
-        `syncRolloutStatus`, `updateReplicaSetStatus`.
+        A sync does not read a Deployment again after writing its status, so its next status is rejected. A ReplicaSet's
+        controller retries a status write once, over any change. Source: `getNewReplicaSet`, `syncRolloutStatus`,
+        `updateReplicaSetStatus`.
         """
         name = f"{action.key[1]}/{action.key[2]}"
         verb = "status" if isinstance(action, SetStatus) else "update"
@@ -201,7 +205,8 @@ class ControllerWorkers(ControllerManager):
         return True
 
     def _write_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        """Write a ReplicaSet's failure to its status, which triggers a sync as every status change does.
+        """Write the failure to create a Pod to the status of a ReplicaSet. As every status change, the write triggers a
+        sync.
 
         Source: pkg/controller/replicaset `calculateStatus` (ReplicaFailure), `updateRS`.
         """
@@ -214,7 +219,9 @@ class ControllerWorkers(ControllerManager):
             pass
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
-        """Report whether a template has changed, for a set that stores its revisions as objects."""
+        """Report whether the template of a StatefulSet or DaemonSet has changed, so that its controller creates a
+        ControllerRevision.
+        """
         state = self.api.workloads.get(key)
         new = next((action.status for action in actions if isinstance(action, SetStatus)), None)
         old = None if state is None else state.status
@@ -223,8 +230,9 @@ class ControllerWorkers(ControllerManager):
         return isinstance(old, DaemonSetStatus) and isinstance(new, DaemonSetStatus) and old.revision != new.revision
 
     def _batches(self, key: Key, actions: Sequence[Action]) -> Iterator[Sequence[Action]]:
-        """Yield the actions in batches of concurrent writes. An ordered StatefulSet has at most one new Pod at a
-        time.
+        """Yield the actions in batches of concurrent writes. Each batch has actions of one type.
+
+        An ordered StatefulSet has at most one action for a new Pod.
         """
         if len(actions) == 1:
             yield actions
@@ -241,10 +249,10 @@ class ControllerWorkers(ControllerManager):
                 yield from ([action] for action in alike)
 
     def _together(self, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        """Run the writes in as many goroutines; continue after all of them.
+        """Execute the writes concurrently; continue after all of them.
 
-        Their order is undefined: here it is that of Go on one processor, as in the reference scheduler, which starts
-        with the last one.
+        The order of concurrent writes is undefined. Here, it is the order of Go on one processor, which starts with the
+        last goroutine, as in the reference scheduler.
         """
         if len(actions) == 1:
             yield from self._apply(actions[0])

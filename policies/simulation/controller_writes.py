@@ -1,4 +1,4 @@
-"""The writes of kube-controller-manager: each action of a controller becomes a request to the API server."""
+"""The writes of kube-controller-manager: executes each action of a controller as a request to the API server."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
 
 
 class ControllerWrites:
-    """Executes the actions of controllers as requests to the API server."""
+    """Executes the actions of controllers as requests to the simulated API server."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
     ) -> None:
-        """`grows_only`: the rules of recorded scenarios, in which writes have other durations."""
+        """`grows_only`: use the rules of recorded scenarios, in which writes have other durations."""
         self.grows_only = grows_only
         self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
         self._numbers: dict[Key, int] = {}
@@ -64,11 +64,11 @@ class ControllerWrites:
         self.rejections = Rejections(api)
 
     def _requeue(self, key: Key, time: float) -> None:
-        """Sync a workload at this time, or earlier."""
+        """Schedule a sync of a workload at this time; an earlier scheduled sync replaces it."""
         raise NotImplementedError
 
     def _wake_controller(self, key: Key) -> None:
-        """Sync the controller of a workload after a change."""
+        """Schedule a sync of the controller of a workload after a change of the workload."""
         raise NotImplementedError
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
@@ -128,7 +128,10 @@ class ControllerWrites:
             self.api.remove_workload(action.key)
 
     def _named(self, verb: str, key: Key) -> tuple[str, str]:
-        """Return the (verb, name) that determine the duration of a write; recorded scenarios distinguish fewer."""
+        """Return the (verb, name) that determine the duration of a write.
+
+        Recorded scenarios distinguish fewer verbs.
+        """
         return ("create" if verb == "create" else "update", key[2]) if self.grows_only else (verb, f"{key[1]}/{key[2]}")
 
     def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
@@ -150,7 +153,7 @@ class ControllerWrites:
             yield from self._apply(owner)
 
     def _creating(self, action: CreatePod, name: str) -> float:
-        """Return the seconds until a Pod is stored."""
+        """Return the seconds from the request to create a Pod until the API server stores the Pod."""
         takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
         return takes(name)
 
@@ -176,7 +179,10 @@ class ControllerWrites:
         return f"{stem}-{number}"
 
     def _free_name(self, namespace: str, name: str) -> str:
-        """Return the name, or a similar one if it is in use: a DaemonSet that surges keeps the old Pod of the node."""
+        """Return the name, or the name with a number appended if a Pod has this name.
+
+        During a rollout with surge, a DaemonSet has two Pods on a node.
+        """
         if (namespace, name) not in self.api.pods:
             return name
         for number in count(2):
@@ -191,7 +197,7 @@ class ControllerWrites:
     def delete(
         self, namespace: str, name: str, *, force: bool, message: str, disrupted: bool = False
     ) -> Generator[float | None, None, None]:
-        """DELETE a Pod after the duration of a write. See `ApiServer.delete_pod`."""
+        """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
         yield self.latencies.write("delete", f"{namespace}/{name}")
         self.api.delete_pod((namespace, name), "deleted", message=message, force=force, disrupted=disrupted)
 

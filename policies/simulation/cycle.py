@@ -43,20 +43,20 @@ NO_CLAIMS: Final = "no new claims to deallocate"
 
 
 class NotPredicted(InvalidObject):
-    """The error if the result depends on something that is not modelled."""
+    """The error if the result of a cycle depends on something that forewarn does not model."""
 
 
 class Fits(NamedTuple):
-    """The Pod is scheduled to a node."""
+    """The result of a cycle in which the Pod fits on a node."""
 
     node: str
 
 
 class Rejected(NamedTuple):
-    """The Pod is unschedulable.
+    """The result of a cycle in which the Pod is unschedulable.
 
-    `plugins`: the plugins that rejected the Pod, empty for an error. `nominated`: the node to set in the Pod's status,
-    empty to clear it, None to keep it. `candidate`: the victims to evict.
+    `plugins`: the plugins that rejected the Pod; empty for an error. `nominated`: the node to set in the Pod's status;
+    "": clear; None: no change. `candidate`: the victims to evict.
     """
 
     message: str
@@ -73,7 +73,7 @@ class Rejected(NamedTuple):
 
 
 class SchedulingAlgorithm:
-    """The scheduling algorithm, which keeps state from cycle to cycle.
+    """The scheduling algorithm, with state from cycle to cycle.
 
     `choose`: selects one of several equal candidates for preemption; upstream uses the order of a Go map. `tie`:
     selects one of several nodes with the best score; None: as upstream.
@@ -94,7 +94,7 @@ class SchedulingAlgorithm:
         self.recurring = RecurringCycles()
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        """Return the result of a cycle. Raises NotPredicted."""
+        """Return the result of a cycle for one Pod. Raises NotPredicted."""
         why = of_a_group(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
@@ -160,7 +160,7 @@ class SchedulingAlgorithm:
         return self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
-        """Return the result over all nodes at once; None if the plugins must run node by node.
+        """Return the result of a cycle, computed for all nodes at once; None if the plugins must run node by node.
 
         `member`: the Pod belongs to a PodGroup and does not preempt.
         """
@@ -181,7 +181,7 @@ class SchedulingAlgorithm:
         return result
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
-        """Return the row numbers of the nodes in the order of this cycle. Do not modify."""
+        """Return the row numbers of the nodes in the order in which this cycle evaluates them. Do not modify."""
         names = self._nodes.list()
         if self._order is None or self._order[0] is not names:
             rows = np.fromiter((snapshot.rows[name] for name in names), np.intp, len(names))
@@ -279,13 +279,13 @@ def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:
 
 
 def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:
-    """Return the message with the reason why preemption does not help."""
+    """Return the message with the reason (`why`) why preemption does not help."""
     claims = "" if snapshot.semantics.successful_preemptions_are_reported else f"{NO_CLAIMS}, "
     return f"{message} {claims}preemption: {why}"
 
 
 def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> str:
-    """Return the message with the result of preemption, in releases that report it."""
+    """Return the message with the result of preemption; unchanged in releases that do not report this result."""
     if not snapshot.semantics.successful_preemptions_are_reported:
         return message
     found = f"found a potential placement for pod on node {candidate.node_name}"
@@ -293,13 +293,13 @@ def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> s
 
 
 def _no_node(cycle: Cycle | RecurringCycle) -> Rejected:
-    """Return the rejection of a Pod that does not preempt."""
+    """Return the rejection of a Pod that does not preempt and fits on no node."""
     plugins, reasons = cycle.rejection()
     return Rejected(fit_error(len(cycle.snapshot.node_infos), reasons), plugins)
 
 
 def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
-    """Return the claims to bind or provision before a Pod is bound to its node; None if there are none."""
+    """Return the volumes to bind or provision before a Pod is bound to its node; None if there are none."""
     info = snapshot.get(node)
     if info is None or not pod.spec.has_storage:
         return None
@@ -310,9 +310,9 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
 
 
 def violated_pdbs(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str, int], ...]:
-    """Return (`namespace/name` of a PDB, number of victims that violate it) for all violated PDBs.
+    """Return (`namespace/name` of a PDB, number of victims that violate the PDB) for all violated PDBs.
 
-    This counts disruptions. Preemption compares nodes by another number, because there reprieved Pods count too.
+    Counts only victims. In contrast, the violations by which preemption compares nodes include Pods that are reprieved.
     """
     first_ends = snapshot.semantics.pdb_count_ends_at_first_violation
     found = violations(victims, snapshot.pdbs, first_ends_the_count=first_ends)
@@ -322,7 +322,8 @@ def violated_pdbs(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:
     """Return upstream's exact message for an unschedulable Pod. `reasons`: reason -> number of nodes.
 
-    The text matters because kube-scheduler does not write a condition again if the message is the same.
+    `nodes`: number of all nodes. `pre_filter`: the status with which PreFilter rejected the Pod, if it did. The text
+    matters because kube-scheduler does not write a condition again if the message is the same.
     """
     message = f"0/{nodes} nodes are available:"
     if pre_filter is not None:

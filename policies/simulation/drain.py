@@ -34,7 +34,7 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
 
 
 def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Generator[float | None, None, None]:
-    """Evict one Pod as soon as its PDBs allow it, in parallel with others. Pods that are bound later remain.
+    """Evict one Pod as soon as its PDBs allow the eviction, concurrently with other Pods.
 
     Source: kubectl `pkg/drain` (`GetPodsForDeletion`, `evictPods`).
     """
@@ -47,13 +47,15 @@ def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str)
 
 
 def _is_skipped(state: PodState) -> bool:
-    """True if drain skips a Pod: of a DaemonSet, or the mirror Pod of a static Pod."""
+    """Report whether drain skips a Pod: a Pod of a DaemonSet, or the mirror Pod of a static Pod."""
     owner = controller_of(state.pod)
     return owner is not None and owner[0] in ("apps/DaemonSet", "/Node")
 
 
 def evict(api: ApiServer, state: PodState, message: str) -> bool:
-    """Evict a Pod; return False if it no longer exists or a PDB blocks it. Updates the status of the PDB at once."""
+    """Evict a Pod, and charge its PDB at once; return False if the Pod no longer exists or a PDB blocks the
+    eviction.
+    """
     key = state.pod.namespace, state.pod.name
     stored = api.pods.get(key)
     if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
@@ -64,13 +66,13 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
 
 
 def remaining_on(api: ApiServer, name: str) -> list[str]:
-    """Return the Pods (`namespace/name`) that remain on a node, without those that drain skips."""
+    """Return the Pods (`namespace/name`) that are still on a node, without those that drain skips."""
     states = api.by_node.get(name, {}).values()
     return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]
 
 
 def forbidden_by(api: ApiServer, state: PodState) -> list[str]:
-    """Return the PDBs (`namespace/name`) that block the eviction of a Pod; empty if it is allowed."""
+    """Return the PDBs (`namespace/name`) that block the eviction of a Pod; empty if the eviction is allowed."""
     if _is_allowed(api, state):
         return []
     pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
@@ -96,12 +98,19 @@ def _is_allowed(api: ApiServer, state: PodState) -> bool:
 
 
 def _ignores_pdbs(state: PodState) -> bool:
-    """True for a Pod that PDBs do not protect: terminal, Pending or terminating. Source: `canIgnorePDB`."""
+    """Report whether PDBs do not protect a Pod, because it is terminal, Pending or terminating.
+
+    Source: `canIgnorePDB`.
+    """
     return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
 
 
 def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
-    """True if the eviction of a Pod needs no allowed disruption, because the Pod is not ready."""
+    """Report whether the PDB with this key allows the eviction of a Pod even without allowed disruptions.
+
+    That is the case for a Pod that is not ready, if enough other Pods are healthy, or with `unhealthyPodEvictionPolicy:
+    AlwaysAllow`.
+    """
     if state.ready is not None:
         return False
     status = _status(api, key)

@@ -1,4 +1,4 @@
-"""A cluster snapshot as the world of a simulation."""
+"""A cluster snapshot as the initial state (World) of a simulation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class DumpCache(Cache):
-    """A Cache with the data that only simulations need: PDBs as applied, and times of Pods."""
+    """A Cache that also stores data that only simulations need: PDBs as API objects, and times of Pods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class DumpCache(Cache):
         """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
 
     def add(self, obj: ApiObject) -> bool:
-        """See Cache."""
+        """Add or replace an object, and its additional data. See `Cache.add`."""
         added = super().add(obj)
         kind = group_kind(obj)
         if kind == PDB:
@@ -61,7 +61,7 @@ class DumpCache(Cache):
         return added
 
     def remove(self, obj: ApiObject) -> None:
-        """See Cache."""
+        """Remove an object, and its PDB data. See `Cache.remove`."""
         super().remove(obj)
         if group_kind(obj) == PDB:
             self.pdbs.pop(key_of(obj), None)
@@ -130,7 +130,7 @@ def _pods(cluster: ClusterSnapshot, cache: DumpCache) -> Iterator[PodState]:
 
 
 def not_simulated(cache: DumpCache) -> Iterable[str]:
-    """Sentences about objects of a cluster snapshot that are not simulated."""
+    """Yield sentences about objects of a cluster snapshot that forewarn does not simulate."""
     cluster = cache.snapshot()
     lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
     if lost:
@@ -147,7 +147,7 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
 
 
 def unknown_owners(cache: DumpCache) -> Iterator[str]:
-    """A sentence about Pods of unknown controllers; nothing without any."""
+    """Yield a sentence about Pods of controllers that forewarn does not know; nothing if there are none."""
     unknown = Counter(kind for pod in cache.snapshot().pods.values() if (kind := _unknown(pod, cache.recreated)))
     if unknown:
         pods = plural(sum(unknown.values()), "Pod is", "Pods are")
@@ -159,13 +159,15 @@ def unknown_owners(cache: DumpCache) -> Iterator[str]:
 
 
 def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
-    """The `group/Kind` of the unknown controller of a Pod that has not terminated; "" for others."""
+    """Return the `group/Kind` of the unknown controller of a Pod; "" for terminal Pods and for known or no
+    controllers.
+    """
     if pod.owner is None or pod.terminal or again(pod, recreated, is_there=False) is not Again.UNKNOWN:
         return ""
     return pod.owner.group_kind
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:
-    """Return the missing workload that a Pod belongs to; None if it exists."""
+    """Return the key of the workload that a Pod names as its controller, if it does not exist; otherwise None."""
     key = controller_of(pod)
     return key if key and not pod.terminal and key[0] in POD_TEMPLATE_PATHS and key not in cluster.workloads else None

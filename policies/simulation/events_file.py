@@ -1,4 +1,4 @@
-"""A file of events: arrivals, deletions, scaling, and nodes that are cordoned, drained or lost.
+"""A file of events for a simulation: changes of objects, scaling, and nodes that are cordoned, drained or lost.
 
 A file is a list (YAML or JSON) of `{at, ...}` with one of: `create`, `update`, `delete` (an object; for delete, kind
 and name), `scale` (kind, namespace, name, replicas), `cordon`, `uncordon`, `drain`, `lost` (a node's name). `at`:
@@ -33,7 +33,7 @@ _NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
 class EntryFault(ValueError):
-    """The error for an invalid entry of a list. `number`: of the entry, from 1."""
+    """The error for an invalid entry of a list. `number`: position of the entry, from 1."""
 
     def __init__(self, number: int, problem: str) -> None:
         self.number = number
@@ -43,7 +43,7 @@ class EntryFault(ValueError):
 def seconds(value: Any, what: str = "at") -> float:
     """Parse a duration into seconds: a number of seconds, or text such as `90s`, `5m`, `1h`.
 
-    Raises ValueError.
+    `what`: name of the field for the message. Raises ValueError.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
         return float(value)
@@ -54,8 +54,10 @@ def seconds(value: Any, what: str = "at") -> float:
 
 
 def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
-    """Yield the arrivals in the values of a file: lists of events, or events. Raises ValueError, which names the
-    event.
+    """Yield an Arrival for each event of a file. `values`: the documents of the file, each an event or a list of
+    events.
+
+    Raises ValueError and EntryFault.
     """
     events = [event for value in values for event in (value if isinstance(value, list) else [value])]
     if len(events) > MAX_EVENTS:

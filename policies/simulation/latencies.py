@@ -1,4 +1,7 @@
-"""The durations of steps. Results use fixed latencies; random latencies show races."""
+"""The durations of steps in a simulation: requests to the API server, scheduling cycles and container starts.
+
+Predictions use fixed durations; random durations reveal races.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ the replacement exists."""
 class Latencies:
     """Durations of steps in seconds.
 
-    `random`: the source of random latencies; None for fixed ones. `asks_webhooks`: with random latencies, the creation
-    of Pods may take longer than other writes, by run.
+    `random`: the source of random durations; None for fixed ones. `asks_webhooks`: whether the creation of Pods may
+    take longer than other writes; with random durations, by a factor that differs by run.
     """
 
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
@@ -41,19 +44,22 @@ class Latencies:
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:
-        """Return the seconds of a write to the API server."""
+        """Return the seconds of a write to the API server.
+
+        `verb`: "create" or another. `name`: varies the duration a little.
+        """
         return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
 
     def replacement(self, name: str) -> float:
-        """Return the seconds to create a Pod after the removal of the previous one."""
+        """Return the seconds to create a Pod that replaces a removed Pod."""
         return self._asking + self.write("create", name)
 
     def cycle(self, name: str) -> float:
-        """Return the seconds of a scheduling cycle."""
+        """Return the seconds of a scheduling cycle. `name`: varies the duration a little."""
         return self._of(CYCLE, "cycle", name)
 
     def start(self) -> float:
-        """Return the seconds from the binding of a Pod until it is ready."""
+        """Return the seconds from the binding of a Pod until the Pod is ready."""
         return self._start * (1.0 if self._random is None else 0.5 + self._random.random())
 
     def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:

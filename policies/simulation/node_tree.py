@@ -1,4 +1,4 @@
-"""The order in which the scheduler evaluates nodes, and its choice among equally good ones.
+"""The order in which kube-scheduler evaluates nodes, and its choice among nodes with the same score.
 
 Source: kubernetes `pkg/scheduler/backend/cache/node_tree.go`, `schedule_one.go` (`nodeScoreHeap`).
 """
@@ -22,7 +22,7 @@ K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class Scores(Protocol[K_contra]):
-    """The scores of nodes, by any key."""
+    """The scores of nodes by any key that identifies a node, for example a dict by name or an array by row number."""
 
     def __getitem__(self, key: K_contra, /) -> Any:
         """Return the score of one node."""
@@ -33,7 +33,7 @@ _REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 
 
 class NodeTree:
-    """Nodes by zone; zones and nodes in the order of creation."""
+    """The names of nodes by zone. Zones and nodes are in the order of creation."""
 
     def __init__(self) -> None:
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
@@ -41,7 +41,7 @@ class NodeTree:
         self._listed: list[str] | None = None
 
     def put(self, node: Node) -> None:
-        """Add or change a node. A node in a new zone is the last node there."""
+        """Add or change a node. A node that changes its zone becomes the last node of the new zone."""
         zone = _first(node, _REGION), _first(node, _ZONE)
         if self._zone_of.get(node.name) == zone:
             return
@@ -73,9 +73,10 @@ def _first(node: Node, keys: Sequence[str]) -> str:
 
 
 def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
-    """Return the node that upstream pops first: the best; among equals, the one that Go's `heap.Init` leaves on top.
+    """Return the node that upstream pops first: the best, and of equally good ones the node that Go's `heap.Init`
+    leaves on top.
 
-    `order`: the feasible nodes in the order of evaluation.
+    `order`: the feasible nodes in the order of evaluation. `scores`: node -> score.
     """
     worth = [scores[key] for key in order]
     best = max(worth)
@@ -83,7 +84,7 @@ def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
-    """Return the index of the equally best element that ends on top of the heap. `best`: indices, ascending.
+    """Return the index of the equally best element that is on top of the heap in the end. `best`: indices, ascending.
 
     `heap.Init` sifts down from the last parent to the first, and swaps only if a child is better; the right child only
     if it is better than the left. So a parent remains above equal children, and the left child moves up first: the

@@ -1,4 +1,4 @@
-"""Run a scenario several times, and count the distinct outcomes."""
+"""Run a simulation several times with random latencies, and count the distinct outcomes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Outcome:
 
 
 def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
-    """Run a scenario `runs` times and return the distinct outcomes.
+    """Run a simulation `runs` times and return the distinct outcomes.
 
-    The first run has fixed latencies; the others have random ties and jitter. `make`: creates a simulation with a
+    The first run has fixed latencies; the others have random ties and latencies. `make`: creates the simulation with a
     source of random numbers, or None for fixed latencies.
     """
     outcomes: dict[Signature, Outcome] = {}
@@ -46,8 +46,8 @@ def _run(make: Callable[[Random | None], Simulation], runs: int, seed: int) -> I
 
 
 def signature(simulation: Simulation) -> Signature:
-    """Return a key that is equal for runs with the same end and, for each Pod, the same events in the same whole
-    seconds.
+    """Return a key for comparing outcomes: the final state, and the events of each Pod with node, preemptor and
+    whole second.
     """
     final = tuple((name, tuple(entry.items())) for name, entry in simulation.final().items())
     return final, tuple(sorted(_by_pod(simulation.timeline.events).items()))

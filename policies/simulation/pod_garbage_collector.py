@@ -1,5 +1,6 @@
-"""Pod garbage collection: rounds that delete Pods on nodes that do not exist. Source: kubernetes
-`pkg/controller/podgc`.
+"""Pod garbage collection: rounds that delete the Pods on nodes that do not exist.
+
+Source: kubernetes `pkg/controller/podgc`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ FIRST_COLLECTION: Final = 5.7
 
 
 class PodGarbageCollector:
-    """Collects Pods from the first removed node on, until no Pod is on a node that does not exist."""
+    """Runs rounds of Pod garbage collection after a node was removed, until no Pod is on a node that does not exist."""
 
     def __init__(self, writes: ControllerWrites, due: Callable[[], None]) -> None:
-        """`due`: called when a round is due."""
+        """`due`: called at the time of the next round. The callee then has to run `collect`."""
         self._writes, self._due = writes, due
         self._quarantine: Mapping[str, float] = {}
         self._runs = False
@@ -41,7 +42,7 @@ class PodGarbageCollector:
         clock.at(time if time > clock.now else time + CHECK_PERIOD, self._due)
 
     def collect(self) -> Generator[float | None, None, None]:
-        """Run one round, and schedule the next if needed."""
+        """Run one round of garbage collection, and schedule the next round if needed."""
         api, clock, grows_only = self._writes.api, self._writes.clock, self._writes.grows_only
         pods, begun = api.strays(), clock.now
         deletes, self._quarantine = collect(pods, api.nodes, self._quarantine, api.seconds)

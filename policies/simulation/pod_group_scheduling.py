@@ -1,4 +1,4 @@
-"""kube-scheduler's cycles of PodGroups, the Pods that wait at Permit, and the writes of conditions.
+"""kube-scheduler's cycles of PodGroups in a simulation, the Pods that wait at Permit, and the writes of conditions.
 
 Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduling (`PreEnqueue`, `Permit`).
 """
@@ -36,7 +36,7 @@ _REASONS: Final = {None: "Scheduled", Code.UNSCHEDULABLE: "Unschedulable", Code.
 
 
 class WaitingPods:
-    """Pods that wait at Permit. Source: upstream `waitingPodsMap`."""
+    """The Pods that wait at Permit. Source: upstream `waitingPodsMap`."""
 
     def __init__(self) -> None:
         self._answers: dict[str, str | None] = {}
@@ -51,14 +51,17 @@ class WaitingPods:
         self._answers[uid] = None
 
     def answer(self, uid: str, why: str = "") -> None:
-        """Allow a Pod, or reject it with a reason. Only the first call for a Pod counts."""
+        """End the waiting of a Pod: allow the Pod (`why` ""), or reject it. Only the first call for a Pod counts."""
         if self._answers.get(uid, "") is None:
             self._answers[uid] = why
             if uid in self._tasks:
                 self._tasks[uid].wake()
 
     def wait(self, uid: str, task: Task | None) -> Generator[float | None, None, str]:
-        """Wait until a Pod is allowed (return "") or rejected (return the reason)."""
+        """Wait until a Pod is allowed (returns "") or rejected (returns the reason).
+
+        `task`: the waiting actor, which is woken.
+        """
         while (why := self._answers[uid]) is None:
             if task is not None:
                 self._tasks[uid] = task
@@ -69,7 +72,7 @@ class WaitingPods:
 
 
 class Loop(Protocol):
-    """The part of the scheduler that PodGroupScheduling uses."""
+    """The part of the simulated Scheduler that PodGroupScheduling uses."""
 
     clock: Clock
     api: ApiServer
@@ -79,23 +82,25 @@ class Loop(Protocol):
     queue: PriorityQueue
 
     def assume(self, info: QueuedPodInfo, node: str) -> None:
-        """Treat a Pod as bound to this node."""
+        """Treat a Pod as bound to this node from now on."""
 
     def bind(self, info: QueuedPodInfo, node: str) -> None:
         """Bind a Pod concurrently with the loop."""
 
     def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
-        """Requeue a Pod, and return a function that stores its status; None if the status does not change."""
+        """Requeue a rejected Pod. Returns a function that stores the Pod's new status; None if the status does
+        not change.
+        """
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
-        """Evict the victims of a PodGroup."""
+        """Evict the victims of the preemption for a PodGroup."""
 
     def take_next(self) -> None:
-        """Pop the next Pod or PodGroup."""
+        """Pop the next Pod or PodGroup for the loop, before informers report the last write."""
 
 
 class PodGroupScheduling:
-    """The cycles of PodGroups of one scheduler."""
+    """Runs the scheduling cycles of PodGroups for one simulated scheduler."""
 
     def __init__(self, scheduler: Loop) -> None:
         self._of = scheduler
@@ -128,9 +133,9 @@ class PodGroupScheduling:
     def _submit(
         self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult
     ) -> Generator[float | None, None, None]:
-        """Bind the Pods, or write their conditions, one after the other.
+        """Bind the Pods of a PodGroup after its cycle, or write their conditions, one after the other.
 
-        The loop waits for each write, and continues before the informers report it. Source: upstream
+        The loop waits for each write, and continues before the informers report the write. Source: upstream
         `submitPodGroupAlgorithmResult`.
         """
         of = self._of
@@ -163,7 +168,7 @@ class PodGroupScheduling:
         self._of.queue.groups.add_attempted(info, code)
 
     def _assume(self, member: QueuedPodInfo, node: str, group: PodGroup) -> None:
-        """Assume a Pod on its node. It waits at Permit until minCount Pods are scheduled.
+        """Assume a Pod on its node. The Pod waits at Permit until minCount Pods of its PodGroup are scheduled.
 
         Source: upstream `prepareForBindingCycle`, GangScheduling `Permit`.
         """

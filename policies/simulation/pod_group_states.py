@@ -1,4 +1,4 @@
-"""The Pods of each PodGroup in the scheduler's cache.
+"""The Pods of each PodGroup in the simulated scheduler's cache.
 
 Source: kubernetes `pkg/scheduler/backend/cache/podgroupstate.go`.
 """
@@ -17,14 +17,14 @@ Key = tuple[str, str]
 
 
 class PodGroupStates:
-    """Pods by PodGroup: all, and those that are bound or assumed; including terminating Pods."""
+    """The Pods of each PodGroup: all Pods, and those that are bound or assumed. Includes terminating Pods."""
 
     def __init__(self) -> None:
         self._all: dict[Key, dict[str, Pod]] = {}
         self._scheduled: dict[Key, dict[str, Pod]] = {}
 
     def put(self, pod: Pod) -> None:
-        """Add or change a Pod, or assume it on its node."""
+        """Add a Pod, change a Pod, or assume a Pod on its node."""
         if not pod.spec.pod_group:
             return
         key = _key(pod)

@@ -1,4 +1,4 @@
-"""Counts of the stored Pods by controller and by labels, updated with each change."""
+"""The numbers of stored Pods by controller and by labels, updated with each change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class PodTally:
-    """Counts of Pods. `controller_of`: returns the workload that controls a Pod."""
+    """The numbers of stored Pods by controller and by labels.
+
+    `controller_of`: returns the controller of a Pod, or None.
+    """
 
     def __init__(self, controller_of: Callable[[Pod], Key | None]) -> None:
         self._controller_of = controller_of
@@ -23,7 +26,7 @@ class PodTally:
         """Namespace -> id of labels -> tally; entries are never removed."""
 
     def count(self, state: PodState | None, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) a Pod."""
+        """Add (`sign` 1) or subtract (-1) a Pod; None: do nothing."""
         if state is None:
             return
         tallies, labels = self.by_labels.setdefault(state.pod.namespace, {}), state.pod.labels

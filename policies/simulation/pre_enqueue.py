@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingGates:
-    """PreEnqueue of the plugin SchedulingGates."""
+    """The PreEnqueue of the plugin SchedulingGates: Pods with scheduling gates stay out of the queue."""
 
     name = "SchedulingGates"
 
@@ -22,7 +22,9 @@ class SchedulingGates:
 
 
 class GangScheduling:
-    """PreEnqueue of the plugin GangScheduling."""
+    """The PreEnqueue of the plugin GangScheduling: Pods wait while their PodGroup is missing or has fewer than
+    minCount Pods.
+    """
 
     name = GANG_SCHEDULING
 

@@ -1,4 +1,4 @@
-"""Evictions of victims, concurrent with the scheduling loop.
+"""Evicts victims in a simulation, concurrently with the scheduling loop.
 
 Source: kubernetes `pkg/scheduler/framework/preemption/executor.go`.
 """
@@ -25,7 +25,7 @@ _CLUSTER: Final = "cluster"
 
 
 class Preemptor(NamedTuple):
-    """A Pod or PodGroup that preempts. `name`: its name in the timeline."""
+    """A Pod or PodGroup that preempts. `name`: how the timeline refers to it."""
 
     uid: str
     name: str
@@ -33,18 +33,21 @@ class Preemptor(NamedTuple):
 
     @classmethod
     def of_pod(cls, pod: Pod) -> Preemptor:
-        """Return a Pod as a preemptor."""
+        """Return the preemptor for a Pod."""
         return cls(pod.uid, pod.key, pod.effective_priority)
 
     @classmethod
     def of_group(cls, group: PodGroup) -> Preemptor:
-        """Return a PodGroup as a preemptor."""
+        """Return the preemptor for a PodGroup."""
         return cls(group.uid, name_of_group(group), group.priority)
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """Evictions for one preemptor. `left`: number of victims that are not deleted yet. `last`: the last victim."""
+    """The evictions for one preemptor.
+
+    `left`: number of victims that are not deleted yet. `last`: key of the last victim.
+    """
 
     preemptor: Preemptor
     left: int
@@ -52,7 +55,7 @@ class _Attempt:
 
 
 class PreemptionExecutor:
-    """Runs evictions for preemptors. Also the PreEnqueue of DefaultPreemption."""
+    """Evicts the victims of preemptors. Also the PreEnqueue plugin of DefaultPreemption."""
 
     name = "DefaultPreemption"
 
@@ -79,10 +82,10 @@ class PreemptionExecutor:
         """
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Return True if the Pod has no running evictions. Source: upstream `IsPodRunningPreemption`.
+        """Report whether no evictions for the Pod or its PodGroup are running. Source: upstream
+        `IsPodRunningPreemption`.
 
-        Evictions no longer count if all victims but the last are deleted, and the last one is terminating, maybe for
-        another Pod.
+        Evictions no longer count if all victims but the last are deleted, and the last one is terminating or gone.
         """
         group = self._group_of(pod)
         uid = pod.uid if group is None else group.uid
@@ -95,13 +98,13 @@ class PreemptionExecutor:
         return victim is None or victim.terminating
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
-        """Evict the victims for a Pod, the last one after all others."""
+        """Evict the victims on the candidate's node for a Pod, the last victim after all others."""
         self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
 
     def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
-        """Evict the victims for a PodGroup on all nodes, the last one after all others.
+        """Evict the victims for a PodGroup on all nodes, the last victim after all others.
 
-        Nominations of other Pods remain: upstream searches for them on a node named "cluster".
+        Nominations of other Pods do not change: upstream looks for them on a node named "cluster".
         """
         self._prepare(_CLUSTER, victims, Preemptor.of_group(group))
 
@@ -132,7 +135,7 @@ class PreemptionExecutor:
             self._last_victim[attempt.preemptor.uid] = attempt.last
 
     def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
-        """Run with as many workers as upstream; continues when all are done."""
+        """Evict victims with as many concurrent workers as upstream; continue when all have finished."""
         waiting = victims[::-1]
         workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in victims[:PARALLELISM]]
         for worker in workers:
@@ -145,9 +148,9 @@ class PreemptionExecutor:
             yield from self._preempt_pod(waiting.pop(), attempt)
 
     def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Generator[float | None, None, None]:
-        """Set the condition DisruptionTarget, then DELETE the victim. Source: upstream `PreemptPod`.
+        """Set the condition DisruptionTarget of the victim, then delete it. Source: upstream `PreemptPod`.
 
-        The DELETE is by name, so it may affect a replacement Pod of the same name.
+        The deletion is by name, so it may affect a replacement Pod with the same name.
         """
         key = victim.namespace, victim.name
         if not victim.preempted:

@@ -1,4 +1,5 @@
-"""ResourceQuotas in a simulation: the admission plugin that charges or rejects, and the controller that updates usage.
+"""ResourceQuotas in a simulation: the admission plugin that charges quotas or rejects Pods, and the controller that
+updates usage.
 
 Source: apiserver `pkg/admission/plugin/resourcequota`, kubernetes `pkg/controller/resourcequota`.
 """
@@ -39,11 +40,11 @@ class Quotas:
         defaulted: Callable[[ApiObject], ApiObject],
         template_for: Callable[[Pod], ApiObject | None],
     ) -> None:
-        """Start with the usage of time 0.
+        """Start with the usage at time 0.
 
-        `quotas_of`: returns the quotas of a namespace. `defaulted`: returns a new Pod's object with defaults of
-        LimitRanges. `template_for`: returns the probable template of a Pod of time 0, None if unknown; may raise
-        InvalidObject.
+        `quotas_of`: returns the quotas of a namespace. `defaulted`: returns the object of a new Pod with defaults of
+        LimitRanges. `template_for`: returns the probable template of a Pod that exists at time 0, None if unknown; may
+        raise InvalidObject.
         """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
@@ -58,7 +59,7 @@ class Quotas:
         """Number of Pods subtracted from the usage."""
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
-        """Return upstream's message if a quota rejects a new Pod; "" if none does, and then the quotas are charged."""
+        """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""
         if not self._quota.limits(pod.namespace):
             return ""
         try:
@@ -67,7 +68,10 @@ class Quotas:
             return str(error)[:_LONGEST]
 
     def pod_deleted(self, state: PodState) -> None:
-        """Subtract a removed Pod from the usage of its namespace; a terminated Pod was subtracted before."""
+        """Subtract a removed Pod from the usage of its namespace.
+
+        Does nothing for a terminated Pod, which no longer counted.
+        """
         if not state.pod.terminal and self._quota.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
@@ -81,8 +85,9 @@ class Quotas:
         self.given_back += 1
 
     def _counted_spec(self, pod: Pod, template: ApiObject | None) -> ApiObject:
-        """Return a Pod as an object for quotas. Without its template: the requests that kube-scheduler counts, no
-        limits.
+        """Return a Pod as an object for quotas.
+
+        Without a template: the requests that kube-scheduler counts, and no limits.
         """
         about = pod.occupies if template is None else template
         known = self._counted.get((id(about), pod.priority_class_name))

@@ -1,4 +1,6 @@
-"""Controllers that are not simulated: they create a lost Pod again, as known from data."""
+"""Controllers that forewarn does not simulate, but that recreate removed Pods, by data about kinds or by the
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recreation:
-    """Watches Pods, and creates the same Pod again, under its name."""
+    """Watches Pods, and recreates removed ones with the same name for controllers that are not simulated."""
 
     def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
         self._clock, self._api, self._latencies = clock, api, latencies
@@ -27,7 +29,9 @@ class Recreation:
         self._api.watchers.append(self.handle)
 
     def handle(self, change: Change) -> None:
-        """Recreate a removed Pod, if its controller is one of `kinds` and not simulated."""
+        """Recreate a removed Pod if its controller is not simulated but known to recreate its Pods (see
+        `ApiServer.recreated`).
+        """
         if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
             return
         pod: Pod = change.old.pod
@@ -37,7 +41,7 @@ class Recreation:
             self._clock.spawn(self._create(pod))
 
     def _lost_owner(self, pod: Pod) -> bool:
-        """True if a Pod owns it (a Spark driver its executors), and no longer runs."""
+        """Report whether the Pod's owner is a Pod (as a Spark driver owns its executors) that no longer runs."""
         if pod.owner is None or pod.owner.group_kind != "/Pod":
             return False
         owner = self._api.pods.get((pod.namespace, pod.owner.name))

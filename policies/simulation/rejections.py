@@ -1,4 +1,4 @@
-"""Workloads whose new Pods a quota rejects: the delays of their controllers, and the number of missing Pods.
+"""Workloads whose new Pods a ResourceQuota rejects: the back-off of their controllers, and the number of missing Pods.
 
 Source: client-go `util/workqueue/default_rate_limiters.go`, pkg/controller/job `DefaultJobApiBackOff`.
 """
@@ -20,10 +20,10 @@ _MAX_DOUBLINGS: Final = 20
 
 
 class RejectedWorkload(NamedTuple):
-    """A workload with rejected Pods.
+    """A workload whose new Pods a quota rejects.
 
     `failures`: consecutive failed syncs. `missing`: Pods that the last sync could not create. `message`: of the quota.
-    `gone`: number of Pods subtracted from quotas at that time.
+    `gone`: number of Pods subtracted from quotas until the last sync.
     """
 
     failures: int
@@ -33,7 +33,7 @@ class RejectedWorkload(NamedTuple):
 
 
 class Rejections:
-    """The workloads whose last sync failed because a quota rejected a Pod."""
+    """The workloads whose last sync failed because a quota rejected a Pod, and the running syncs."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -55,18 +55,18 @@ class Rejections:
         sync.message = message
 
     def made(self, key: Key, stored: bool) -> None:
-        """Record that a Pod was created in the current sync."""
+        """Record that the current sync sent a Pod. `stored`: whether the API server created the Pod."""
         sync = self._syncs.get(key)
         if sync is not None:
             sync.made += stored
 
     def stops(self, key: Key) -> bool:
-        """Return True if this sync creates no more Pods, because one was rejected."""
+        """Report whether the current sync creates no more Pods, because a quota rejected one."""
         sync = self._syncs.get(key)
         return sync is not None and bool(sync.message)
 
     def back_off(self, key: Key) -> float | None:
-        """End the sync: return the seconds until the retry, or None if no Pod was rejected."""
+        """End the current sync: return the seconds until the retry, or None if no quota rejected a Pod."""
         sync, before = self._syncs.pop(key, None), self._now.get(key)
         if sync is None or not sync.message:
             self._now.pop(key, None)
@@ -78,11 +78,11 @@ class Rejections:
         return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
 
     def is_rejected(self, key: Key) -> bool:
-        """Return True if the previous sync failed."""
+        """Report whether the previous sync of the workload failed because of a quota."""
         return key in self._now
 
     def group(self, key: Key) -> str:
-        """Return `namespace/name` of the top workload: the controller of a workload, or itself."""
+        """Return `namespace/name` of the top workload: the controller of this workload, or the workload itself."""
         return self._workload(key)[1]
 
     def _workload(self, key: Key) -> tuple[str, str]:
@@ -92,19 +92,21 @@ class Rejections:
 
     @property
     def may_be_over(self) -> bool:
-        """True if a Pod was subtracted from quotas since the last rejection."""
+        """Whether a Pod was subtracted from quotas since the last rejection, so that a retry may succeed."""
         quotas = self._api.quotas
         return quotas is not None and any(
             each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
         )
 
     def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
-        """Return ((kind, `namespace/name`) of the top workload, Refused) for each existing workload, unordered."""
+        """Yield ((kind, `namespace/name`) of the top workload, RejectedWorkload) for each existing workload, in
+        no order.
+        """
         return ((self._workload(key), each) for key, each in self._now.items() if key in self._api.workloads)
 
 
 class _Sync:
-    """One sync: the numbers of Pods to create and of created Pods, and the message of a rejection."""
+    """One sync of a workload: the numbers of Pods to create and of created Pods, and the message of a rejection."""
 
     __slots__ = ("made", "message", "wanted")
 

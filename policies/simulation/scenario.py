@@ -1,6 +1,7 @@
-"""Read a scenario of a batch: a cluster and timed arrivals, as in recorded scenarios.
+"""Read a scenario, a line of a batch: a cluster and timed arrivals.
 
-Rules of recorded scenarios: Pods have one kubelet that never fails, names are numbered, times are those of `Latencies`.
+Rules of recorded scenarios: one kubelet that never fails runs all Pods, generated names are numbered, and the durations
+of steps are those of `Latencies`.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ _KINDS: Final = {
 
 
 class Arrival(NamedTuple):
-    """A change at `at` seconds.
+    """A change by a user `at` seconds after the start.
 
-    `op`: create, update, delete, scale, cordon, uncordon, drain or lost. `node`: the new node, if the object only names
-    it.
+    `op`: create, update, delete, scale, cordon, uncordon, drain or lost. `node`: the new node, if `object` has only its
+    name.
     """
 
     at: float
@@ -59,15 +60,19 @@ class Arrival(NamedTuple):
 class World(NamedTuple):
     """The state at time 0, the arrivals, and the end of a run.
 
-    `horizon`: seconds; `quiet`: the run ends after so many seconds with nothing but failed attempts. `epoch`: time 0 in
-    seconds since 1970. `base`: constant objects: storage, services, namespaces. `admission`: converts a new Pod's
-    object; `group_admission`: a new PodGroup's. `grows_only`: ReplicaSets and StatefulSets delete no Pods, as in the
-    recorded scenarios. `asks_webhooks`: webhooks may be called for each new Pod, as in a cluster. `quotas_of`: a
-    namespace's ResourceQuotas, None without any; `defaulted`: a new Pod's object with defaults of LimitRanges, for
-    quotas. `order_known`: the Pods are in the order in which kube-scheduler received them; otherwise randomized runs
-    draw an order (see Simulation). `pods_take_time_to_start`: a bound Pod becomes ready a moment later, as in a
-    cluster. `recreated`: the `group/Kind`s of controllers that are not simulated and, by the configuration, recreate
-    their Pods.
+    - `horizon`: maximum simulated seconds. `quiet`: the run ends after so many seconds with nothing but failed
+      attempts.
+    - `epoch`: time 0 in seconds since 1970. `base`: constant objects, such as StorageClasses, Services and namespaces.
+    - `admission`: converts the object of a new Pod; `group_admission`: of a new PodGroup.
+    - `grows_only`: ReplicaSets and StatefulSets delete no Pods, as in recorded scenarios.
+    - `asks_webhooks`: the API server may call webhooks for each new Pod, as in a cluster.
+    - `quotas_of`: returns the ResourceQuotas of a namespace; None: no quotas. `defaulted`: returns the object of a new
+      Pod with defaults of LimitRanges, for quotas.
+    - `order_known`: the Pods are in the order in which kube-scheduler received them; otherwise, randomized runs draw an
+      order.
+    - `pods_take_time_to_start`: a bound Pod is ready a moment later, as in a cluster.
+    - `recreated`: the `group/Kind`s of controllers that are not simulated and, by the configuration, recreate their
+      Pods.
     """
 
     nodes: Sequence[Node]
@@ -90,10 +95,10 @@ class World(NamedTuple):
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
-    """Read a scenario, a line of a batch. `semantics`: of its cluster. Raises ValueError and InvalidObject.
+    """Read a scenario. `case`: the JSON object of a line of a batch. `semantics`: of the cluster's release.
 
-    `scalingDown`: whether ReplicaSets and StatefulSets delete Pods (default: true, as in a cluster; false for a
-    recording).
+    Its field `scalingDown`: whether ReplicaSets and StatefulSets delete Pods (default: true, as in a cluster; false for
+    a recording). Raises ValueError and InvalidObject.
     """
     nodes = [read_node(obj) for obj in _objects(case, "nodes")]
     pods = list(_objects(case, "pods"))
@@ -144,7 +149,7 @@ def _storage(case: ApiObject, semantics: Semantics) -> ClusterObjects:
 
 
 def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[ResourceQuota]]:
-    """Return namespace -> quotas, with the usage of the Pods of time 0. Raises InvalidObject."""
+    """Return namespace -> quotas, with the usage by the Pods that exist at time 0. Raises InvalidObject."""
     found: dict[str, list[ResourceQuota]] = {}
     for obj in _objects(case, "resourceQuotas"):
         quota = ResourceQuota.from_api(obj)
@@ -181,7 +186,7 @@ def _arrivals(case: ApiObject) -> Iterator[Arrival]:
 
 
 def bounded(obj: ApiObject) -> ApiObject:
-    """Return the object unchanged. Raises ValueError for more Pods than are simulated."""
+    """Return the object unchanged. Raises ValueError for a workload with more Pods than forewarn simulates."""
     spec = obj.get("spec")
     job = at(obj, "spec", "jobTemplate", "spec") if obj.get("kind") == "CronJob" else spec
     for field, where in (("replicas", spec), ("parallelism", job)):
@@ -217,7 +222,7 @@ def read_pod(obj: ApiObject) -> PodState:
 
 
 def read_workload(obj: ApiObject) -> WorkloadState:
-    """Return the state of a workload or PDB. Raises InvalidObject if its kind is not modelled."""
+    """Return the state of a workload or PDB. Raises InvalidObject for a kind that forewarn does not simulate."""
     kind = group_kind(obj)
     if kind != PDB and kind not in POD_TEMPLATE_PATHS:
         raise InvalidObject(f"{obj.get('kind') or 'an object without a kind'} is not simulated")

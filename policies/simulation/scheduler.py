@@ -67,9 +67,9 @@ Steps = "Generator[float | None, None, None]"
 
 
 class Scheduler:
-    """One kube-scheduler.
+    """A simulated kube-scheduler.
 
-    `choose`, `tie`: see SchedulingAlgorithm. `semantics`: its release and configuration.
+    `choose`, `tie`: see SchedulingAlgorithm. `semantics`: of its release and configuration.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Scheduler:
         self._loop = clock.spawn(self._run())
 
     def _nominated(self, node: str) -> list[Pod]:
-        """Return the queued Pods that are nominated to a node, as they are stored.
+        """Return the queued Pods that are nominated to a node, as the API server stores them.
 
-        For a Pod that is being tried, upstream only has the name. Source: `nominatedPodToInfo`.
+        Excludes Pods that are in their cycle: upstream knows only their names. Source: `nominatedPodToInfo`.
         """
         infos = (self.queue.get(pod) for pod in self.nominator.pods_for_node(node))
         return [info.pod for info in infos if info is not None]
@@ -155,7 +155,7 @@ class Scheduler:
     # What cycles of PodGroups need
 
     def assume(self, info: QueuedPodInfo, node: str) -> None:
-        """Treat a Pod as bound to this node."""
+        """Treat a Pod as bound to this node from now on."""
         self.cache.assume(info.pod, node)
         self.nominator.delete(info.pod)
         self.queue.done(info.pod)
@@ -165,17 +165,17 @@ class Scheduler:
         self.clock.spawn(self._bind(info, node, None))
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
-        """Evict the victims of a PodGroup."""
+        """Evict the victims of the preemption for a PodGroup, and record the violated PDBs."""
         for name, count in violated_pdbs(self.cache.snapshot(), preemption.pods):
             self.violated_pdbs[name] = self.violated_pdbs.get(name, 0) + count
         self._executor.prepare_for_group(preemption.pods, group)
 
     def take_next(self) -> None:
-        """Pop the next Pod or PodGroup before the informers report the last write."""
+        """Pop the next Pod or PodGroup for the loop, before informers report the last write."""
         self._attempting = self.queue.pop()
 
     def _bind(self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None) -> Generator[float | None, None, None]:
-        """Run the binding cycle, concurrently with the loop."""
+        """Run the binding cycle of a Pod, concurrently with the loop. `volumes`: to bind first; None: none."""
         pod, message = info.pod, ""
         waits = pod.uid in self._groups.waiting
         if (volumes is not None or waits) and self._announces and pod.nominated_node_name != node:
@@ -199,9 +199,7 @@ class Scheduler:
     def _handle_failure(
         self, info: QueuedPodInfo, result: Rejected, *, in_loop: bool = False
     ) -> Generator[float | None, None, None]:
-        """Requeue a Pod and write its status. The loop waits for the write, and pops the next Pod before informers
-        report it.
-        """
+        """Requeue a Pod and write its status. `in_loop`: pop the next Pod before informers report the write."""
         patch = self.fail(info, result)
         if patch is None:
             return
@@ -211,7 +209,8 @@ class Scheduler:
         patch()
 
     def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
-        """Requeue a Pod, and return a function that stores its status; None if the status does not change.
+        """Requeue a rejected Pod. Returns a function that stores the Pod's new status; None if the status does not
+        change.
 
         Source: upstream `handleSchedulingFailure`.
         """
@@ -260,7 +259,7 @@ class Scheduler:
         self._woken()
 
     def _handle_pod(self, old: PodState | None, new: PodState | None) -> None:
-        """Handle a Pod's change. Upstream's informer does not contain terminated Pods."""
+        """Handle a change of a Pod that has not terminated; None: it did not exist or no longer exists."""
         if new is None:
             if old is not None:
                 self._pod_deleted(old.pod)
@@ -356,14 +355,14 @@ class Scheduler:
     # Time
 
     def _woken(self) -> None:
-        """Wake the idle loop if it would pop a Pod or must schedule a flush."""
+        """Wake the idle loop if there is an entity to pop or a flush to schedule."""
         if not self._loop.parked:
             return
         if self.queue.has_next or self._backoff_to_arrange() is not None or self._flush_is_to_arrange():
             self._loop.wake()
 
     def _arrange_flushes(self) -> None:
-        """Schedule the next flushes of the queue for when a Pod is due.
+        """Schedule the next flushes of the queue for the time when a Pod is due.
 
         Upstream flushes every whole second (back-off) and every 30 s (unschedulable Pods).
         """
@@ -379,7 +378,9 @@ class Scheduler:
             self.clock.at(self._flush_due, self._flush_unschedulable)
 
     def _backoff_to_arrange(self) -> float | None:
-        """Return the time at which the first back-off ends; None if there is none or a flush is already scheduled."""
+        """Return the second at which a flush finds the first expired back-off; None without back-offs, or if a
+        flush is scheduled.
+        """
         due = self.queue.backoff.first_completed()
         return None if due is None or self.clock.now <= self._backoff_due <= due + 1 else due + 1
 
@@ -398,13 +399,17 @@ class Scheduler:
 
 
 def is_responsible_for(pod: Pod, names: AbstractSet[str] = frozenset((DEFAULT_SCHEDULER,))) -> bool:
-    """Report whether a profile of this scheduler schedules the Pod and its spec is modelled.
+    """Report whether a profile of this scheduler schedules the Pod, and the Pod has no device claims, which are not
+    simulated.
 
-    Source: `responsibleForPod`.
+    `names`: scheduler names of the profiles. Source: `responsibleForPod`.
     """
     return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in names and not pod.spec.claims_devices
 
 
 def _up_to(pod: Pod) -> Callable[[Pod], bool]:
-    """Return a check for Pods with at most the priority of this Pod. Source: upstream `getLEPriorityPreCheck`."""
+    """Return a function that reports whether a Pod has at most the priority of `pod`.
+
+    Source: upstream `getLEPriorityPreCheck`.
+    """
     return lambda other: other.effective_priority <= pod.effective_priority

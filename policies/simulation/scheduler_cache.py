@@ -1,4 +1,4 @@
-"""The scheduler's view of the cluster: stored objects, and its own decisions that are not stored yet.
+"""kube-scheduler's cache in a simulation: the stored objects, and its own decisions that are not stored yet.
 
 Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SchedulerCache:
-    """Pods on nodes including assumed ones, nominated Pods, nodes, and all other input of plugins."""
+    """The Pods on nodes (bound or assumed), nominated Pods, nodes, and all other input of plugins."""
 
     def __init__(self, base: ClusterObjects | None = None) -> None:
         """`base`: constant objects (services, namespaces), and the initial claims, volumes and PodGroups."""
@@ -50,7 +50,7 @@ class SchedulerCache:
         """The current Snapshot; None after a change."""
 
     def snapshot(self) -> Snapshot:
-        """Return the Snapshot for the next cycle. Do not use an earlier one after a change."""
+        """Return the Snapshot for the next cycle. After a change, do not use earlier Snapshots."""
         if self._snapshot is None:
             self._snapshot = self._next_snapshot()
         return self._snapshot
@@ -73,7 +73,7 @@ class SchedulerCache:
     # Pods
 
     def add_pod(self, pod: Pod) -> None:
-        """Add a Pod that is stored as bound, whether it was assumed before or not."""
+        """Add a Pod that the API server stores as bound, whether the Pod was assumed before or not."""
         self._assumed.discard(pod.uid)
         self.group_states.put(pod)
         self._change(self._pods.get(pod.uid), pod)
@@ -85,7 +85,7 @@ class SchedulerCache:
         self._change(self._pods.get(pod.uid), None)
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Treat a Pod as bound until the API server confirms it."""
+        """Treat a Pod as bound until the API server confirms or rejects the binding."""
         self._assumed.add(pod.uid)
         labels = self._nodes.get(("", node))
         assumed = pod.bound_to(node, labels.labels if labels else {})
@@ -93,7 +93,7 @@ class SchedulerCache:
         self._change(None, assumed)
 
     def forget(self, pod: Pod) -> bool:
-        """Remove an assumed Pod that will not be bound; return whether it was assumed."""
+        """Remove an assumed Pod that will not be bound; return whether the Pod was assumed."""
         if pod.uid not in self._assumed:
             return False
         self.remove_pod(pod)
@@ -101,16 +101,16 @@ class SchedulerCache:
         return True
 
     def is_assumed(self, pod: Pod) -> bool:
-        """True for an assumed Pod that the API server has not confirmed."""
+        """Report whether a Pod is assumed, but the API server has not confirmed the binding."""
         return pod.uid in self._assumed
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
-        """Add or remove a nomination."""
+        """Replace the nomination of a Pod. `old`, `new`: the nominated Pod before and after; None: no nomination."""
         self._snapshot = None
         self._pods_by_node.change_pod(old, new)
 
     def _change(self, old: Pod | None, new: Pod | None) -> None:
-        """Replace a Pod on a node. Snapshots contain Pods on removed nodes only if they belong to PodGroups."""
+        """Replace a Pod on a node. Snapshots contain Pods on removed nodes only if the Pods belong to PodGroups."""
         for pod in (old, new):
             if pod is not None and (pod.spec.pod_group or self._nodes.get(("", pod.node_name)) is not None):
                 self._snapshot = None
@@ -133,21 +133,21 @@ class SchedulerCache:
         self._pod_groups.pop((group.namespace, group.name))
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """Return the PodGroup of a Pod; None if it has none or the PodGroup does not exist."""
+        """Return the PodGroup of a Pod; None if the Pod has none or the PodGroup does not exist."""
         return self._pod_groups.get((pod.namespace, pod.spec.pod_group)) if pod.spec.pod_group else None
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Add or change a claim, or assume the change."""
+        """Add or change a PersistentVolumeClaim, as stored or as assumed by the scheduler."""
         self._snapshot = None
         self._claims.put(claim.key, claim)
 
     def remove_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Remove a claim."""
+        """Remove a PersistentVolumeClaim."""
         self._snapshot = None
         self._claims.pop(claim.key)
 
     def put_volume(self, volume: PersistentVolume) -> None:
-        """Add or change a volume, or assume the change."""
+        """Add or change a PersistentVolume, as stored or as assumed by the scheduler."""
         self._snapshot = None
         self._volumes.put(("", volume.name), volume)
 

@@ -1,4 +1,4 @@
-"""One simulation: a cluster at time 0, arrivals, and their effects."""
+"""Simulate a cluster: the state at time 0, arrivals (changes by users), and their effects."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ _TIME_TOLERANCE: Final = 1e-3
 
 
 class Simulation:
-    """One run. `random`: random numbers for ties and jitter; None: fixed latencies, and the first of equal nodes by
-    name.
+    """One run of a simulation.
+
+    `random`: random numbers for ties and latencies; None: fixed latencies, and of equal nodes the first by name.
     """
 
     simulates_pod_groups = True
@@ -75,9 +76,11 @@ class Simulation:
         cache: SchedulerCache | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`choose`: selects one of several nodes that are equal for preemption; None: by `random`. `progress`:
-        called now and then with the simulated seconds and the number of steps. `cache`: the state of the
-        scheduler at the start. `clock`: an unused clock."""
+        """`choose`: selects one of several nodes that are equal for preemption; None: by `random`.
+
+        `progress`: called now and then with the simulated seconds and the number of steps. `cache`: the state of the
+        scheduler at the start. `clock`: an unused clock.
+        """
         self.world, self._progress = world, progress
         self.clock = clock or Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
@@ -137,7 +140,7 @@ class Simulation:
     def _load(self, random: Random | None) -> None:
         """Store the objects of time 0.
 
-        `random`: draws the order in which the scheduler received the Pods, if it is unknown (see `_any_order`).
+        `random`: draws the order in which the scheduler received the Pods, if the order is unknown (see `_any_order`).
         """
         for node in self.world.nodes:
             self.api.put_node(node)
@@ -154,7 +157,9 @@ class Simulation:
         self.controllers.set_statuses()
 
     def _template_for(self, pod: Pod) -> ApiObject | None:
-        """Return the template of a Pod's workload, if a Pod of the template has the same requests; otherwise None."""
+        """Return the template of a Pod's controller, if a new Pod of the template has the same requests;
+        otherwise None.
+        """
         owner = controller_of(pod)
         state = None if owner is None else self.api.workloads.get(owner)
         if state is None:
@@ -170,28 +175,27 @@ class Simulation:
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
 
     def admit_by(self, admission: Callable[[ApiObject], Pod], group_admission: Callable[[ApiObject], PodGroup]) -> None:
-        """Admit Pods and PodGroups differently from now on, because PriorityClasses have changed."""
+        """From now on, admit Pods and PodGroups with these functions, because PriorityClasses have changed."""
         self.world = self.world._replace(admission=admission, group_admission=group_admission)
         self._view.admit_by(admission)
 
     def end_within(self, seconds: float) -> None:
-        """End the run this many seconds from now, even if more events follow."""
+        """End the run at most this many simulated seconds from now, even if more events follow."""
         self.world = self.world._replace(horizon=min(self.world.horizon, self.clock.now + seconds))
 
     # What many runs of one cluster have in common is done once, and they are copied from there by forking
 
     def begin(self) -> None:
-        """Run all events before the arrivals. The simulation must have no arrivals and must not have run."""
+        """Run all events before the arrivals. Call this before arrivals are added and before `run`."""
         while self.clock.is_due_before(0.0, self._place):
             self._advance()
 
     def first_syncs(self) -> bool:
-        """After `begin`: run the first sync of every controller, up to the first garbage collection.
+        """After `begin`: run the first sync of every controller, up to the first Pod garbage collection.
 
-        Returns True if nothing changes; otherwise this simulation is of no further use. If nothing changes, all Pods
-        are as at the start, and nodes that are lost at time 0 can be removed afterwards: their Pods are collected
-        later. Controllers read Pods, which are equal, and not nodes; only DaemonSets sync again at each loss (see
-        `is_as_if_new`).
+        Returns True if nothing changes; if not, discard this simulation. If nothing changes, all Pods are as at the
+        start, and nodes that are lost at time 0 can be removed afterwards: their Pods are collected later. Controllers
+        read Pods, which have not changed, and not nodes; only DaemonSets sync again at each loss (see `is_as_if_new`).
         """
         if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
             return False
@@ -204,9 +208,9 @@ class Simulation:
         self.clock.advance()
 
     def expect(self, arrivals: Sequence[Arrival]) -> None:
-        """Add arrivals from time 0 on to a simulation without arrivals that has not run.
+        """Add arrivals from time 0 on to a simulation that has none and has not run.
 
-        After `first_syncs`: only losses of nodes, and time starts again.
+        After `first_syncs`, only losses of nodes are allowed, and time starts at 0 again.
         """
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
         if arrivals:
@@ -215,9 +219,9 @@ class Simulation:
 
     @property
     def is_as_if_new(self) -> bool:
-        """After `first_syncs` and a run: True if a new simulation would have had the same result.
+        """After `first_syncs` and a run: whether a new simulation would have had the same result.
 
-        It differs if a DaemonSet created or deleted Pods at once, while other controllers would have run their first
+        False if a DaemonSet created or deleted Pods at once, when other controllers would still have had their first
         sync.
         """
         first = takewhile(lambda event: event.t < FIRST_COLLECTION, self.timeline.events)
@@ -228,7 +232,10 @@ class Simulation:
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
     def run(self) -> None:
-        """Run until the horizon, a quiet period, or a limit of work. Raises NotPredicted."""
+        """Run until the horizon, until nothing happens for `World.quiet` seconds, or until a limit of work.
+
+        Raises NotPredicted.
+        """
         with _seldom_collected:
             self._run()
 
@@ -261,7 +268,7 @@ class Simulation:
         self.stopped, self.settled = why, False
 
     def final(self) -> dict[str, dict[str, Any]]:
-        """Return `namespace/name` -> the node of every existing Pod; empty for a Pod without a node."""
+        """Return `namespace/name` of every existing Pod -> its node ("" without one), nomination and termination."""
         return {state.pod.key: _entry(state) for _, state in sorted(self.api.pods.items())}
 
     def outcome(self) -> dict[str, Any]:
@@ -280,8 +287,8 @@ class Simulation:
 class _SeldomCollected:
     """Context manager that reduces the runs of Python's garbage collector during simulations.
 
-    The collector would need a tenth of the time or more. Its thresholds belong to the process, in which several threads
-    may simulate.
+    The collector would need a tenth of the time or more. Its thresholds are global, so overlapping simulations of
+    several threads share one change.
     """
 
     def __init__(self) -> None:
@@ -308,12 +315,12 @@ _seldom_collected: Final = _SeldomCollected()
 
 
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
-    """Return Pods in a possible order of their arrival at the scheduler.
+    """Return the Pods in a possible order of their arrival at the scheduler.
 
-    Pods of one second are grouped by workload, and mixed to a degree that each run draws. A Pod on a node arrived when
-    it was bound, at most a second before it started. For Pods on a node, the order decides which of equal priority and
-    start time is preempted; for Pending Pods, which of equal priority is tried first. Source: upstream
-    `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order of arrival.
+    Pods of the same second are grouped by workload, and mixed to a degree that each run draws. A Pod on a node arrived
+    when it was bound, at most a second before it started. The order decides which of several Pods on a node with the
+    same priority and start time is preempted, and which of several Pending Pods with the same priority is tried first.
+    Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order of arrival.
     """
     mixed = 2 * random.random()
     turns: dict[Key | None, float] = {}
@@ -338,12 +345,12 @@ def _entry(state: PodState) -> dict[str, Any]:
 
 
 def semantics_of(world: World) -> Semantics:
-    """The semantics of the cluster's release and scheduler configuration."""
+    """Return the semantics of the release and scheduler configuration of the simulated cluster."""
     return DEFAULT if world.base is None else world.base.semantics
 
 
 def _has_pod_groups(world: World) -> bool:
-    """True if the scheduler uses PodGroups, and the release is simulated."""
+    """Report whether the scheduler schedules Pods by PodGroups, and forewarn simulates this for the release."""
     base = world.base or ClusterObjects()
     if not base.semantics.groups_are_preempted_together:
         return False

@@ -1,7 +1,7 @@
 """PersistentVolumeClaims and PersistentVolumes in a simulation: creation, binding, provisioning and deletion.
 
-This covers the controllers of persistent volumes, of ephemeral volumes and of claim protection, garbage collection of
-claims, and the provisioner of each StorageClass. Unknown behaviour of provisioners is reported in `not_modelled`.
+Covers the controllers of persistent volumes, of ephemeral volumes and of claim protection, garbage collection of
+claims, and the provisioner of each StorageClass. `not_modelled` reports unknown behaviour of provisioners.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _RELEASED: Final = "Released"
 
 
 class StorageControllers:
-    """One worker that binds claims, and the provisioners."""
+    """The controllers of claims and volumes, with one worker that binds claims, and the provisioners."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, base: ClusterObjects
     ) -> None:
-        """Start without pending work. `base`: the StorageClasses and CSINodes."""
+        """Start without pending work. `base`: contains the StorageClasses and CSINodes."""
         self._clock, self._api, self._view, self._latencies, self._base = clock, api, view, latencies, base
         self._due: deque[PodKey] = deque()
         self._provisioning: set[PodKey] = set()
@@ -53,7 +53,7 @@ class StorageControllers:
 
     @property
     def not_modelled(self) -> list[str]:
-        """Sentences about claims whose outcome is unknown."""
+        """Sentences about claims whose outcome forewarn cannot simulate."""
         found = [*self._missing.items()]
         if self._api.storage.unlisted:
             why = "not in the cluster snapshot: Pods are simulated without their volumes"
@@ -73,7 +73,7 @@ class StorageControllers:
             self._check_pod(state)
 
     def handle(self, change: Change) -> None:
-        """Handle a stored change."""
+        """Process a change of a claim, volume, Pod or workload."""
         if change.kind == "Claim":
             if change.new is not None:
                 self._enqueue(change.new.key)
@@ -128,7 +128,10 @@ class StorageControllers:
         self._api.storage.delete_claim(key)
 
     def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
-        """Release the volume of a deleted claim; Pods of the claim may need another claim."""
+        """Release the volume of a deleted claim.
+
+        For Pods with this claim as an ephemeral volume, create the claim again.
+        """
         volume = self._api.storage.volume(claim.volume_name)
         if volume is not None:
             self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
@@ -184,9 +187,10 @@ class StorageControllers:
     def _provision(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
     ) -> Generator[float | None, None, None]:
-        """Set the provisioner of a claim, which then creates a volume.
+        """Set the provisioner of a claim; the provisioner then creates a volume.
 
-        For a removed node it creates none, and the scheduler selects another node.
+        If the selected node no longer exists, the provisioner creates no volume, and the scheduler selects another
+        node.
         """
         yield self._latencies.write("update", "/".join(claim.key))
         node = None if claim.selected_node is None else self._api.nodes.get(claim.selected_node)
@@ -221,7 +225,7 @@ class StorageControllers:
         )
 
     def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-        """Return False if the outcome is unknown, and record the reason."""
+        """Report whether the outcome of provisioning is known; record the reason if not."""
         if claim.has_data_source:
             self._note("volumes created from a snapshot or another claim", claim.key)
             return False
@@ -231,7 +235,9 @@ class StorageControllers:
         return True
 
     def _affinity(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node) -> NodeSelector | None:
-        """Return the node affinity of a new volume: the topology labels of its node. None if unknown."""
+        """Return the node affinity of a new volume by the topology labels of its node; None for all nodes, or if
+        unknown.
+        """
         keys = self._topology_keys(storage_class, node)
         if keys is None or any(key not in node.labels for key in keys):
             self._note(f"from which nodes new volumes of StorageClass {storage_class.name} can be mounted", claim.key)
@@ -240,9 +246,10 @@ class StorageControllers:
         return NodeSelector((NodeSelectorTerm(expressions),)) if expressions else None
 
     def _topology_keys(self, storage_class: StorageClass, node: Node | None) -> tuple[str, ...] | None:
-        """Return the node labels that volumes of a StorageClass depend on; None if unknown.
+        """Return the node labels on which the topology of a StorageClass's volumes depends; None if unknown.
 
-        The labels are those that the CSI driver registered, or else those of other volumes of the class.
+        These are the labels that the CSI driver registered for the node, or else the labels of other volumes of the
+        class.
         """
         driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
         names = [node.name] if node is not None else [name for _, name in self._base.csi_nodes]
@@ -261,7 +268,9 @@ class StorageControllers:
 
 
 def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
-    """Return the node labels that a volume depends on; None if its affinity is not one value for each label."""
+    """Return the node labels that a volume's affinity requires; None if the affinity does not require one value
+    for each label.
+    """
     if volume.node_affinity is None:
         return ()
     (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims and PersistentVolumes as the API server stores them, and the Pods that use them."""
+"""PersistentVolumeClaims and PersistentVolumes in the simulated API server, and the Pods that use them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StoredClaims:
     def __init__(
         self, base: ClusterObjects, pods: Mapping[Key, PodState], notify: Callable[[str, Any, Any], None]
     ) -> None:
-        """`base`: the claims and volumes of time 0. `pods`: all stored Pods."""
+        """`base`: contains the claims and volumes at time 0. `pods`: all stored Pods."""
         self._pods, self._notify = pods, notify
         self._claims: Overlay[Key, PersistentVolumeClaim] = Overlay(base.claims)
         self._volumes: Overlay[Key, PersistentVolume] = Overlay(base.volumes)
@@ -47,7 +47,7 @@ class StoredClaims:
                 users.pop(key, None)
 
     def claim(self, key: Key) -> PersistentVolumeClaim | None:
-        """Return the claim of this (namespace, name), or None."""
+        """Return the claim with this (namespace, name), or None."""
         return self._claims.get(key)
 
     def claims(self) -> Mapping[Key, PersistentVolumeClaim]:
@@ -55,7 +55,9 @@ class StoredClaims:
         return self._claims.freeze()
 
     def note_unlisted(self) -> None:
-        """Set `unlisted`. Running Pods have claims and volumes: missing ones are not in the cluster snapshot."""
+        """Set `unlisted`: running Pods must have claims and volumes, so missing ones are not in the cluster
+        snapshot.
+        """
         used = (
             key
             for key, pods in self.pods_of_claim.items()
@@ -68,7 +70,7 @@ class StoredClaims:
         return claim is not None and (not claim.fully_bound or self.volume(claim.volume_name) is not None)
 
     def without_unlisted_claims(self, pod: Pod) -> Pod:
-        """Return a new Pod without volumes of unlisted claims."""
+        """Return the Pod without volumes whose claims are unlisted."""
         unlisted = self.unlisted.intersection(claims_of(pod)) if self.unlisted else ()
         if not unlisted:
             return pod
@@ -77,7 +79,7 @@ class StoredClaims:
         return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """Return the volume of this name, or None."""
+        """Return the volume with this name, or None."""
         return self._volumes.get(("", name))
 
     def volumes(self) -> Mapping[Key, PersistentVolume]:
@@ -85,14 +87,14 @@ class StoredClaims:
         return self._volumes.freeze()
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Create or change a claim."""
+        """Create or change a claim, and notify. A new claim gets a uid."""
         old = self._claims.get(claim.key)
         new = claim if claim.uid else replace(claim, uid=f"claim-{next(self._created)}")
         self._claims.put(claim.key, new)
         self._notify("Claim", old, new)
 
     def delete_claim(self, key: Key) -> None:
-        """DELETE a claim. A claim of a Pod on a node remains until the Pod is removed.
+        """Delete a claim. A claim of a Pod on a node is only marked as deleting until the Pod is removed.
 
         Source: plugin StorageObjectInUseProtection, kubernetes `pkg/controller/volume/pvcprotection`.
         """

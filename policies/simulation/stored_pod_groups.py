@@ -1,4 +1,4 @@
-"""PodGroups as the API server stores them, and the finalizer that keeps a PodGroup while Pods refer to it.
+"""PodGroups in the simulated API server, and the finalizer because of which a PodGroup exists while Pods refer to it.
 
 Source: kubernetes `pkg/controller/scheduling/podgroupprotection`.
 """
@@ -24,12 +24,12 @@ _PROTECTION: float = 1e-3
 
 
 def name_of_group(group: PodGroup) -> str:
-    """Return the name of a PodGroup in the timeline, which no Pod has."""
+    """Return the name of a PodGroup in the timeline, which differs from the names of all Pods."""
     return f"PodGroup:{group.key}"
 
 
 class Condition(NamedTuple):
-    """The condition PodGroupInitiallyScheduled."""
+    """The condition PodGroupInitiallyScheduled of a PodGroup."""
 
     status: str = ""
     reason: str = ""
@@ -53,7 +53,7 @@ class StoredPodGroups:
         return iter(self._groups.values())
 
     def get(self, key: tuple[str, str]) -> PodGroup | None:
-        """Return the PodGroup of this (namespace, name), or None."""
+        """Return the PodGroup with this (namespace, name), or None."""
         return self._groups.get(key)
 
     def condition(self, group: PodGroup) -> Condition:
@@ -76,7 +76,7 @@ class StoredPodGroups:
         self._notify(old, new)
 
     def delete(self, key: tuple[str, str]) -> None:
-        """DELETE a PodGroup. It remains while Pods that have not terminated refer to it."""
+        """Delete a PodGroup. The PodGroup remains while Pods that have not terminated refer to it."""
         group = self._groups.get(key)
         if group is not None and key not in self._deleting:
             self._deleting.add(key)
@@ -84,7 +84,7 @@ class StoredPodGroups:
             self._release(key)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Remove the PodGroup of a removed Pod, if it is being deleted and no longer in use."""
+        """Remove the PodGroup of a removed Pod, if the PodGroup is being deleted and no other Pod uses it."""
         key = pod.namespace, pod.spec.pod_group
         if key in self._deleting:
             self._release(key)

@@ -1,4 +1,4 @@
-"""The summary of a run: victims and preemptors, cascade depth, and Pods that stay Pending."""
+"""The summary of a simulation run: victims and preemptors, cascade depth, and Pods that stay Pending."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Names:
     """The display names of workloads: `namespace/name`, or `Kind namespace/name` if several kinds share the name."""
 
     def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
-        """`workloads`: (`group/Kind`, `namespace/name`) of each workload; the kind is empty for a Pod without a
+        """`workloads`: (`group/Kind`, `namespace/name`) of each workload; the kind is "" for a Pod without a
         controller.
         """
         kinds: dict[str, set[str]] = {}
@@ -33,17 +33,19 @@ class Names:
         self._groups = {told: group for (_, group), told in self._kind_names.items()}
 
     def of(self, workload: tuple[str, str]) -> str:
-        """Return the display name of a workload; `namespace/name` for an unknown one."""
+        """Return the display name of a workload (`group/Kind`, `namespace/name`); `namespace/name` for an unknown
+        one.
+        """
         return self._kind_names.get(workload, workload[1])
 
     def group(self, name: str) -> str:
-        """Return `namespace/name` of a display name."""
+        """Return the `namespace/name` in a display name."""
         return self._groups.get(name, name)
 
 
 def _kind_names_of(kinds: Iterable[str]) -> dict[str, str]:
-    """Return `group/Kind` -> `Kind`, or `Kind.group` if several groups have this kind, as upstream formats a
-    GroupKind.
+    """Return `group/Kind` -> `Kind`, or `Kind.group` (as upstream formats a GroupKind) if several groups have
+    this kind.
     """
     split = {kind: kind.rpartition("/")[::2] if kind else ("", "Pod") for kind in kinds}
     often = Counter(name for _, name in split.values())
@@ -51,7 +53,7 @@ def _kind_names_of(kinds: Iterable[str]) -> dict[str, str]:
 
 
 def names_in(simulation: Simulation) -> Names:
-    """Return the names of all workloads that have or had Pods so far, or whose Pods a quota rejected."""
+    """Return the display names of all workloads that have or had Pods so far, or whose Pods a quota rejected."""
     rejected = (workload for workload, _ in simulation.controllers.rejections.by_workload())
     return Names({*(origin.workload for origin in simulation.timeline.origins.values()), *rejected})
 
@@ -60,10 +62,10 @@ _PLAIN: Final = Names()
 
 
 class Eviction(NamedTuple):
-    """A Pod that was preempted at `t` seconds.
+    """The preemption of a Pod, `t` seconds after the start.
 
-    `by`: the preemptor. `level`: cascade depth, 1 for a victim of an arriving Pod, 2 for a victim of its replacement,
-    and so on. `origin`: of the victim.
+    `by`: the preemptor. `level`: cascade depth, 1 for a victim of an arriving Pod, 2 for a victim of the replacement of
+    such a victim, and so on. `origin`: of the victim.
     """
 
     t: float
@@ -76,8 +78,9 @@ class Eviction(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Pods of one workload that are Pending at the end. `message`: kube-scheduler's reason. `before`: number at time
-    0.
+    """The Pods of one workload that are Pending at the end. `group`: display name of the workload.
+
+    `message`: kube-scheduler's reason. `before`: how many of these Pods existed at time 0.
     """
 
     group: str
@@ -88,7 +91,7 @@ class Waiting(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """The number of Pods of a workload that a quota rejects. `message`: the quota's reason."""
+    """The number of Pods of a workload that a quota rejects. `group`: display name. `message`: the quota's reason."""
 
     group: str
     pods: int
@@ -96,7 +99,10 @@ class Missing(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The result of a run. `names`: Pod -> the name of its top-level workload, or its own."""
+    """The result of a run. `waiting`: Pending Pods at the end.
+
+    `missing`: Pods that quotas reject. `names`: display names.
+    """
 
     evictions: Sequence[Eviction]
     waiting: Sequence[Waiting]
@@ -117,11 +123,11 @@ class Summary(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """The cascade depth."""
+        """The cascade depth: the highest `level` of all evictions; 0 without evictions."""
         return max((eviction.level for eviction in self.evictions), default=0)
 
     def victims_by(self, what: str) -> Counter[str]:
-        """Return the number of victims by `group`, `namespace` or `priority_class`."""
+        """Return the number of victims by a property: `group` (workload), `namespace` or `priority_class`."""
         if what == "group":
             return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
         return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
@@ -170,7 +176,7 @@ def summarize(simulation: Simulation) -> Summary:
 
 
 def _assumptions(simulation: Simulation) -> Sequence[str]:
-    """Return the assumptions for all Pods with an event."""
+    """Return the assumptions of the result if lists are missing from the cluster state, for the Pods with events."""
     base, events = simulation.world.base, simulation.timeline.events
     if base is None or not (base.unlisted or base.semantics.preview):
         return ()
@@ -184,9 +190,9 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
-    """Return (kind, `namespace/name`) of a top-level workload -> its Pods that a quota rejects.
+    """Return (kind, `namespace/name`) of a top-level workload -> the Pods that a quota rejects.
 
-    A Deployment's ReplicaSets are combined.
+    The ReplicaSets of a Deployment are combined.
     """
     found: dict[tuple[str, str], Missing] = {}
     rejections = simulation.controllers.rejections.by_workload()
@@ -197,9 +203,9 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
 
 
 class Levels:
-    """Computes the cascade depth of evictions: a replacement Pod has the depth of the eviction that it replaces.
+    """Computes the cascade depth of evictions. A replacement Pod has the depth of the eviction of the Pod it replaces.
 
-    `new`: Pods that replace no other Pod.
+    `new`: names of created Pods that replace no other Pod.
     """
 
     def __init__(self) -> None:
@@ -250,7 +256,7 @@ def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
 
 
 def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
-    """Return what the Pod's PodGroup needs before kube-scheduler tries it; empty if nothing is missing."""
+    """Return what the Pod's PodGroup lacks, so that kube-scheduler does not try to schedule it; "" if nothing."""
     key = pod.namespace, pod.spec.pod_group
     if not key[1] or simulation.scheduler.queue.groups is None:
         return ""

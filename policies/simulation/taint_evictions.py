@@ -1,6 +1,6 @@
 """Evictions of Pods because of NoExecute taints of their node or devices, at once or after the tolerated time.
 
-Source: kubernetes `pkg/controller/tainteviction`; plugin DefaultTolerationSeconds.
+Source: kubernetes `pkg/controller/tainteviction`; admission plugin DefaultTolerationSeconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BETWEEN_RETRIES: Final = 0.01
 
 
 class TaintEvictions:
-    """Evicts Pods for the taints of their nodes."""
+    """Evicts Pods for NoExecute taints of their nodes in a simulation."""
 
     def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
         self._clock, self._api, self._latencies = clock, api, latencies
@@ -50,7 +50,7 @@ class TaintEvictions:
             self._check(name)
 
     def handle(self, change: Change) -> None:
-        """Process the node of a change, or the node of a newly bound Pod."""
+        """Process the changed node, or the node of a newly bound Pod."""
         if change.kind == "Node":
             self._check((change.new or change.old).name)
         elif change.kind == "Pod" and change.new is not None:
@@ -115,10 +115,10 @@ class DeviceTaintEvictions:
 def delete_for_taint(
     api: ApiServer, latencies: Latencies, key: PodKey, why: str
 ) -> Generator[float | None, None, None]:
-    """Set the condition DisruptionTarget, then DELETE a Pod, with retries.
+    """Set the condition DisruptionTarget of a Pod, then delete the Pod; retry if the Pod does not exist.
 
-    Both are by name, so they may affect a replacement Pod of the same name. Source: upstream `deletePodHandler`,
-    `addConditionAndDeletePod`.
+    Both requests are by name, so they may affect a replacement Pod with the same name. Source: upstream
+    `deletePodHandler`, `addConditionAndDeletePod`.
     """
     name = "/".join(key)
     for _ in range(RETRIES):
@@ -133,7 +133,7 @@ def delete_for_taint(
 
 
 def with_default_seconds(state: PodState, taints: Iterable[Taint]) -> PodState:
-    """Return the Pod with the tolerations for a node's failure that admission adds by default."""
+    """Return the Pod with the tolerations of `taints` that admission adds by default for the failure of a node."""
     own = state.pod.spec.tolerations
     added = tuple(
         Toleration(taint.key, "Exists", "", NO_EXECUTE, DEFAULT_SECONDS)

@@ -14,7 +14,9 @@ TERMINATION_SECONDS: Final = "terminationSeconds"
 
 
 def termination_seconds(state: PodState) -> float:
-    """Return the seconds until a deleted Pod has terminated: its grace period, or less by annotation."""
+    """Return the seconds from the deletion of a Pod until it has terminated: the grace period, or less by
+    TERMINATION_SECONDS.
+    """
     grace = float(state.pod.spec.termination_grace_period)
     template: Mapping[str, Any] = state.template or {}
     annotations = (template.get("metadata") or {}).get("annotations") or {}

@@ -1,4 +1,4 @@
-"""The events of a simulation in order, in the format of recorded answers; the input of summaries."""
+"""The events of a simulation in order. Summaries and recorded answers consist of these events."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """The origin of a Pod, also after its removal.
+    """The origin of a Pod: its workload and what recreates it. Available after the removal of the Pod, too.
 
-    `group`: its top workload, or itself, as `namespace/name`. `again`: what recreates it. `before`: it existed at time
-    0. `grace`: termination grace period in seconds. `kind`: of the workload, "" for a Pod without a controller;
-    workloads of several kinds may share a name.
+    `group`: the top workload of the Pod, or the Pod itself, as `namespace/name`. `again`: what recreates the Pod.
+    `before`: whether the Pod existed at time 0. `grace`: termination grace period in seconds. `kind`: of the top
+    workload, "" for a Pod without a controller; workloads of several kinds may have the same name.
     """
 
     group: str
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """True if the Pod's controller recreates it."""
+        """Whether the Pod's controller recreates the Pod."""
         return self.again is Again.CONTROLLER
 
     @property
@@ -42,10 +42,11 @@ class Origin(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event at `t` seconds.
+    """An event `t` seconds after the start.
 
-    `origin`, `by_origin`: of the Pods `pod` and `by`, None without one. `change`: of an updated node, for example
-    "cordoned"; empty for other changes, and not recorded. `group`: a PodGroup; `status`, `reason`: of its condition.
+    `origin`, `by_origin`: of the Pods `pod` and `by`; None without such a Pod. `change`: of an updated node, for
+    example "cordoned"; "" for other changes; not part of recorded answers. `group`: a PodGroup; `status`, `reason`: of
+    its condition.
     """
 
     t: float
@@ -71,7 +72,7 @@ _WRITTEN: Final = frozenset(("event", "group", "pod", "node", "by", "status", "r
 
 
 class Timeline:
-    """Events in order. `last`: time of the last event other than a failed attempt."""
+    """The events of a simulation in order. `last`: time of the last event other than a failed scheduling attempt."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -100,7 +101,11 @@ class Timeline:
 
 
 def origin_of(pod: Pod, top: Key | None, found: Again, *, before: bool) -> Origin:
-    """Return the origin of a new Pod. `top`: its top workload. A static Pod, owned by its node, is its own workload."""
+    """Return the origin of a new Pod. `top`: its top workload. `found`: what recreates the Pod. `before`: whether it
+    existed at time 0.
+
+    A static Pod, which its node owns, is its own workload.
+    """
     kind, name = ("", pod.key) if top is None else (top[0], "/".join(top[1:]))
     if found is Again.KUBELET:
         name = pod.key

@@ -1,4 +1,4 @@
-"""The binding of a Pod's volumes, concurrent with the scheduling loop.
+"""The binding of a Pod's volumes in a simulation, concurrent with the scheduling loop.
 
 Source: kubernetes `pkg/scheduler/framework/plugins/volumebinding/binder.go`.
 """
@@ -28,7 +28,9 @@ _POLL_SECONDS: Final = 1.0
 
 
 class VolumeBinder:
-    """Writes the selected volumes and nodes to the API server, and waits until the claims are bound."""
+    """Writes the selected volumes and nodes of a Pod's claims to the API server, and waits until the claims are
+    bound.
+    """
 
     def __init__(
         self, clock: Clock, api: ApiServer, cache: SchedulerCache, latencies: Latencies, semantics: Semantics
@@ -37,7 +39,8 @@ class VolumeBinder:
         self._semantics = semantics
 
     def assume(self, volumes: PodVolumes, node: str) -> None:
-        """Assume that volumes and claims are bound until the API server confirms it.
+        """Assume that the claims are bound to their volumes, and that volumes are provisioned for `node`, until the API
+        server confirms it.
 
         Source: upstream `AssumePodVolumes`.
         """
@@ -58,7 +61,7 @@ class VolumeBinder:
                 self._cache.put_claim(stored)
 
     def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
-        """Bind the volumes; return why that failed, or "" once all claims are bound.
+        """Bind the volumes of a Pod; return why this failed, or "" when all claims are bound.
 
         A volume or claim that changed since the scheduling cycle causes a conflict. Source: upstream `BindPodVolumes`.
         """

@@ -1,4 +1,4 @@
-"""The simulations of `forewarn whatif`: a question as arrivals, and the cluster before and after it."""
+"""Simulate what-if questions (`forewarn whatif`): the cluster before and after events such as the loss of a node."""
 
 from __future__ import annotations
 

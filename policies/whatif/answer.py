@@ -1,4 +1,4 @@
-"""The answer to a question: lost, preempted, Pending and new Pods."""
+"""The answer to a what-if question: lost, preempted, Pending and new Pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_CLASS: Final = "none"
 class WorkloadCount(NamedTuple):
     """A workload, or a Pod without controller: numbers of running and Pending Pods before and after the event.
 
-    `message`: kube-scheduler's message. `workload`: as in `Summary.names`.
+    `message`: kube-scheduler's message for Pending Pods. `workload`: display name, see `Summary.names`.
     """
 
     workload: str
@@ -59,7 +59,7 @@ class WorkloadCount(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """A preemption: preemptor, victim, time in seconds, and depth in the cascade (`level`)."""
+    """A preemption in the simulation: preemptor, victim, time in seconds, and depth in the cascade (`level`)."""
 
     t: float
     level: int
@@ -77,7 +77,7 @@ class Preemption(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """The time in seconds at which the last Pod of a workload got a node, among those that got one."""
+    """The time in seconds at which the last Pod of a workload was scheduled, among those that were scheduled."""
 
     workload: str
     namespace: str
@@ -86,20 +86,23 @@ class Bound(NamedTuple):
 
 
 class Anyway(NamedTuple):
-    """The outcome without the event. `fewer`: replicas that no longer run at the end."""
+    """The outcome without the event. `fewer`: number of Pods that no longer run at the end."""
 
     summary: Summary
     fewer: int
 
 
 class Answer(NamedTuple):
-    """The answer to a question. `standings`: the workloads that differ, or have too few Pods.
+    """The answer to a what-if question.
 
-    `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if it has too few Pods at the end and had enough before.
-    `anyway`: the outcome without the event, if the cluster is not in a steady state. `stuck`: node that was not drained
-    -> its remaining Pods. `forbidden`: such a Pod -> the PDBs that block its eviction. `upgrade`: the progress of an
-    upgrade. `unread`: objects with which their controllers cannot continue, and why. `not_modelled`: open points of the
-    answer. `autoscalers`: their reaction to the Pods that are Pending at the end.
+    - `standings`: the workloads whose numbers change, or that have too few Pods.
+    - `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if the PDB has too few Pods at the end and had enough before.
+    - `anyway`: the outcome without the event, if the cluster is not in a steady state.
+    - `stuck`: node that was not drained -> its remaining Pods. `forbidden`: such a Pod -> the PDBs that block its
+      eviction. `upgrade`: the progress of an upgrade.
+    - `unread`: objects that their controllers cannot process, with the reason. `not_modelled`: parts of the answer that
+      forewarn does not model.
+    - `autoscalers`: the reaction of autoscalers to the Pods that are Pending at the end.
     """
 
     title: str
@@ -132,7 +135,7 @@ class Answer(NamedTuple):
 
     @property
     def fewer(self) -> int:
-        """Replicas that no longer run, without DaemonSet Pods of deleted nodes: the key figure of a sweep."""
+        """Number of Pods that no longer run, without DaemonSet Pods of deleted nodes: the key figure of a sweep."""
         return sum(standing.missed for standing in self.standings)
 
     @property
@@ -142,11 +145,13 @@ class Answer(NamedTuple):
 
     @property
     def blocked(self) -> bool:
-        """True if a node was not drained or upgraded."""
+        """Whether a node was not drained or upgraded."""
         return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
-        """Number of Pods Pending at the end by `priority_class`, `namespace` or `workload`, most first."""
+        """Return (value, number of Pods Pending at the end) by `priority_class`, `namespace` or `workload`, most
+        first.
+        """
         counted: Counter[str] = Counter()
         for standing in self.standings:
             if standing.pending:
@@ -155,7 +160,7 @@ class Answer(NamedTuple):
 
 
 def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, int], list[Preemption]]]:
-    """The preemptions grouped by (preemptor, priority, victim, priority), most first."""
+    """Return the preemptions grouped by (preemptor, priority, victim, priority), the largest group first."""
     found: dict[tuple[str, int, str, int], list[Preemption]] = {}
     for preemption in preemptions:
         found.setdefault(
@@ -165,7 +170,7 @@ def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, 
 
 
 def as_dict(answer: Answer) -> dict[str, Any]:
-    """The answer as JSON."""
+    """Return the answer as a JSON object."""
     told: dict[str, Any] = {
         "change": answer.title,
         "settled": answer.summary.settled,

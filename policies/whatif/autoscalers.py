@@ -33,22 +33,26 @@ _NOMINATED: Final = "nominated to a node"
 
 
 class Autoscaling(NamedTuple):
-    """The autoscaler settings. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff. `groups`: the node
-    groups, if given."""
+    """The settings of autoscalers. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff.
+
+    `groups`: the node groups; empty if none are given.
+    """
 
     cutoff: int = Options().autoscaler_cutoff
     groups: Sequence[NodeGroup] = ()
 
 
 class Waiting(NamedTuple):
-    """A Pod without a node. `tried`: true if kube-scheduler has marked it Unschedulable."""
+    """A Pod without a node. `tried`: whether kube-scheduler has marked the Pod Unschedulable."""
 
     pod: Pod
     tried: bool = True
 
 
 class Counted(NamedTuple):
-    """The number of `pending` Pods, the number that an autoscaler considers, and the reasons for the others."""
+    """The numbers of `pending` Pods and of those that an autoscaler considers (`counts`); reason -> number of the
+    others.
+    """
 
     pending: int
     counts: int
@@ -56,8 +60,10 @@ class Counted(NamedTuple):
 
 
 class Autoscalers(NamedTuple):
-    """The reaction of each autoscaler to the Pods that are Pending at the end. `plan`: the nodes that
-    cluster-autoscaler adds, if node groups are given."""
+    """The reaction of each autoscaler to the Pods that are Pending at the end.
+
+    `plan`: the nodes that cluster-autoscaler adds; None without node groups.
+    """
 
     cluster_autoscaler: Counted
     karpenter: Counted
@@ -65,7 +71,7 @@ class Autoscalers(NamedTuple):
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
-    """The autoscalers' reaction after a simulation. `names`: those of its summary.
+    """Return the autoscalers' reaction at the end of a simulation. `names`: display names of workloads.
 
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
@@ -79,7 +85,7 @@ def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Na
 def after_predictions(
     predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
 ) -> Autoscalers:
-    """The autoscalers' reaction to the Pods that stay Pending in these sequential predictions.
+    """Return the autoscalers' reaction to the Pods that stay Pending in these sequential predictions.
 
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
@@ -93,7 +99,7 @@ def after_predictions(
 
 
 def autoscalers(waiting: Iterable[Waiting], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
-    """The autoscalers' reaction to Pods that are Pending in this snapshot; without a plan."""
+    """Return the autoscalers' reaction to the Pods that are Pending in a Snapshot, without a plan."""
     waiting = list(waiting)
     of_ca = Counter(_why_not_cluster_autoscaler(each, snapshot, autoscaling.cutoff) for each in waiting)
     of_karpenter = Counter(map(_why_not_karpenter, waiting))
@@ -107,7 +113,10 @@ def _plan(
     daemon_sets: Iterable[ApiObject],
     workload_of: Callable[[Pod], str],
 ) -> Plan | None:
-    """The nodes that cluster-autoscaler adds; None without node groups or without considered Pods."""
+    """Return the nodes that cluster-autoscaler adds; None without node groups, or if it ignores all Pods.
+
+    `workload_of`: returns the display name of a Pod's workload.
+    """
     cutoff = autoscaling.cutoff
     pods = [each.pod for each in waiting if not _why_not_cluster_autoscaler(each, snapshot, cutoff)]
     if not pods or not autoscaling.groups:
@@ -118,7 +127,8 @@ def _plan(
 
 
 def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
-    """The cluster as cluster-autoscaler sees it: without Pods below its cutoff, and with nominated Pods on their nodes.
+    """Return the Snapshot as cluster-autoscaler counts Pods: without Pods below the cutoff, with nominated Pods on
+    their nodes.
 
     Source: core/static_autoscaler.go, `nonExpendableAllocatedPods`.
     """
@@ -134,7 +144,10 @@ def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
 
 
 def is_expendable(pod: Pod, cutoff: int) -> bool:
-    """True if cluster-autoscaler ignores the Pod. Source: core/utils `IsExpendablePod`."""
+    """Report whether cluster-autoscaler ignores the Pod because of its priority.
+
+    Source: core/utils `IsExpendablePod`.
+    """
     return pod.priority is not None and pod.priority < cutoff
 
 
@@ -151,7 +164,7 @@ def _counted(found: Counter[str], pending: int) -> Counted:
 
 
 def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: int) -> str:
-    """The reason why cluster-autoscaler ignores a Pending Pod; "" if it considers the Pod."""
+    """Return why cluster-autoscaler ignores a Pending Pod; "" if cluster-autoscaler considers the Pod."""
     pod = waiting.pod
     if not waiting.tried:
         return _NOT_TRIED
@@ -165,7 +178,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
 
 
 def _why_not_karpenter(waiting: Waiting) -> str:
-    """The reason why Karpenter ignores a Pending Pod; "" if it considers the Pod."""
+    """Return why Karpenter ignores a Pending Pod; "" if Karpenter considers the Pod."""
     if not waiting.tried:
         return _NOT_TRIED
     if waiting.pod.nominated_node_name:
@@ -175,7 +188,7 @@ def _why_not_karpenter(waiting: Waiting) -> str:
 
 
 def as_dict(found: Autoscalers) -> dict[str, Any]:
-    """The autoscalers' reaction as JSON."""
+    """Return the autoscalers' reaction as a JSON object."""
     names = (("clusterAutoscaler", found.cluster_autoscaler), ("karpenter", found.karpenter))
     told: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
     return told | ({"nodeGroups": _plan_as_dict(found.plan)} if found.plan else {})

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Blocker(NamedTuple):
-    """A PDB (`namespace/name`) that blocks the eviction of `pods` on `nodes`.
+    """A PDB (`budget`: `namespace/name`) that blocks the eviction of `pods` on `nodes`.
 
-    `healthy`, `desired`, `expected`: numbers of Pods. `never`: no state of these Pods allows a disruption; otherwise
-    drains continue once enough Pods are healthy.
+    `healthy`, `desired`, `expected`: numbers of Pods in its status. If `never` is false, drains continue when enough
+    Pods are healthy.
     """
 
     budget: str
@@ -30,12 +30,14 @@ class Blocker(NamedTuple):
 
     @property
     def never(self) -> bool:
-        """True if the PDB requires all Pods, so that it never allows a disruption."""
+        """Whether the PDB requires all Pods, so that it never allows a disruption."""
         return self.desired >= self.expected
 
 
 def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
-    """The PDBs that forbid evictions from nodes in the current cluster, those that affect most nodes first."""
+    """Return the PDBs that block evictions from these nodes now: first those with `never`, then those that affect
+    most nodes.
+    """
     api, found = simulation.api, dict[str, list[tuple[str, str]]]()
     for node in nodes:
         for state in api.by_node.get(node, {}).values():
@@ -56,5 +58,5 @@ def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) 
 
 
 def as_dict(found: Blocker) -> dict[str, Any]:
-    """The blocker as JSON."""
+    """Return the blocker as a JSON object."""
     return found._asdict() | {"never": found.never}

@@ -1,4 +1,4 @@
-"""CapacityBuffer objects of a cluster (autoscaling.x-k8s.io), and how many of their replicas serve a workload.
+"""The CapacityBuffer objects of a cluster (autoscaling.x-k8s.io), and how many of their replicas serve a workload.
 
 Source: kubernetes/autoscaler cluster-autoscaler/apis/capacitybuffer/autoscaling.x-k8s.io, v1alpha1 and v1beta1. Reading
 never fails: a field of the wrong type counts as absent.
@@ -25,9 +25,12 @@ _MAX_CONDITIONS: Final = 20
 
 
 class Buffer(NamedTuple):
-    """A CapacityBuffer. `target`: the `group/Kind` and the name of the workload or PodTemplate whose size it has.
-    `replicas`: desired, None if only a percentage or limits are set; `provisioned`: by its status. `problem`: a
-    condition that is false."""
+    """A CapacityBuffer. `target`: (`group/Kind`, name) of the workload or PodTemplate that determines the size of a
+    replica.
+
+    `replicas`: desired number; None if only a percentage or limits are set. `provisioned`: number in its status.
+    `problem`: a condition whose status is False, or "".
+    """
 
     namespace: str
     name: str
@@ -37,7 +40,7 @@ class Buffer(NamedTuple):
     problem: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the CapacityBuffer as a JSON object."""
         return {
             "name": f"{self.namespace}/{self.name}",
             "target": {"kind": self.target[0].rpartition("/")[2], "name": self.target[1]},
@@ -48,8 +51,11 @@ class Buffer(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """The CapacityBuffers for an object, `own`, and the number and the provisioned replicas of others. `needed`: the
-    replicas that are asked for; None without a number. `omitted`: True if more than MAX_BUFFERS exist."""
+    """The CapacityBuffers for an object (`own`), and the number and the provisioned replicas of the others.
+
+    `needed`: the number of replicas that the user requests, or None. `omitted`: whether the cluster has more than
+    MAX_BUFFERS.
+    """
 
     own: Sequence[Buffer]
     others: int
@@ -59,11 +65,11 @@ class Buffers(NamedTuple):
 
     @property
     def provisioned(self) -> int:
-        """Replicas for the object."""
+        """Number of provisioned replicas in the CapacityBuffers for the object."""
         return sum(buffer.provisioned for buffer in self.own)
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the CapacityBuffers as a JSON object."""
         document = {"buffers": [each.to_dict() for each in self.own], "provisioned": self.provisioned}
         needed = {} if self.needed is None else {"needed": self.needed}
         cut_short = {"incomplete": True} if self.omitted else {}
@@ -79,7 +85,7 @@ class BufferCache(Cache):
         self.omitted = False
 
     def add(self, obj: ApiObject) -> bool:
-        """See Cache."""
+        """Add or replace an object, also a CapacityBuffer. See `Cache.add`."""
         if group_kind(obj) != CAPACITY_BUFFER:
             return super().add(obj)
         buffer = _read(obj)
@@ -90,7 +96,10 @@ class BufferCache(Cache):
         return True
 
     def buffers_for(self, obj: ApiObject, needed: int | None) -> Buffers | None:
-        """The CapacityBuffers of the cluster for an object; None without any. Raises InvalidObject."""
+        """Return the CapacityBuffers of the cluster for an object; None if the cluster has none. Raises InvalidObject.
+
+        `needed`: see Buffers.
+        """
         if not self.buffers:
             return None
         ref = ref_of(obj, "default")

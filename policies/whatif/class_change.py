@@ -1,4 +1,4 @@
-"""A PriorityClass that is created, changed or deleted: the effect now, and the effect when Pods are replaced.
+"""The effects of creating, changing or deleting a PriorityClass: now, and when Pods are replaced.
 
 Running Pods keep their priority (kubernetes `plugin/pkg/admission/priority` sets it when a Pod is created). So nothing
 changes now; with each recreated Pod, it changes which Pods may preempt which.
@@ -39,7 +39,7 @@ _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 class Change(NamedTuple):
-    """A requested change of a PriorityClass; None leaves a field unchanged."""
+    """A requested change of a PriorityClass. None: the field does not change. `default`: make it the global default."""
 
     name: str
     value: int | None = None
@@ -49,7 +49,8 @@ class Change(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A workload: the priority fields of its new Pods before and after the change (None: rejected).
+    """A workload with the priority fields of its new Pods before and after the change; None if admission rejects the
+    Pods.
 
     `running`: the number of running Pods by priority.
     """
@@ -62,13 +63,15 @@ class Ranked(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """True if the priority of new Pods changes."""
+        """Whether the priority or preemption policy of new Pods changes."""
         return _rank(self.before) != _rank(self.after)
 
 
 class Cell(NamedTuple):
-    """The number of a workload's Pods that a new Pod of a class may preempt: before the change, with the old Pods
-    after the change, and after all Pods are recreated."""
+    """How many Pods of a workload a new Pod of a PriorityClass may preempt.
+
+    `before`: before the change. `meanwhile`: after the change, with the old Pods. `end`: after all Pods are recreated.
+    """
 
     priority_class: str
     workload: str
@@ -78,8 +81,11 @@ class Cell(NamedTuple):
 
 
 class ClassChange(NamedTuple):
-    """The effect of a change without a simulation. `old`, `new`: the class; None if absent. `taken_from`: the previous
-    default. `restarted`: the workloads whose new Pods change priority are restarted."""
+    """The effect of a change without a simulation. `old`, `new`: the PriorityClass; None if it does not exist.
+
+    `taken_from`: the previous global default that the change replaces, or "". `restarted`: whether the workloads whose
+    new Pods change priority are restarted.
+    """
 
     old: PriorityClass | None
     new: PriorityClass | None
@@ -101,7 +107,7 @@ class ClassChange(NamedTuple):
 
 
 def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
-    """The class before and after the change; None if absent.
+    """Return the PriorityClass before and after the change; None if it does not exist.
 
     Raises InvalidInput if the API server rejects the change.
     """
@@ -130,7 +136,10 @@ def _not_found(cluster: ClusterSnapshot, name: str) -> str:
 
 
 def apply_change(cache: DumpCache, change: Change) -> ClassChange:
-    """Change a class in the cache. A new default replaces the previous one. Raises InvalidObject."""
+    """Change a PriorityClass in the cache, and return the effect. A new global default replaces the previous one.
+
+    Raises InvalidObject.
+    """
     before = cache.snapshot()
     old, new = changed_class(before, change)
     taken_from = ""
@@ -148,12 +157,12 @@ def apply_change(cache: DumpCache, change: Change) -> ClassChange:
 
 
 def restarts(change: ClassChange) -> list[Arrival]:
-    """The simultaneous restarts of all workloads whose new Pods change priority."""
+    """Return the simultaneous restarts of all workloads whose new Pods change priority, as arrivals at time 0."""
     return [Arrival(0.0, "update", restarted(each.object).object) for each in change.restarting]
 
 
 def title(change: ClassChange) -> str:
-    """A title for the change: `PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
+    """Return a title, such as `PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
     old, new = change.old, change.new
     if new is None:
         return f"PriorityClass {old.name if old else ''} deleted"
@@ -175,7 +184,7 @@ def title(change: ClassChange) -> str:
 
 
 def running_text(change: ClassChange) -> str:
-    """A sentence about running Pods: they keep their priority."""
+    """Return a sentence about running Pods, which keep their priority."""
     if not change.changed:
         return "running Pods keep their priority; no workload's new Pods change priority"
     count = sum(sum(each.running.values()) for each in change.changed)
@@ -183,16 +192,17 @@ def running_text(change: ClassChange) -> str:
 
 
 def is_rolled_out(obj: ApiObject) -> bool:
-    """True if a change of the workload's template replaces its Pods."""
+    """Report whether a change of the workload's template replaces its Pods."""
     return group_kind(obj) in _ROLLED_OUT
 
 
 def ranked(
     before: ClusterSnapshot, after: ClusterSnapshot, changed: Mapping[tuple[str, str, str], ApiObject] | None = None
 ) -> Iterator[Ranked]:
-    """All workloads, and running Pods without workload, with their priorities before and after.
+    """Yield all workloads, and running Pods without workload, with the priorities of their Pods before and after the
+    change.
 
-    `changed`: workloads with another template afterwards.
+    `changed`: workloads that have another template afterwards.
     """
     counted, changed = set[str](), changed or {}
     for key, workload in sorted(before.workloads.items()):
@@ -215,7 +225,10 @@ def ranked(
 
 
 def _others(before: ClusterSnapshot, counted: set[str]) -> Iterator[Ranked]:
-    """The running Pods without a known workload: their priority does not change."""
+    """Yield the running Pods without a known workload, whose priority does not change.
+
+    `counted`: keys of all other Pods.
+    """
     left: dict[tuple[str, int], int] = {}
     for pod in before.pods.values():
         if pod.node_name and not pod.terminal and pod.key not in counted:
@@ -238,7 +251,7 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
 
 
 def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> list[Cell]:
-    """The cells with different numbers at the three times, most Pods first."""
+    """Return the cells in which the three numbers differ, most Pods first."""
     found = []
     for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
         old, new = _level(name, before), _level(name, after)
@@ -256,15 +269,15 @@ def _below(running: Mapping[int, int], level: int | None) -> int:
 
 
 def _level(name: str, cluster: ClusterSnapshot) -> int | None:
-    """The priority below which a new Pod of this class ("" for none) may preempt; None if it must not, or is
-    rejected.
+    """Return the priority below which a new Pod of this PriorityClass ("": none) may preempt; None if it must
+    not, or is rejected.
     """
     resolved = _resolved(name, "", cluster)
     return None if resolved is None or resolved.preemption_policy == PREEMPT_NEVER else resolved.priority
 
 
 def as_dict(change: ClassChange) -> dict[str, Any]:
-    """The effect of the change as JSON."""
+    """Return the effect of the change as a JSON object."""
     return {
         "class": (change.new or change.old or PriorityClass("", 0)).name,
         "before": change.old._asdict() if change.old else None,

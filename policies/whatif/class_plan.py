@@ -1,9 +1,9 @@
-"""Plans the order of PriorityClass changes, and simulates each step after the previous one.
+"""Plan the order in which to change PriorityClasses, and simulate each step after the previous one.
 
-Running Pods keep their priority, so a change takes effect Pod by Pod. Workloads with a lowered priority are first,
-because their new Pods can preempt fewer Pods than before. The others follow by descending new priority, so that no
-workload preempts Pods that will have a higher priority. If this order preempts Pods, new classes get preemptionPolicy
-Never until the end.
+Running Pods keep their priority, so a change takes effect Pod by Pod. Workloads whose priority decreases are first,
+because their new Pods can preempt fewer Pods than before. The other workloads follow by descending new priority, so
+that no workload preempts Pods that will get a higher priority. If this order preempts Pods, new classes get
+preemptionPolicy Never until the end.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ _AFTERWARDS: Final = 660.0
 
 
 class Wanted(NamedTuple):
-    """The requested change: the resulting classes, and the workloads with another class, by key.
+    """The requested change: all PriorityClasses after the change, by name, and the workloads that get another class, by
+    key.
 
-    `ignored`: other objects.
+    `ignored`: the other objects of the files, which have no effect.
     """
 
     classes: Mapping[str, PriorityClass]
@@ -58,10 +59,10 @@ class Wanted(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: classes to create, change, recreate or delete, or workloads to roll out one by one.
+    """One step: PriorityClasses to create, change, recreate or delete, or workloads to roll out one after the other.
 
-    `classes`: their state after the step (for `delete`, before it). `priority`: the priority of the workloads' new
-    Pods.
+    `action`: "create", "default" (sets `globalDefault`), "recreate", "delete", "restart" or "apply". `classes`: their
+    state after the step (for "delete", before the step). `priority`: the priority of the workloads' new Pods.
     """
 
     action: str
@@ -71,8 +72,11 @@ class Step(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A simulated step. `replaced`: new Pods. `pending`: Pending Pods at its end. `unfinished`: workloads whose rollout
-    made no progress for 10 minutes."""
+    """A simulated step, with its start and end in seconds.
+
+    `replaced`: number of new Pods. `pending`: number of Pending Pods at the end of the step. `unfinished`: workloads
+    whose rollout made no progress for 10 minutes.
+    """
 
     step: Step
     started: float
@@ -84,7 +88,7 @@ class Result(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """The order that was not chosen. `careful`: new classes first get preemptionPolicy Never."""
+    """The order of the steps that was not chosen. `careful`: true if new classes first get preemptionPolicy Never."""
 
     careful: bool
     preempted: int
@@ -92,11 +96,11 @@ class Alternative(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan: its steps in order.
+    """The simulated steps in order.
 
-    `other`: the order that was not chosen; None if there was no need to simulate it. `kept`: workloads that cannot be
-    rolled out, so that their running Pods keep their priority. `rejected`: workloads whose class does not exist
-    afterwards. `pending_before`: Pending Pods before the plan.
+    `other`: the order that was not chosen; None if there was no need to simulate a second one. `kept`: workloads that
+    cannot be rolled out, so that their running Pods keep their priority. `rejected`: workloads whose class does not
+    exist after the change. `pending_before`: number of Pending Pods before the first step.
     """
 
     results: Sequence[Result]
@@ -110,7 +114,7 @@ class Plan(NamedTuple):
 
     @property
     def preempted(self) -> int:
-        """Number of preempted Pods in all steps."""
+        """The number of Pods that all steps preempt."""
         return sum(len(result.preemptions) for result in self.results)
 
     @property
@@ -122,9 +126,9 @@ class Plan(NamedTuple):
 def wanted(
     cluster: ClusterSnapshot, classes: Iterable[PriorityClass], objects: Iterable[ApiObject], deleted: Iterable[str]
 ) -> Wanted:
-    """The change that these files and names of deleted classes request.
+    """Return the change that these files (`classes` and `objects`) and the names of `deleted` classes request.
 
-    Raises InvalidInput if the API server rejects it.
+    Raises InvalidInput if the API server rejects the change.
     """
     after, given = dict(cluster.priority_classes), set[str]()
     for new in classes:
@@ -157,7 +161,9 @@ def wanted(
 
 
 def _with_class_of(old: ApiObject, new: ApiObject) -> ApiObject | None:
-    """The workload of the cluster with the class in the file; None if the class is the same."""
+    """Return the cluster's workload `old` with the PriorityClass of `new`, its version in a file; None if the
+    class is the same.
+    """
     template = pod_template_of(new, POD_TEMPLATE_PATHS)
     current = pod_template_of(old, POD_TEMPLATE_PATHS)
     name = "" if template is None else text(template.spec, "priorityClassName")
@@ -180,9 +186,11 @@ def plan(
     change: Wanted,
     progress: Callable[[float, int], None] | None = None,
 ) -> Plan:
-    """The order of a change with the simulation of each step: of two orders, the one that preempts fewer Pods.
+    """Return the simulated steps of a change, in the better of two orders: complete, if possible, and with fewer
+    preempted Pods.
 
-    `world`: the cluster without arrivals. Raises NotPredicted.
+    `world`: the cluster without arrivals. `progress`: called with the simulated seconds and a count during the
+    simulation. Raises NotPredicted.
     """
     after = _with_classes(cluster, change.classes)
     affected = [each for each in ranked(cluster, after, change.workloads) if each.differs and each.object]
@@ -200,7 +208,7 @@ def _alternative(found: Plan, *, careful: bool) -> Alternative:
 
 
 def _badness(found: Plan) -> tuple[bool, int, int]:
-    """Sort key of alternative orders; the best is the smallest."""
+    """Return the sort key of a plan among alternative orders; the best plan has the smallest."""
     return not found.is_complete, found.preempted, sum(result.pending for result in found.results[-1:])
 
 
@@ -209,7 +217,7 @@ def _can_preempt(new: PriorityClass) -> bool:
 
 
 def _new(cluster: ClusterSnapshot, change: Wanted) -> list[PriorityClass]:
-    """Classes that are created or recreated."""
+    """Return the PriorityClasses that are created or recreated, by name."""
     old = cluster.priority_classes
     return [c for _, c in sorted(change.classes.items()) if c.name not in old or _is_recreated(old[c.name], c)]
 
@@ -222,21 +230,27 @@ def _is_recreated(old: PriorityClass, new: PriorityClass) -> bool:
 
 
 class _Unit(NamedTuple):
-    """Changes of classes (or none), and the workloads that get another priority through them."""
+    """Steps that change PriorityClasses (or none), and the workloads that get another priority through these steps."""
 
     steps: Sequence[Step]
     affected: list[Ranked]
 
     @property
     def sort_key(self) -> tuple[bool, int]:
-        """Sort key: lowered priorities first, then by descending new priority, then changes without restarts."""
+        """The sort key of a unit: lowered priorities first, then by descending new priority, then changes without
+        restarts.
+        """
         if not self.affected:
             return True, 0
         return any(map(_is_raised, self.affected)), min(-(2**31) - _after(each) for each in self.affected)
 
 
 def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], *, careful: bool) -> Iterator[Step]:
-    """The steps in order. `careful`: new classes get preemptionPolicy Never first, and the requested one at the end."""
+    """Yield the steps of a change in order.
+
+    `affected`: the workloads with another class or priority. `careful`: new classes get preemptionPolicy Never first,
+    and the requested policy at the end.
+    """
     old = cluster.priority_classes
     first = {_class_of(each) for each in affected} if careful else set[str]()
     new = {c.name: c._replace(preemption_policy=PREEMPT_NEVER) if c.name in first else c for c in _new(cluster, change)}
@@ -258,9 +272,9 @@ def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked
 
 
 def _changed(current: PriorityClass, new: PriorityClass, action: str) -> PriorityClass:
-    """The class after a step.
+    """Return the PriorityClass after a step.
 
-    The action `default` changes only `globalDefault`; other actions change all other fields.
+    The action "default" changes only `globalDefault`; other actions change all other fields.
     """
     if action == "default":
         return current._replace(global_default=new.global_default)
@@ -305,7 +319,10 @@ def _moved_defaults(
 
 
 def _was(new: PriorityClass, old: Mapping[str, PriorityClass]) -> bool:
-    """True if the class was the global default."""
+    """Return whether the PriorityClass was the global default before the change.
+
+    `old`: the PriorityClasses before, by name.
+    """
     return new.name in old and old[new.name].global_default
 
 
@@ -314,14 +331,18 @@ def _class_of(each: Ranked) -> str:
 
 
 def _has_default(each: Ranked, name: str, change: Wanted) -> bool:
-    """True if the workload's new Pods get the global default of this name ("" if there is none)."""
+    """Return whether the workload's new Pods get the global default class of this name ("" if no class is the
+    default).
+    """
     template = pod_template_of(change.workloads.get(_key(each.object), each.object), POD_TEMPLATE_PATHS)
     named = text(template.spec, "priorityClassName") if template else ""
     return not named and _class_of(each) == name
 
 
 def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
-    """One step for each kind of rollout and new priority: lowered priorities first, then by descending priority."""
+    """Yield one step for each kind of rollout and new priority: lowered priorities first, then by descending
+    priority.
+    """
     groups: dict[tuple[bool, int, str], list[ApiObject]] = {}
     for each in affected:
         changed = change.workloads.get(_key(each.object))
@@ -345,7 +366,7 @@ def _needs_restart(each: Ranked) -> bool:
 
 
 def _is_replaced_by_restart(each: Ranked) -> bool:
-    """True if `kubectl rollout restart` replaces the workload's Pods."""
+    """Return whether `kubectl rollout restart` replaces the workload's Pods."""
     if not is_rolled_out(each.object) or at(each.object, "spec", "updateStrategy", "type") == "OnDelete":
         return False
     return not (group_kind(each.object) == DEPLOYMENT and at(each.object, "spec", "paused"))
@@ -432,9 +453,9 @@ class _Run:
         self._simulation.admit_by(lambda obj: admitted(obj, now), lambda obj: admitted_group(obj, now))
 
     def _roll_out(self, workload: ApiObject, unfinished: list[str]) -> Generator[float | None, None, None]:
-        """Roll out a workload, and wait until no old Pod is left and all new Pods are ready.
+        """Roll out a workload, and wait until no old Pod is left and all new Pods are ready; yield the seconds to wait.
 
-        Adds the workload to `unfinished` if the rollout makes no progress.
+        Adds the workload's name to `unfinished` if the rollout makes no progress.
         """
         api, clock, key = self._simulation.api, self._simulation.clock, _key(workload)
         stored = api.workloads.get(key)
@@ -462,7 +483,7 @@ class _Run:
 
 
 def void(_: object) -> None:
-    """Ignore a result."""
+    """Discard a value, so that a callback without a result can be a lambda."""
 
 
 def _pending(simulation: Simulation) -> int:
@@ -470,7 +491,7 @@ def _pending(simulation: Simulation) -> int:
 
 
 def as_dict(found: Plan) -> dict[str, Any]:
-    """The plan as JSON."""
+    """Return the plan as a JSON object."""
     return {
         "preempted": found.preempted,
         "complete": found.is_complete,

@@ -1,4 +1,4 @@
-"""Compares the state of a cluster after an event, in its steady state, with the state before."""
+"""Compare the cluster's steady state after an event with the state before the event."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ def ask(
     *,
     without: bool = True,
 ) -> Answer:
-    """Simulate a question. Raises ValueError if that takes too long.
+    """Simulate a question, and return the answer. Raises ValueError if the simulation takes too long.
 
-    `world`: the cluster with the arrivals of the question. `watch`: returns an Occupancy to fill. `without`: also
-    simulate without the event.
+    `world`: the cluster with the arrivals (timed changes) of the question. `progress`: called with the simulated
+    seconds and a count. `watch`: returns an Occupancy, which records the Pods on each node, for the given simulation.
+    `without`: also simulate the cluster without the event.
     """
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
@@ -90,9 +91,10 @@ def ask(
 
 
 class Losses:
-    """Counts replicas that no longer run, compared with the start of this simulation.
+    """Counts replicas that no longer run, compared with the start of the given simulation.
 
-    Ignores DaemonSet Pods on deleted nodes. `names`: the displayed names of the workloads.
+    Ignores DaemonSet Pods on deleted nodes. `names`: the displayed names of the workloads. `running`: number of running
+    Pods at the start.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -104,11 +106,14 @@ class Losses:
         self.running = len(self._workloads)
 
     def of(self, simulation: Simulation) -> dict[str, int]:
-        """The number of lost replicas by workload, in a completed simulation of the same cluster; without zeros."""
+        """Return the number of lost replicas by workload name, without zeros.
+
+        `simulation`: a completed one of the same cluster.
+        """
         return {self.names.of(workload): count for workload, count in self.by_workload(simulation).items()}
 
     def by_workload(self, simulation: Simulation) -> dict[tuple[str, str], int]:
-        """The number of lost replicas by (kind, `namespace/name`)."""
+        """Return the number of lost replicas by (kind, `namespace/name`) of the workload, without zeros."""
         api, origins = simulation.api, simulation.timeline.origins
         lost: Counter[tuple[str, str]] = Counter()
         for name in touched(simulation):
@@ -127,7 +132,7 @@ def _by_name(workload: tuple[str, str]) -> tuple[str, str]:
 
 
 def touched(simulation: Simulation) -> set[str]:
-    """The keys of all Pods that may have changed since time 0."""
+    """Return the keys of all Pods that may have changed since time 0."""
     found = {event.pod for event in simulation.timeline.events if event.pod}
     found.update(state.pod.key for state in simulation.api.strays())
     return found
@@ -144,7 +149,7 @@ def _runs(state: PodState, simulation: Simulation) -> bool:
 
 
 class _Count:
-    """The Pods of one workload, by state. `daemons`: number of running DaemonSet Pods by node."""
+    """The number of Pods of one workload, running and Pending. `daemons`: number of running DaemonSet Pods by node."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin, self.running, self.pending = origin, 0, 0
@@ -178,7 +183,11 @@ def _compared(
     nodes: Container[str],
     names: Names,
 ) -> list[WorkloadCount]:
-    """The workloads that differ, those with the most lost Pods first. `nodes`: the nodes that exist at the end."""
+    """Return the workloads that differ or have Pending Pods, those with the most lost Pods first.
+
+    The mappings are by (kind, `namespace/name`) of the workload, but `messages` (why its Pods are Pending) by displayed
+    name. `nodes`: the nodes that exist at the end.
+    """
     found = []
     for workload in {**before, **after}:
         origin = (after.get(workload) or before[workload]).origin
@@ -195,13 +204,16 @@ def _compared(
 
 
 def _failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
-    """The Jobs that have failed, or are about to fail."""
+    """Return the Jobs that have failed or are about to fail, with their status."""
     states = (simulation.api.workloads[key] for key in simulation.api.keys_of(JOB))
     return {s.key: s.status for s in states if isinstance(s.status, JobStatus) and s.status.failure}
 
 
 def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], str]:
-    """The reason for failed Jobs by workload, for Jobs that had not failed before."""
+    """Return the reasons of Jobs that failed during the simulation, by workload.
+
+    `before`: keys of Jobs that had failed before.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for key, status in _failed_jobs(simulation).items():
         if key not in before:
@@ -216,7 +228,7 @@ def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str,
 
 
 def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
-    """The Pods that ran at time 0 and were removed since, without those of Jobs, and those on lost nodes."""
+    """Yield the Pods that ran at time 0 and were preempted or deleted since, or whose node was removed."""
     gone = {event.pod for event in simulation.timeline.events if event.event in ("preempted", "deleted", "gone")}
     gone.update(state.pod.key for state in simulation.api.strays())
     for state in simulation.world.pods:
@@ -225,7 +237,10 @@ def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
 
 
 def _failed_with_jobs(simulation: Simulation, before: Container[Key]) -> Iterator[PodLoss]:
-    """What fails with the Jobs that failed since, as a JobSet."""
+    """Yield what else fails, for example a JobSet, because Jobs failed during the simulation.
+
+    `before`: Jobs that had failed before.
+    """
     for key in _failed_jobs(simulation):
         labels = string_map(simulation.api.workloads[key].object, "metadata", "labels")
         loss = named_loss(key[1], key[2], Owner("Job", key[2], "", "batch/v1"), labels)
@@ -240,7 +255,7 @@ def _why_failed(job: ApiObject, status: JobStatus) -> str:
 
 
 def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:
-    """The preempted Pods of a run, in order."""
+    """Return the preempted Pods of a simulation, in order of time."""
     levels, found = Levels(), []
     for event in simulation.timeline.events:
         eviction = levels.next(event)
@@ -267,7 +282,7 @@ def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:
 
 
 def _bound(simulation: Simulation, names: Names) -> list[Bound]:
-    """The time at which the last Pod of each workload got a node."""
+    """Return when the last Pod of each workload got a node, sorted by workload name."""
     found: dict[str, Bound] = {}
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.origin is not None:
@@ -277,7 +292,7 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
 
 
 def pdbs_below_desired(simulation: Simulation) -> dict[str, tuple[int, int]]:
-    """The PDBs with fewer healthy Pods than desired, with both numbers."""
+    """Return the PodDisruptionBudgets with fewer healthy Pods than desired: `namespace/name` -> (healthy, desired)."""
     found = {}
     for key in simulation.api.keys_of(PDB):
         status = simulation.api.workloads[key].status
@@ -287,25 +302,30 @@ def pdbs_below_desired(simulation: Simulation) -> dict[str, tuple[int, int]]:
 
 
 def _stuck(simulation: Simulation, name: str) -> list[str]:
-    """The Pods that remain on a node that should be drained; empty for an uncordoned node."""
+    """Return the keys of the Pods that remain on a node that should be drained; empty for an uncordoned or
+    removed node.
+    """
     node = simulation.api.nodes.get(name)
     return remaining_on(simulation.api, name) if node is not None and node.unschedulable else []
 
 
 def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The PDBs that forbid the eviction of each remaining Pod on these nodes."""
+    """Return the PodDisruptionBudgets that forbid the eviction of each remaining Pod, by Pod.
+
+    `stuck`: remaining Pods by node.
+    """
     states = (state for node in stuck for state in simulation.api.by_node.get(node, {}).values())
     found = {state.pod.key: forbidden_by(simulation.api, state) for state in states}
     return {pod: found[pod] for pods in stuck.values() for pod in pods if found.get(pod)}
 
 
 def at_rest(world: World) -> bool:
-    """True if all Pods are scheduled, and none is terminating, at time 0."""
+    """Return whether all Pods are scheduled, and none is terminating, at time 0."""
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
 def _without(world: World) -> Anyway | None:
-    """The outcome without the event; None if nothing changes without it."""
+    """Return the outcome without the event; None if nothing changes without the event."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()

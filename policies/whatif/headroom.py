@@ -1,4 +1,4 @@
-"""Computes how many more Pods of an object fit, with and without preemption, and the limiting resource."""
+"""Compute how many more Pods of an object fit, with and without preemption, and which resource runs out first."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class Count(NamedTuple):
-    """The number of Pods that fit. `is_exact`: true if exact; false for a lower bound. `by_node`: by node, if known."""
+    """A number of Pods that fit.
+
+    `is_exact`: false if `pods` is a lower bound. `by_node`: the number by node; None if unknown.
+    """
 
     pods: int
     is_exact: bool = True
@@ -61,7 +64,10 @@ class Count(NamedTuple):
 
 
 class OfClass(NamedTuple):
-    """The number of Pods that would fit with preemption if they had this PriorityClass."""
+    """The number of Pods that would fit with preemption if they had this PriorityClass.
+
+    `preempts`: false if the class has preemptionPolicy Never.
+    """
 
     name: str
     priority: int
@@ -70,7 +76,10 @@ class OfClass(NamedTuple):
 
 
 class Stranded(NamedTuple):
-    """The free amounts of full nodes: cpu in thousandths, memory in bytes."""
+    """The free amounts of full nodes: cpu in thousandths, memory in bytes.
+
+    `scarce`: the resources of which these nodes lack the requested amount.
+    """
 
     scarce: tuple[str, ...]
     nodes: int
@@ -79,10 +88,10 @@ class Stranded(NamedTuple):
 
 
 class OfGroup(NamedTuple):
-    """The number of additional Pods that fit if a node group grows to its maximum of `nodes`.
+    """The number of additional Pods that fit if a node group grows by `nodes` nodes, usually to its maximum size.
 
-    `capped`: one scale-up adds no more nodes, although the group may have more. `why_not`: upstream's reason if no Pod
-    fits.
+    `capped`: one scale-up adds no more nodes, although the group may grow further. `why_not`: upstream's reason if no
+    Pod fits.
     """
 
     name: str
@@ -93,9 +102,9 @@ class OfGroup(NamedTuple):
 
 
 class OfPodGroup(NamedTuple):
-    """The number of further PodGroups of `size` Pods that fit; the last one may have only `min_count` fitting Pods.
+    """The number of further PodGroups of `size` Pods that fit, without preemption and with it.
 
-    For a group of which the cluster runs no Pod yet.
+    Of the last PodGroup, possibly only `min_count` Pods fit. Applies to a PodGroup of which no Pod runs yet.
     """
 
     name: str
@@ -106,9 +115,11 @@ class OfPodGroup(NamedTuple):
 
 
 class Headroom(NamedTuple):
-    """The headroom for one object. `reasons`: upstream's reasons why nodes accept no more Pods, most nodes first.
+    """The headroom for one object: how many more of its Pods fit.
 
-    `groups`: the result for each node group in the file's order; None without node groups.
+    `without`, `preempting`: without preemption and with it. `reasons`: upstream's reasons why nodes accept no more
+    Pods, with the number of nodes, most nodes first. `groups`: the result for each node group in the file's order; None
+    without node groups.
     """
 
     name: str
@@ -134,7 +145,10 @@ class Headroom(NamedTuple):
 
 
 def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
-    """The number of further Pods that fit, for Pods like those of a Pod or workload. Raises InvalidObject."""
+    """Return how many further Pods like those of a Pod or workload fit. Raises InvalidObject.
+
+    `autoscaling`: node groups that may grow; None for none.
+    """
     pod, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
     member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
@@ -178,7 +192,10 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
 def _of_pod_group(
     cluster: ClusterSnapshot, obj: ApiObject, pod: Pod, without: Count, preempting: Count
 ) -> OfPodGroup | None:
-    """The number of PodGroups of an object that fit, from the number of its Pods that fit. Raises InvalidObject."""
+    """Return how many PodGroups of an object fit. Raises InvalidObject.
+
+    `without`, `preempting`: the numbers of single Pods that fit without and with preemption.
+    """
     group = cluster.objects.pod_groups[pod.namespace, pod.spec.pod_group]
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     wanted = replicas_of(obj) if template is not None and template.is_template else 0
@@ -192,7 +209,10 @@ def _of_pod_group(
 
 
 def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]:
-    """The next Pod of an object, as admission completes it, with notes. Raises InvalidObject."""
+    """Return the next Pod of an object, as admission completes the Pod, with notes about what is left out.
+
+    Raises InvalidObject.
+    """
     ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
         raise InvalidObject("no Pod template found", ref=ref)
@@ -208,7 +228,7 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
 
 
 def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
-    """The number of such Pods that fit, and the cluster with them; None if they are too many to place."""
+    """Return how many Pods equal to `pod` fit, and the cluster with these Pods; None if there are too many to place."""
     room = capacity_for(snapshot, pod)
     if room is None:
         count, full = _one_by_one(snapshot, pod, preempting=False)
@@ -222,9 +242,9 @@ def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
 
 
 def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: bool) -> Count:
-    """The number of Pods that fit if each may preempt Pods of lower priority.
+    """Return how many Pods fit if each may preempt Pods of lower priority. `without`: the number without preemption.
 
-    `as_group`: preemption for a PodGroup searches victims in the whole cluster, and places all Pods at once.
+    `as_group`: preemption for a PodGroup, which searches victims in the whole cluster and places all Pods at once.
     """
     if pod.preemption_policy == PREEMPT_NEVER:
         return without
@@ -239,7 +259,10 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
 
 
 def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
-    """The additional Pods for each node group alone. `full`: the cluster with all Pods that fit; None if too many."""
+    """Return the additional Pods for each node group alone.
+
+    `full`: the cluster with all Pods that fit; None if too many.
+    """
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
     found: list[OfGroup] = []
     try:
@@ -256,7 +279,10 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
 
 
 def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
-    """The number of additional Pods that fit, or the reason if none fits. `is_full`: no Pod fits on existing nodes."""
+    """Return the number of additional Pods that fit on `nodes` new nodes, and the reason if none fits.
+
+    `is_full`: no further Pod fits on the existing nodes.
+    """
     if nodes <= 0:
         return Count(0), MAX_SIZE_REACHED
     if why := estimate.why_not(Like([pod])):
@@ -275,7 +301,10 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
 
 
 def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:
-    """Predict such Pods one after the other until one stays Pending."""
+    """Predict equal Pods one after the other until one stays Pending; return their number and the cluster with them.
+
+    Stops at MAX_SEQUENTIAL; the number is then a lower bound. `preempting`: Pods may preempt others.
+    """
     by_node: Counter[str] = Counter()
     every = _numbered(pod)
     for number in range(MAX_SEQUENTIAL):
@@ -295,8 +324,9 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
 
 
 def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: bool) -> list[OfClass]:
-    """The result for the Pod's own class and each recommendable class, lowest first; once for classes of equal
-    value.
+    """Return the result for the Pod's own class and each class recommended for use, lowest priority first.
+
+    Classes with equal value and preemption policy are computed only once.
     """
     known: dict[tuple[int, bool], Count] = {}
     count_text: list[OfClass] = []
@@ -323,7 +353,7 @@ def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
 
 
 def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
-    """The free amounts of nodes, grouped by their insufficient resources, most nodes first."""
+    """Return the free amounts of full nodes, grouped by their insufficient resources, most nodes first."""
     asked = pod.occupies.resource
     found: dict[tuple[str, ...], Stranded] = {}
     for info in snapshot.node_infos:
@@ -351,7 +381,10 @@ def _free(info: NodeInfo) -> tuple[int, int, int]:
 
 
 def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
-    """The number of Pods by zone of their nodes; empty if the nodes have no zones."""
+    """Return the number of Pods by the zone of their nodes; empty if the nodes have no zones.
+
+    `by_node`: Pods by node name.
+    """
     found: Counter[str] = Counter()
     for name, count in by_node.items():
         info = snapshot.get(name)
@@ -362,7 +395,7 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
 
 
 def count_text(count: Count) -> str:
-    """The number as a phrase: `12 more Pods`, `at least 2000 more Pods`, or `no more Pods`."""
+    """Return the number as a phrase: `12 more Pods`, `at least 2000 more Pods`, or `no more Pods`."""
     if not count.pods:
         return "no more Pods"
     return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
@@ -374,7 +407,7 @@ def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
 
 
 def as_dict(found: Headroom) -> dict[str, Any]:
-    """The headroom as JSON."""
+    """Return the headroom as a JSON object."""
     of_pod_group = {} if found.of_pod_group is None else {"podGroup": _pod_group_as_dict(found.of_pod_group)}
     groups = {} if found.groups is None else {"nodeGroups": [_group_as_dict(group) for group in found.groups]}
     return {

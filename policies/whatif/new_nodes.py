@@ -1,4 +1,4 @@
-"""Added nodes: the first Pods on them, and DaemonSets whose Pods for these nodes stay Pending."""
+"""Added nodes: the first Pods on these nodes, and DaemonSets whose Pods for these nodes stay Pending."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class First(NamedTuple):
-    """A workload's Pods on new nodes. `first`, `last`: seconds until its first and last Pod was scheduled there."""
+    """The Pods of one workload on new nodes.
+
+    `first`, `last`: seconds until the workload's first and last Pod was scheduled on a new node.
+    """
 
     workload: str
     priority: int
@@ -24,8 +27,11 @@ class First(NamedTuple):
 
 
 class Starved(NamedTuple):
-    """A DaemonSet with Pending Pods for some nodes. `lowest`: the lowest priority of the Pods on such a node; None if a
-    node has no Pods. A DaemonSet's Pod preempts only Pods of lower priority."""
+    """A DaemonSet with Pending Pods for some nodes.
+
+    `lowest`: the lowest priority of the Pods on these nodes; None if the nodes have no Pods. A DaemonSet's Pod preempts
+    only Pods of lower priority.
+    """
 
     workload: str
     priority: int
@@ -34,12 +40,14 @@ class Starved(NamedTuple):
 
     @property
     def ranks_too_low(self) -> bool:
-        """True if no Pod on these nodes has a lower priority."""
+        """True if no Pod on these nodes has a lower priority than the DaemonSet."""
         return self.lowest is not None and self.priority <= self.lowest
 
 
 class NewNodes(NamedTuple):
-    """The new nodes: the workloads in the order of their first Pod there, and the DaemonSets with Pending Pods."""
+    """The new nodes: the workloads in the order of their first Pod on a new node, and the DaemonSets with Pending
+    Pods.
+    """
 
     names: Sequence[str]
     first: Sequence[First]
@@ -47,7 +55,7 @@ class NewNodes(NamedTuple):
 
 
 def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
-    """The workloads on added nodes after a simulation."""
+    """Return the workloads on added nodes after a simulation. `nodes`: names of the added nodes."""
     wanted, found = set(nodes), dict[str, First]()
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
@@ -75,7 +83,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
 
 
 def as_dict(found: NewNodes) -> dict[str, Any]:
-    """The added nodes as JSON."""
+    """Return the added nodes as a JSON object."""
     return {
         "nodes": list(found.names),
         "scheduled": [
@@ -86,7 +94,7 @@ def as_dict(found: NewNodes) -> dict[str, Any]:
 
 
 def starved_as_dicts(found: Sequence[Starved]) -> list[dict[str, Any]]:
-    """For programs."""
+    """Return the DaemonSets with Pending Pods as JSON objects."""
     return [
         {"workload": each.workload, "priority": each.priority, "pods": each.pods, "ranksTooLow": each.ranks_too_low}
         for each in found

@@ -1,4 +1,4 @@
-"""The requests on each node in priority bands, at any time of a simulation."""
+"""The requests on each node, in bands (ranges) of priorities, at any time of a simulation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _MAX_CLASSES: Final = 4
 
 
 class Band(NamedTuple):
-    """A range of priorities. `classes`: PriorityClasses of its Pods ("" for none), most Pods first."""
+    """A range of priorities, from `least` to `highest`.
+
+    `classes`: the PriorityClasses of the Pods in the range ("" for none), most Pods first.
+    """
 
     least: int
     highest: int
@@ -40,7 +43,8 @@ class Band(NamedTuple):
 class Frame(NamedTuple):
     """The nodes at `t` seconds.
 
-    `shares`: parts of WHOLE by node, band, LASTS or DOOMED (will be preempted), and CPU or MEMORY. `states`: by node.
+    `shares` [node, band, LASTS or DOOMED, CPU or MEMORY]: requests as a share of the node's allocatable amount, in
+    units of 1 / WHOLE; DOOMED Pods will be preempted. `states` [node]: HERE, CORDONED or the state of a removed node.
     """
 
     t: float
@@ -49,7 +53,7 @@ class Frame(NamedTuple):
 
 
 class NodeBands:
-    """The nodes of a simulation, sorted by zone and name, and the priority bands, lowest first."""
+    """The nodes of a simulation, sorted by zone and name, and the bands of priorities, lowest first."""
 
     def __init__(self, occupancy: Occupancy | Placed, preemptions: Iterable[Preemption]) -> None:
         stays = occupancy.intervals
@@ -68,7 +72,10 @@ class NodeBands:
         self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
 
     def _of_their_nodes(self, places: dict[str, int]) -> NDArray[np.float64]:
-        """The share of its node that each Pod requests, by stay and resource."""
+        """Return the share of a node's allocatable amount that each Pod requests: [interval, CPU or MEMORY].
+
+        `places`: index of each node by name.
+        """
         room = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
         shares = [
             (stay.milli_cpu / room[places[stay.node]][CPU], stay.memory / room[places[stay.node]][MEMORY])
@@ -77,7 +84,7 @@ class NodeBands:
         return np.array(shares).reshape(-1, 2)
 
     def frame(self, t: float) -> Frame:
-        """The nodes at one time; BEFORE and infinity are the start and the end."""
+        """Return the state of all nodes at `t` seconds; BEFORE is the start, infinity the end of the simulation."""
         there = (self._start <= t) & ((self._end > t) | (self._end == inf))
         cells = (self._where[there] * max(len(self.bands), 1) + self._band[there]) * 2 + self.doomed[there]
         size = len(self.nodes) * len(self.bands) * 2
@@ -93,8 +100,8 @@ class NodeBands:
         return states
 
     def moments(self, most: int) -> list[float]:
-        """The times of changes on nodes in whole seconds, at most `highest`, with about equally many changes between
-        them.
+        """Return the times of changes on nodes in whole seconds: at most `most`, with about equally many changes
+        between two.
         """
         times = np.concatenate([self._start, self._end, [t for t, _, _ in self._changes]])
         seconds, counts = np.unique(np.ceil(times[(times != BEFORE) & (times != inf)]), return_counts=True)
@@ -106,7 +113,7 @@ class NodeBands:
 
 
 def requests_by_class(stays: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
-    """The number and resource requests of the Pods on nodes before and after the run, by (priority, PriorityClass)."""
+    """Return the Pods on nodes before and after the simulation, by (priority, PriorityClass), with their requests."""
     found: dict[tuple[int, str], tuple[Requested, Requested]] = {}
     for stay in stays:
         key = stay.priority, stay.priority_class
@@ -118,12 +125,12 @@ def requests_by_class(stays: Iterable[PodInterval]) -> dict[tuple[int, str], tup
 
 
 def zone_of(node: Node) -> str:
-    """The zone of a node; "" without one."""
+    """Return the zone of a node; "" without a zone label."""
     return node.labels.get(ZONE, "")
 
 
 def _preempted(stays: Sequence[PodInterval], preemptions: Iterable[Preemption]) -> NDArray[np.bool_]:
-    """For each stay, true if it ended by preemption."""
+    """Return [interval]: true if the Pod's time on the node ended by preemption."""
     moments: dict[str, list[float]] = {}
     for preemption in preemptions:
         moments.setdefault(preemption.victim, []).append(preemption.t)
@@ -132,7 +139,9 @@ def _preempted(stays: Sequence[PodInterval], preemptions: Iterable[Preemption]) 
 
 
 def _bands(stays: Sequence[PodInterval]) -> list[Band]:
-    """The bands: one for each priority; above MAX_BANDS, adjacent ones are merged to about equal numbers of Pods."""
+    """Return the bands: one for each priority; above MAX_BANDS, neighbours are merged to about equal numbers of
+    Pods.
+    """
     counts: dict[int, dict[str, int]] = {}
     for stay in stays:
         classes = counts.setdefault(stay.priority, {})

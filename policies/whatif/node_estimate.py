@@ -1,4 +1,4 @@
-"""The number of new nodes of one group that Pending Pods need: cluster-autoscaler's binpacking estimator."""
+"""Estimate how many new nodes of one group Pending Pods need, like cluster-autoscaler's binpacking estimator."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NODE_ALONE: Final = frozenset(
 
 
 class Like:
-    """Pods that are equal for scheduling. Source: equivalence `PodGroup`."""
+    """Pods that are equal for scheduling. `reasons`: why no Pod fits, by node group. Source: equivalence `PodGroup`."""
 
     def __init__(self, pods: list[Pod]) -> None:
         self.pods = pods
@@ -51,13 +51,17 @@ class Like:
 
 
 class Estimate:
-    """The number of nodes that Pods need in a group. Source: `BinpackingNodeEstimator`.
+    """Estimates how many new nodes of one group Pods need. Source: upstream `BinpackingNodeEstimator`.
 
-    `placed`: the Pods that fit, with their nodes. `nodes`: the number of nodes with Pods.
+    `placed`: the Pods that fit, each with the name of its node.
     """
 
     def __init__(self, base: Snapshot, group: NodeGroup, most: int, first: int, daemons: Sequence[ApiObject]) -> None:
-        """`most`: maximum nodes to add. `first`: the number of the first added node, for its name."""
+        """Prepare an estimate without any added node.
+
+        `base`: the cluster. `most`: maximum nodes to add. `first`: number of the first added node, for its name.
+        `daemons`: the DaemonSets whose Pods each new node runs.
+        """
         self.group = group
         self.placed: list[tuple[Pod, str]] = []
         self._base, self._most, self._first = base, most, first
@@ -72,22 +76,22 @@ class Estimate:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes with a Pod of the estimate."""
+        """The number of nodes with a Pod of the estimate."""
         return len(self._used_names)
 
     @property
     def added(self) -> int:
-        """Number of tried nodes; the last one may be empty."""
+        """The number of nodes that the estimate tried; the last one may be empty."""
         return len(self._infos)
 
     def after(self) -> Snapshot:
-        """The cluster with the added nodes that have a Pod of the estimate."""
+        """Return the cluster with the added nodes that have a Pod of the estimate."""
         return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._used_names])
 
     def why_not(self, like: Like) -> str:
-        """The reason why such a Pod does not fit on a node of the group; "" if it fits.
+        """Return why the Pods do not fit on a new, empty node of the group; "" if they fit.
 
-        Source: `SchedulablePodGroups`.
+        Source: upstream `SchedulablePodGroups`.
         """
         if why := not_predicted(like.pods[0], self._base):
             return why
@@ -99,7 +103,7 @@ class Estimate:
         return "" if rejected is None else ", ".join(rejected.reasons)
 
     def on_one_node(self, pod: Pod, most: int) -> int | None:
-        """The number of such Pods that fit on a new node, at most `most`. Raises PluginFault.
+        """Return how many Pods equal to `pod` fit on a new node, at most `most`. Raises PluginFault.
 
         None if the number depends on other nodes.
         """
@@ -113,14 +117,14 @@ class Estimate:
         return most
 
     def with_all(self) -> Snapshot:
-        """The cluster with the maximum number of added nodes, without the Pods of the estimate."""
+        """Return the cluster with the maximum number of added nodes, without the Pods of the estimate."""
         charge(_NEW_NODE * self._most + len(self._base.node_infos) // 4)
         for _ in range(self._most):
             self._add_node()
         return self._base.with_nodes([info.clone() for info in self._infos])
 
     def run(self, likes: Iterable[Like]) -> None:
-        """Place the Pods on new nodes, the largest first. Source: `Estimate`."""
+        """Place Pods on new nodes, the largest Pods first. Source: upstream `Estimate`."""
         more = True
         for like in sorted(likes, key=lambda like: -self._score(like.pods[0])):
             rest = self._on_added(like.pods)
@@ -128,15 +132,18 @@ class Estimate:
                 more = self._on_new(rest)
 
     def _score(self, pod: Pod) -> float:
-        """The sort score of a Pod: its share of a node's cpu plus memory. Source: `calculatePodScore`."""
+        """Return the sort score of a Pod: its share of a node's cpu plus its share of memory.
+
+        Source: `calculatePodScore`.
+        """
         asked, has = pod.occupies.resource, self.group.node.allocatable
         score = asked.milli_cpu / has.milli_cpu if has.milli_cpu > 0 else 0.0
         return score + (asked.memory / has.memory if has.memory > 0 else 0.0)
 
     def _on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Place Pods on nodes that were added before; stops at the first Pod that does not fit. Returns the rest.
+        """Place equal Pods on nodes added before, up to the first Pod that does not fit; return the Pods left.
 
-        Each search starts after the node of the last Pod. Source: `tryToScheduleOnExistingNodes`.
+        Each search starts after the node of the last Pod. Source: upstream `tryToScheduleOnExistingNodes`.
         """
         prepared: _Prepared | None = None
         for index, pod in enumerate(pods):
@@ -149,16 +156,19 @@ class Estimate:
         return ()
 
     def _node_order(self) -> Iterator[int]:
-        """The numbers of the added nodes, in the order of `NewLastIndexOrderMapping(1)` over all nodes."""
+        """Yield the indices of the added nodes, in upstream's search order.
+
+        Source: upstream `NewLastIndexOrderMapping(1)`.
+        """
         before, count = len(self._base.node_infos), len(self._infos)
         first = max((self._last + 1) % (before + count) - before, 0) if count else 0
         yield from range(first, count)
         yield from range(first)
 
     def _on_new(self, pods: Sequence[Pod]) -> bool:
-        """Fill the last added node, then add another one, repeatedly. Returns false if no more nodes may be added.
+        """Fill the last added node, then add another one, repeatedly. Return false if no more nodes may be added.
 
-        Source: `tryToScheduleOnNewNodes`.
+        Source: upstream `tryToScheduleOnNewNodes`.
         """
         prepared: _Prepared | None = None
         for pod in pods:
@@ -182,9 +192,10 @@ class Estimate:
         return True
 
     def _on_any_other(self, prepared: _Prepared, pod: Pod, rejected: Status) -> bool:
-        """True if a Pod with a host spread constraint fits on another node, which upstream also tries here.
+        """Return whether a Pod with a topology spread constraint on hostnames fits on any other node, which upstream
+        also tries.
 
-        Places the Pod if the node is a new one.
+        Places the Pod on the node, if so. `rejected`: why the last added node does not accept the Pod.
         """
         if _SPREAD not in rejected.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
             return False
@@ -216,7 +227,10 @@ class Estimate:
         self._snapshot = None
 
     def _prepared(self, pod: Pod, before: _Prepared | None) -> _Prepared:
-        """The PreFilter state of the Pod. `before`: the state of an equal Pod, which may still be valid."""
+        """Return the result of the Pod's PreFilter plugins.
+
+        `before`: the result for an equal Pod, returned if still valid.
+        """
         if before is not None and (before.holds or self._snapshot is not None):
             return before
         if before is None and not self._repels_pods:
@@ -229,9 +243,9 @@ class Estimate:
         return _Prepared(framework_of(self._snapshot, pod), pod)
 
     def _rejected(self, prepared: _Prepared, pod: Pod, info: NodeInfo) -> Status | None:
-        """The rejection of a Pod by a node's filters; None if it fits.
+        """Return the rejection of a Pod by a node's filters; None if the Pod fits. Raises PluginFault.
 
-        Source: `RunFiltersOnNode`. Raises PluginFault.
+        Source: upstream `RunFiltersOnNode`.
         """
         charge(FILTERS)
         if prepared.rejected is not None:
@@ -242,7 +256,11 @@ class Estimate:
 
 
 class _Prepared:
-    """A PreFilter state. `holds`: true if it is valid for all equal Pods, on any nodes and with any Pods."""
+    """The result of a Pod's PreFilter plugins.
+
+    `names`: the only nodes that may accept the Pod; None for all. `holds`: true if the result is valid for all equal
+    Pods, on any nodes and with any Pods.
+    """
 
     def __init__(self, framework: Framework, pod: Pod) -> None:
         self.framework, self.state = framework, CycleState()

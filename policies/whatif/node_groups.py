@@ -1,4 +1,4 @@
-"""A file of node groups: the nodes that cluster-autoscaler can add, as templates.
+"""Read a file of node groups: templates of the nodes that cluster-autoscaler can add.
 
 The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/guides/what-if.md).
 cluster-autoscaler's functions turn a template into a node. Sources, of cluster-autoscaler 1.36.1:
@@ -117,9 +117,10 @@ Source: `SanitizeTaints`.
 
 
 class NodeGroup(NamedTuple):
-    """A group of equal nodes. `size`: current number. `max_size`: maximum number; None if unknown.
+    """A group of equal nodes that cluster-autoscaler can enlarge.
 
-    `node`: the template as a node. `capacity`: used by the expander.
+    `size`: current number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
+    `capacity`: the template's capacity, for the expander, which chooses the group to enlarge.
     """
 
     name: str
@@ -134,18 +135,21 @@ class NodeGroup(NamedTuple):
         return None if self.max_size is None else max(self.max_size - self.size, 0)
 
     def new_node(self, number: int) -> Node:
-        """A new node of the group: the template with a unique name. Source: `SanitizedNodeInfo`."""
+        """Return a new node of the group: the template with a unique name. Source: upstream `SanitizedNodeInfo`."""
         name = f"{self.node.name}-{number}"
         return replace(self.node, name=name, labels=shared_labels({**self.node.labels, HOSTNAME: name}))
 
 
 def load_node_groups(path: str) -> tuple[NodeGroup, ...]:
-    """The node groups in a file. Raises ConfigError, also if the file cannot be opened."""
+    """Return the node groups in a file. Raises ConfigError, also if the file cannot be opened."""
     return read_node_groups(contents(path), path)
 
 
 def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
-    """Parse node groups. Raises ConfigError for the first error."""
+    """Parse node groups from a file's text.
+
+    Raises ConfigError for the first error. `file`: the name in error messages.
+    """
     root = parse(text, file)
     groups: dict[str, NodeGroup] = {}
     for entry in root.elements():
@@ -161,20 +165,20 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
 
 
 def pool_of(node: Node) -> str:
-    """The pool of a node, from its labels; "" without such a label."""
+    """Return the pool of a node, from the first of POOL_LABELS that the node has; "" without such a label."""
     return next((node.labels[label] for label in POOL_LABELS if label in node.labels), "")
 
 
 def new_node_like(model: Node, name: str) -> Node:
-    """A new node, ready and empty: without the model's taints for conditions and cordoning."""
+    """Return a new node like `model`, ready and empty: without the model's taints for conditions and cordoning."""
     taints = tuple(taint for taint in model.taints if not taint.key.startswith(_CONDITIONS))
     return replace(model, name=name, labels={**model.labels, HOSTNAME: name}, taints=taints, unschedulable=False)
 
 
 def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
-    """The DaemonSet Pods for a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
+    """Return the DaemonSet Pods for a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
 
-    As upstream creates them, without admission: a LimitRange changes nothing. Raises InvalidObject.
+    As in upstream, the Pods do not pass admission: a LimitRange changes nothing. Raises InvalidObject.
     """
     found = []
     for daemon_set in daemon_sets:
@@ -209,7 +213,7 @@ def _size(node: ConfigNode) -> int:
 
 
 def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
-    """The node of a template, and its capacity. Raises ConfigError."""
+    """Return a template as a node, with its capacity. `group`: name of the node group. Raises ConfigError."""
     _check_fields(entry)
     given = entry.plain()
     status = {**mapping(given, "status")} if isinstance(given, dict) else {}
@@ -265,7 +269,7 @@ def _labels(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fault_at(entry: ConfigNode, path: Sequence[str | int], problem: str) -> ConfigError:
-    """The ConfigError about a field, at the deepest existing position on its path."""
+    """Return the ConfigError for a field, at the deepest existing position on the field's `path`."""
     for step in path:
         if entry.is_list:
             found = dict(enumerate(entry.elements())).get(step if isinstance(step, int) else -1)

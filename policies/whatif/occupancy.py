@@ -1,4 +1,4 @@
-"""The Pods on each node over the time of a simulation: the data of the pictures."""
+"""Record the Pods on each node over the time of a simulation: the data of the pictures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HERE, CORDONED, REMOVED_PLUGINS = range(3)
 class PodInterval(NamedTuple):
     """A Pod on a node, in seconds from `start` to `end` (infinity for a Pod that stays).
 
-    `group`: the top-level workload, or the Pod itself, as in `Summary.names`; `kind`: its kind, as in `Origin`.
-    `milli_cpu` and `memory` (bytes): requests as kube-scheduler counts them.
+    `group`: displayed name of the top-level workload, or of the Pod itself; `kind`: the kind of this object.
+    `milli_cpu` (thousandths) and `memory` (bytes): requests as kube-scheduler counts them.
     """
 
     pod: str
@@ -41,7 +41,10 @@ class PodInterval(NamedTuple):
 
 
 class NodeChange(NamedTuple):
-    """A change of a node's state at `t` seconds, to HERE, CORDONED or GONE."""
+    """A change of a node's state at `t` seconds.
+
+    `state`: HERE, CORDONED, or REMOVED_PLUGINS if the node was removed.
+    """
 
     t: float
     node: str
@@ -49,7 +52,10 @@ class NodeChange(NamedTuple):
 
 
 class Occupancy:
-    """Observes a simulation from its start. `nodes`: all nodes, in the order of creation."""
+    """Records the Pods on each node of a simulation from its start.
+
+    `nodes`: all nodes by name, in the order of creation.
+    """
 
     def __init__(self, simulation: Simulation) -> None:
         api = simulation.api
@@ -66,7 +72,7 @@ class Occupancy:
 
     @property
     def intervals(self) -> Sequence[PodInterval]:
-        """The stays: first those that have ended, in order of their end, then the others."""
+        """The Pods' intervals on nodes: first those that have ended, in order of their end, then the others."""
         names = Names(origin.workload for origin in self._origins.values())
         stays = (*self._ended, *self._open.values())
         told = ((stay, names.of((stay.kind, stay.group))) for stay in stays)

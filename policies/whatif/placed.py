@@ -1,4 +1,4 @@
-"""Predicted placements in the form of a picture: the Pods on nodes before and after."""
+"""Predicted placements in the form of a picture: the Pods on nodes before and after the placement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT: Final = 1.0
 
 
 class Placed:
-    """The nodes of a cluster with existing, deleted and new Pods, with the attributes of Occupancy."""
+    """The nodes of a cluster with existing, deleted and new Pods, in the attributes that Occupancy has."""
 
     def __init__(
         self,
@@ -28,7 +28,11 @@ class Placed:
         going: Collection[str] = (),
         only: Collection[str] | None = None,
     ) -> None:
-        """`coming`: (pod, node, what made it); `going`: identities of pods that end; `only`: names of nodes."""
+        """Record the Pods before and after a placement.
+
+        `coming`: new Pods as (Pod, node, name of its workload); `going`: identities of the Pods that end; `only`: names
+        of the nodes to show, None for all.
+        """
         infos = [each for each in cluster.scheduling.node_infos if only is None or each.node.name in only]
         self.nodes: Mapping[str, Node] = {info.node.name: info.node for info in infos}
         self.node_changes: Sequence[NodeChange] = [

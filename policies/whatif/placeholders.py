@@ -1,7 +1,7 @@
 """Placeholder Pods that reserve capacity, so that a number of Pods can start without waiting for new nodes.
 
-A placeholder Pod reserves capacity until a Pod of higher priority preempts it. Sources: cluster-autoscaler FAQ, "How
-can I configure overprovisioning with Cluster Autoscaler?"; autoscaling.x-k8s.io/v1beta1 CapacityBuffer.
+A placeholder Pod reserves capacity until a Pod of higher priority preempts the placeholder. Sources: cluster-autoscaler
+FAQ, "How can I configure overprovisioning with Cluster Autoscaler?"; autoscaling.x-k8s.io/v1beta1 CapacityBuffer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _USUAL: Final = -5
 
 
 class ForPool(NamedTuple):
-    """The capacity of a node pool in Pods: `free`, and `reserved` by placeholder Pods that they may preempt."""
+    """The number of Pods that fit in a node pool: `free`, and `reserved` by placeholder Pods that these Pods may
+    preempt.
+    """
 
     pool: str
     free: int
@@ -47,10 +49,11 @@ class ForGroup(NamedTuple):
 class Placeholders(NamedTuple):
     """The placeholder Pods for `wanted` Pods of an object.
 
-    `existing`: number of placeholder Pods that the Pods may preempt; `grace`: seconds until the last of these has
-    terminated; `reserved`: Pods that fit only if these are preempted. `more`: placeholder Pods to create, with the
-    Pod's requests; `fit`: how many of these fit now; `priority` and `priority_class` ("" if none exists): for these.
-    `obstacle`: the reason why placeholder Pods do not help; "" if they do. `buffer`: the equivalent CapacityBuffer.
+    - `existing`: number of placeholder Pods that the Pods may preempt; `grace`: seconds until the last of these has
+      terminated; `reserved`: number of Pods that fit only if these are preempted.
+    - `more`: number of placeholder Pods to create, each with the requests of `pod`; `fit`: how many of these fit now;
+      `priority` and `priority_class` ("" if no class is suitable): for these.
+    - `obstacle`: the reason why placeholder Pods do not help; "" if they do. `buffer`: the equivalent CapacityBuffer.
     """
 
     wanted: int
@@ -71,8 +74,10 @@ class Placeholders(NamedTuple):
 def placeholders(
     cluster: ClusterSnapshot, obj: ApiObject, found: Headroom, wanted: int, options: Options, cutoff: int
 ) -> Placeholders:
-    """The placeholder Pods for an object. `found`: its headroom. `cutoff`: the lowest priority for which
-    cluster-autoscaler scales up."""
+    """Return the placeholder Pods for an object.
+
+    `found`: the headroom of the object. `cutoff`: the lowest priority for which cluster-autoscaler scales up.
+    """
     pod, snapshot = found.pod, cluster.scheduling
     never = pod.preemption_policy == PREEMPT_NEVER
     all_of_them = [other for other in cluster.pods.values() if _reserves(other, options)]
@@ -104,10 +109,10 @@ def _reserves(pod: Pod, options: Options) -> bool:
 
 
 def _class_for(cluster: ClusterSnapshot, pod: Pod, existing: Sequence[Pod], cutoff: int) -> tuple[str, int]:
-    """A class for placeholder Pods, with its priority: the Pod preempts it, and cluster-autoscaler adds nodes for it.
+    """Return the class for placeholder Pods, and its priority: lower than that of `pod`, and at least `cutoff`.
 
-    Prefers a class of existing placeholder Pods, then the highest negative one. Without such a class, "" and a priority
-    for a new class.
+    Prefers a class of `existing` placeholder Pods, then the highest negative priority. Without a suitable class,
+    returns "" and a priority for a new class.
     """
     most = min(pod.effective_priority, 0)
     classes = [c for c in cluster.priority_classes.values() if cutoff <= c.value < most]
@@ -134,7 +139,10 @@ def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[s
 
 
 def _groups(found: Headroom, missing: int) -> list[ForGroup]:
-    """The nodes to add, for each node group in which such a Pod fits."""
+    """Return the nodes to add, for each node group in which a placeholder Pod fits.
+
+    `missing`: number of Pods without a place.
+    """
     groups = [group for group in found.groups or () if group.nodes and group.more.pods]
     if not missing:
         return []
@@ -142,12 +150,14 @@ def _groups(found: Headroom, missing: int) -> list[ForGroup]:
 
 
 def _nodes(missing: int, pods: int, nodes: int) -> int | None:
-    """The minimum number of equal nodes for `missing` Pods, if `nodes` nodes accept `pods`; None if that is too few."""
+    """Return the minimum number of equal nodes for `missing` Pods, if `nodes` nodes accept `pods`; None if that
+    is too few.
+    """
     return -(-missing * nodes // pods) if missing <= pods else None
 
 
 def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
-    """A CapacityBuffer for as many Pods; None for an object without a scale subresource."""
+    """Return a CapacityBuffer for `wanted` Pods of an object; None for an object without a scale subresource."""
     kind, ref = group_kind(obj), ref_of(obj, "default")
     if kind not in _SCALABLE:
         return None
@@ -160,7 +170,7 @@ def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
 
 
 def as_dict(found: Placeholders) -> dict[str, Any]:
-    """The placeholder Pods as JSON."""
+    """Return the placeholder Pods as a JSON object."""
     requests = found.pod.occupies.resource
     return {
         "wanted": found.wanted,

@@ -1,4 +1,4 @@
-"""The Pods that may preempt each other by PriorityClass; each class's requests, and the Pods that it could displace."""
+"""Which Pods may preempt each other, by PriorityClass: each class's requests, and the Pods that it could displace."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Requested(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A PriorityClass ("" for none) with a priority value, and its Pods.
+    """A PriorityClass ("" for none) with a priority value, and the Pods that have both.
 
-    `preempts`: true if its new Pods may preempt; None if new Pods do not get this value, because the class changed or
-    was deleted.
+    `preempts`: true if new Pods of the class may preempt; None if new Pods do not get this value, because the class
+    changed or was deleted. `running`: Pods on nodes. `pending`: number of Pods without a node.
     """
 
     name: str
@@ -41,24 +41,31 @@ class Level(NamedTuple):
     pending: int
 
     def may_preempt(self, other: Level) -> bool:
-        """True if a new Pod of this level may preempt Pods of the other. Source: upstream `SelectVictimsOnNode`."""
+        """Return whether a new Pod of this level may preempt Pods of the other.
+
+        Source: upstream `SelectVictimsOnNode`.
+        """
         return bool(self.preempts) and other.value < self.value
 
 
 class Levels(NamedTuple):
-    """All levels, highest first. `could_displace`: for each level, all running Pods that its new Pods may preempt."""
+    """All levels (PriorityClasses with a value), highest first.
+
+    `could_displace`: for each level, the sum of all running Pods that its new Pods may preempt. `allocatable`: of all
+    nodes.
+    """
 
     levels: Sequence[Level]
     could_displace: Sequence[Requested]
     allocatable: Requested
 
     def cells(self, level: Level) -> list[int]:
-        """For each level, the number of its running Pods that a new Pod of this level may preempt."""
+        """Return [level]: the number of running Pods of each level that a new Pod of the given level may preempt."""
         return [other.running.pods if level.may_preempt(other) else 0 for other in self.levels]
 
 
 def priority_levels(cluster: ClusterSnapshot) -> Levels:
-    """The levels of a cluster: its PriorityClasses, and other priorities of its Pods."""
+    """Return the levels of a cluster: its PriorityClasses, and other priorities of its Pods."""
     running: dict[tuple[str, int], Requested] = {}
     pending: dict[tuple[str, int], int] = {}
     for pod in cluster.pods.values():
@@ -111,7 +118,7 @@ def _allocatable(cluster: ClusterSnapshot) -> Requested:
 
 
 def as_dict(found: Levels) -> dict[str, Any]:
-    """The levels as JSON."""
+    """Return the levels as a JSON object."""
     return {
         "allocatable": _requested(found.allocatable),
         "classes": [

@@ -1,4 +1,7 @@
-"""Questions as arrivals of a simulation: nodes that are lost or drained, and created, changed or deleted objects."""
+"""Create what-if questions as arrivals (timed changes) of a simulation.
+
+Nodes are lost, drained or added, and objects are created, changed or deleted.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,11 @@ _SHOWN: Final = 5
 
 
 class Question(NamedTuple):
-    """A question. `upgrade`: a simulated upgrade. `drained`: the nodes to drain. `added`: the new nodes. `restarts`: a
-    workload is restarted."""
+    """A what-if question: the changes to simulate.
+
+    `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
+    of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted.
+    """
 
     title: str
     arrivals: Sequence[Arrival] = ()
@@ -51,26 +57,26 @@ class Question(NamedTuple):
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """The loss of these nodes at the same time. Raises InvalidInput for an unknown name."""
+    """Return the question of losing these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     return Question(f"lost: {_nodes_text(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
-    """The loss of all nodes in a zone. Raises InvalidInput."""
+    """Return the question of losing all nodes in a zone. Raises InvalidInput if no node is in the zone."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
     told = f"zone {zone} lost: {_nodes_text(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
 def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """The loss of each node separately, by name, with short titles."""
+    """Return one question for the loss of each node, by name, with short titles."""
     names = sorted(node.name for node in cluster.objects.nodes.values())
     return [Question(f"node {name}", [_of_node("lost", name)]) for name in names]
 
 
 def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """The loss of each zone separately, by name. Nodes without zone are not included."""
+    """Return one question for the loss of each zone, by name. Nodes without a zone label are not included."""
     zones: dict[str, list[Arrival]] = {}
     for node in sorted(cluster.objects.nodes.values(), key=lambda node: node.name):
         if ZONE in node.labels:
@@ -79,14 +85,17 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
 
 
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
-    """The loss of all nodes with these labels. Raises InvalidInput."""
+    """Return the question of losing all nodes with these labels.
+
+    `selector`: `key=value,key=value`. Raises InvalidInput.
+    """
     nodes = _selected(cluster, _labels(selector, cluster), f"pool {selector}")
     told = f"pool {selector} lost: {_nodes_text(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """The drain of these nodes at the same time. Raises InvalidInput."""
+    """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     names = [node.name for node in nodes]
     return Question(
@@ -97,7 +106,11 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
 def upgraded(
     cluster: ClusterSnapshot, selector: str, most: int, seconds: float, *, surge: bool = False, force: float = 0.0
 ) -> Question:
-    """The drain and replacement of each node, pool by pool, `most` at a time; see Upgrade. Raises InvalidInput."""
+    """Return the question of draining and replacing each selected node, pool by pool, `most` at a time.
+
+    `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see Upgrade. Raises
+    InvalidInput.
+    """
     nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
@@ -106,7 +119,11 @@ def upgraded(
 
 
 def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:
-    """New nodes like a node (`scope` node), or like a pool or node group (`scope` pool). Raises InvalidInput."""
+    """Return the question of adding `count` nodes.
+
+    `scope`: "node" for nodes like the node `name`; "pool" for nodes like those with the labels `name`, or like the node
+    group of this name. Raises InvalidInput.
+    """
     group = next((group for group in groups if scope == "pool" and group.name == name), None)
     if group is not None:
         nodes = [group.new_node(number) for number in range(count)]
@@ -124,7 +141,7 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
 
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
-    """A change of the replicas of `KIND/NAME`. Raises InvalidInput."""
+    """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput."""
     version, kind, name = _named(cluster, workload, namespace, _KINDS)
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
@@ -132,7 +149,10 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
 
 
 def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question:
-    """The replacement of all Pods of `KIND/NAME`, as by `kubectl rollout restart`. Raises InvalidInput."""
+    """Return the question of replacing all Pods of `KIND/NAME`, as by `kubectl rollout restart`.
+
+    Raises InvalidInput.
+    """
     version, kind, name = _named(cluster, workload, namespace, _RESTARTED)
     found = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
     assert found is not None
@@ -143,7 +163,11 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
 def _named(
     cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]
 ) -> tuple[str, str, str]:
-    """Version, kind and name of a workload given as `KIND/NAME`. Raises InvalidInput."""
+    """Return apiVersion, kind and name of a workload given as `KIND/NAME`. `kinds`: names accepted for a kind -> the
+    kind.
+
+    Raises InvalidInput for other arguments and unknown workloads.
+    """
     kind, _, name = workload.partition("/")
     asked, _, group = kind.lower().partition(".")
     known = next((known for names, known in kinds.items() if asked in names), None)
@@ -160,7 +184,7 @@ def _named(
 
 
 def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
-    """The argument to use for a name without a kind, such as `use deployment/web -n shop`; "" for unknown names."""
+    """Return a hint for a name without a kind, such as `use deployment/web -n shop`; "" for unknown names."""
     resources = {_kind_of(known): names[0] for names, known in kinds.items()}
     found = [
         (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
@@ -176,13 +200,13 @@ def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bo
 
 
 def _kind_of(known: str) -> str:
-    """The group and kind of a version and kind: `apps/Deployment` for `apps/v1 Deployment`."""
+    """Return the group and kind of an apiVersion and kind: `apps/Deployment` for `apps/v1 Deployment`."""
     version, kind = known.split(" ")
     return f"{version.rpartition('/')[0]}/{kind}"
 
 
 def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> str:
-    """Other objects that the name of a workload may refer to. `kind`: group/Kind."""
+    """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`."""
     named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
     if named:
         return f"; found in {listed(named)}: pass -n {named[0]}"
@@ -191,7 +215,7 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) ->
 
 
 def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
-    """The message `Pod not found in the cluster`, with Pods that the name may mean."""
+    """Return the message `Pod not found in the cluster`, with Pods that the name may refer to."""
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     near = (
         f"; found {listed(named)}"
@@ -202,7 +226,7 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
 
 
 def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
-    """The suffix `; namespace shpo not found; did you mean "shop"?`; "" if the namespace exists."""
+    """Return the message suffix `; namespace shpo not found; did you mean "shop"?`; "" if the namespace exists."""
     known = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
     known.update(key[1] for key in cluster.namespaces)
     known.update(quota.namespace for quota in cluster.resource_quotas.values())
@@ -210,14 +234,19 @@ def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
 
 
 def _groups(known: str) -> tuple[str, ...]:
-    """The suffixes that kubectl accepts after the name of a resource and a dot: group, or version and group."""
+    """Return the suffixes that kubectl accepts after the name of a resource and a dot: group, or version and group.
+
+    `known`: apiVersion and kind, such as `apps/v1 Deployment`.
+    """
     group, _, version = known.partition(" ")[0].rpartition("/")
     return (group, f"{version}.{group}") if group else ()
 
 
 def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:
-    """The deletion of the objects in a file. Raises InvalidObject: an object does not exist, is not simulated, or
-    belongs to another question."""
+    """Return the question of deleting the objects in a file. `name`: the file's name. `arrivals`: one for each object.
+
+    Raises InvalidObject if an object does not exist, is not simulated, or belongs to another question.
+    """
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
@@ -230,7 +259,7 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
 
 
 def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:
-    """True if the cluster has an object of a kind that a simulation deletes or changes. `kind`: group/Kind."""
+    """Return whether the cluster has an object of a kind that a simulation deletes or changes. `kind`: `group/Kind`."""
     if kind == POD:
         return (namespace, name) in cluster.pods
     if kind == NODE:
@@ -241,7 +270,9 @@ def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> 
 
 
 def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
-    """The nodes as a phrase, `node a` or `2 nodes (a, b)`, with the number of their Pods."""
+    """Return the nodes as a phrase with the number of their Pods: `node a with 3 Pods`, `2 nodes (a, b) with 7
+    Pods`.
+    """
     names = {node.name for node in nodes}
     pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)
     which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes ({listed(sorted(names), _SHOWN)})"
@@ -249,7 +280,7 @@ def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
 
 
 def node_named(cluster: ClusterSnapshot, name: str) -> Node:
-    """The node of this name. Raises InvalidInput."""
+    """Return the node of this name. Raises InvalidInput if no node has the name."""
     node = cluster.objects.nodes.get(("", name))
     if node is None:
         known = (node.name for node in cluster.objects.nodes.values())
@@ -258,7 +289,7 @@ def node_named(cluster: ClusterSnapshot, name: str) -> Node:
 
 
 def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], ...]:
-    """Parse a selector `key=value,key=value`. Raises InvalidInput."""
+    """Parse a selector `key=value,key=value` into (key, value) pairs. Raises InvalidInput."""
     pairs = [part.partition("=") for part in selector.split(",")]
     if not all(key and sign for key, sign, _ in pairs):
         labels = {
@@ -270,7 +301,10 @@ def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], .
 
 
 def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what: str) -> list[Node]:
-    """The nodes with these labels, by name. Raises InvalidInput if there are none."""
+    """Return the nodes with these labels, by name.
+
+    `what`: the selection in the message. Raises InvalidInput for no nodes.
+    """
     wanted = list(labels)
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
     found = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
@@ -280,7 +314,7 @@ def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what:
 
 
 def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
-    """The existing values of a label, for a label that no node has."""
+    """Return a message suffix that suggests existing labels or values; "" if nodes have the label with the value."""
     have = {node.labels[key] for node in nodes if key in node.labels}
     if not have:
         return "; no node has a zone" if key == ZONE else nearest(key, {key for node in nodes for key in node.labels})

@@ -1,4 +1,4 @@
-"""The result of an in-place resize: kube-apiserver's checks, then the kubelet's, then preemption.
+"""Predict an in-place resize: kube-apiserver's checks, then the kubelet's, then preemption.
 
 Source: kubernetes `pkg/apis/core/validation` (`ValidatePodResize`), `plugin/pkg/admission/podresize` (since 1.36),
 `pkg/kubelet/allocation`, `pkg/kubelet/lifecycle/predicate.go`.
@@ -34,7 +34,10 @@ _SWAP: Final = "infeasible if the container uses swap"
 
 
 class Wanted(NamedTuple):
-    """The requested resources of containers. `container`: "" for all containers. Amounts by resource, as text."""
+    """The requested resources of a container; `container` "" for all containers.
+
+    Amounts by resource, as quantity text.
+    """
 
     container: str
     requests: Mapping[str, str]
@@ -42,10 +45,13 @@ class Wanted(NamedTuple):
 
 
 class Resized(NamedTuple):
-    """The result for one Pod. `insufficient`: cpu in thousandths, memory in bytes.
+    """The result of a resize for one Pod.
 
-    `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts; without
-    the gate, the Pods to remove. `depends`: facts of the kubelet's configuration that change the result.
+    - `verdict`: ACCEPTED, DEFERRED, INFEASIBLE, REJECTED or NOT_EVALUATED. `insufficient`: resource -> missing amount,
+      cpu in thousandths, memory in bytes.
+    - `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts;
+      without the feature gate GATE, the Pods to remove.
+    - `depends`: facts of the kubelet's configuration that would change the result.
     """
 
     pod: str
@@ -59,7 +65,9 @@ class Resized(NamedTuple):
 
 
 class StoredPods(Cache):
-    """A Cache that also stores the API objects of a namespace's Pods, and the preemption policies of Nodes."""
+    """A Cache that also stores the API objects of one namespace's Pods, by name, and the nodes without resize
+    preemption.
+    """
 
     def __init__(self, namespace: str) -> None:
         super().__init__()
@@ -68,7 +76,7 @@ class StoredPods(Cache):
         self.without_preemption: set[str] = set()
 
     def add(self, obj: ApiObject) -> bool:
-        """See Cache."""
+        """Add an object; return whether the Cache stores objects of this kind."""
         added = super().add(obj)
         if obj.get("kind") == "Pod" and text(obj, "metadata", "namespace", default="default") == self._namespace:
             self.stored[text(obj, "metadata", "name")] = obj
@@ -78,9 +86,9 @@ class StoredPods(Cache):
 
 
 def resize(cache: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
-    """The results in the order in which a kubelet evaluates resizes; each accepted one affects those after it.
+    """Yield the results in the order in which a kubelet evaluates resizes; each accepted resize affects the following.
 
-    `preempts`: true if the feature gate GATE is on. Raises InvalidObject.
+    `names`: of Pods in the namespace of `cache`. `preempts`: true if the feature gate GATE is on. Raises InvalidObject.
     """
     pods = [(obj, changed(obj, wanted)) for obj in (cache.stored[name] for name in names)]
     for old, new in sorted(pods, key=lambda pair: _order(*pair)):
@@ -91,7 +99,7 @@ def resize(cache: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts:
 
 
 def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
-    """The Pod with the new resources. Raises InvalidObject if it has no such container."""
+    """Return a copy of the Pod with the requested resources. Raises InvalidObject if the Pod has no such container."""
     new: Any = deepcopy(dict(pod))
     spec = new["spec"]
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
@@ -109,7 +117,10 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
 
 
 def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
-    """The sort key of pending resizes. Source: `sortPendingResizes`, which finally sorts by time; here by name."""
+    """Return the sort key of pending resizes. Source: upstream `sortPendingResizes`.
+
+    Upstream finally sorts by time, this function by name.
+    """
     was, will = read_pod(old), read_pod(new)
     increases = any(will.requests.get(name, 0) > was.requests.get(name, 0) for name in (CPU, MEMORY))
     return increases, -will.priority, will.qos != GUARANTEED, will.key
@@ -148,7 +159,7 @@ def _result(cache: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool
 
 
 def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *, preempts: bool) -> Resized:
-    """The kubelet's result, on a snapshot of the node without the Pod."""
+    """Return the kubelet's result. `pod`: the Pod after the resize, which the cluster of `cache` does not contain."""
     cluster = cache.snapshot()
     info = cluster.scheduling.get(node)
     assert info is not None
@@ -187,7 +198,10 @@ def _as_stored(cache: StoredPods, namespace: str, name: str, view: Any) -> ApiOb
 
 
 def _fault(old: ApiObject, new: ApiObject) -> str:
-    """The reason why kube-apiserver rejects the resize; "" if it accepts. Source: `ValidatePodResize`."""
+    """Return why kube-apiserver rejects the resize; "" if the resize is accepted.
+
+    Source: upstream `ValidatePodResize`.
+    """
     if at(old, "metadata", "annotations", _MIRROR) is not None:
         return "static Pods cannot be resized"
     if at(old, "spec", "os", "name") == "windows":
@@ -207,7 +221,7 @@ def _fault(old: ApiObject, new: ApiObject) -> str:
 
 
 def _depends(old: ApiObject, new: ApiObject, pod: KubeletPod) -> tuple[str, ...]:
-    """The facts of the kubelet's configuration that would change the result; the API does not show them."""
+    """Return facts of the kubelet's configuration that would change the result; the API does not show these facts."""
     notes = [_STATIC_MANAGERS] if pod.qos == GUARANTEED else []
     for was, will in zip(old["spec"].get("containers", ()), new["spec"].get("containers", ()), strict=True):
         memory = [((c.get("resources") or {}).get("requests") or {}).get(MEMORY) for c in (was, will)]
@@ -226,7 +240,7 @@ def _without_status(pod: ApiObject) -> ApiObject:
 
 
 def _allocated(pod: ApiObject) -> ApiObject:
-    """The Pod after the resize: its status has no other resources."""
+    """Return the Pod after an accepted resize: the status no longer has the resources from before the resize."""
     status = {
         key: value for key, value in (pod.get("status") or {}).items() if key in ("phase", "startTime", "qosClass")
     }
@@ -234,7 +248,9 @@ def _allocated(pod: ApiObject) -> ApiObject:
 
 
 def _bound_to(pod: ApiObject, node: str) -> ApiObject:
-    """The Pod for kube-scheduler's evaluation of a deferred resize: restricted to its node, tolerating all taints."""
+    """Return the Pod for kube-scheduler's evaluation of a deferred resize: restricted to `node`, tolerating all
+    taints.
+    """
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {**(at(pod, "spec", "affinity") or {})}

@@ -1,6 +1,6 @@
-"""The risks of each workload: possible preemptors, losses that it does not survive, and node-pressure eviction.
+"""Find the risks of each workload: possible preemptors, losses that cost replicas, and node-pressure eviction.
 
-`whatif` simulates one question; this module simulates the usual questions for each workload.
+A loss of a zone or node is simulated. `whatif` simulates one question; this module the usual losses for all workloads.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
 class Preemptor(NamedTuple):
-    """A class whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
+    """A PriorityClass whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
 
     The requests exceed `free`, the most that any node has free, and are at most `room`, the capacity of one of the
-    workload's nodes without all Pods below the class. Both are (thousandths of a cpu, bytes).
+    workload's nodes without all Pods of lower priority than the class. Both are (thousandths of a cpu, bytes).
     """
 
     priority_class: str
@@ -52,7 +52,7 @@ class Preemptor(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss of `zone a` or `node a-1`, with the replicas that do not return.
+    """A loss, `what`, such as `zone a` or `node a-1`, and the number of a workload's replicas that do not return.
 
     `rejected`: number of these replicas whose replacements a ResourceQuota rejects.
     """
@@ -63,7 +63,7 @@ class Loss(NamedTuple):
 
 
 class PodGroupVictim(NamedTuple):
-    """A PodGroup with disruption mode `all`: preempting one of its `pods` on `nodes` preempts all."""
+    """A PodGroup with disruption mode `all`: preempting one of its `pods` Pods on `nodes` nodes preempts all."""
 
     pod_group: str
     priority: int
@@ -74,8 +74,10 @@ class PodGroupVictim(NamedTuple):
 class Risk(NamedTuple):
     """The risks of one workload's running Pods.
 
-    `above`: number of classes that preempt it; `preemptors`: the lowest of these. `first_on`: number of nodes on which
-    one of its Pods has the lowest priority of all Pods that the kubelet may evict; `nodes`: number of all its nodes.
+    - `above`: number of PriorityClasses that may preempt the workload; `preemptors`: the lowest of these.
+    - `first_on`: number of nodes on which one of the workload's Pods has the lowest priority of all Pods that the
+      kubelet may evict; `nodes`: number of all nodes of the workload.
+    - `wholes`: the workload's PodGroups that are preempted as a whole.
     """
 
     workload: str
@@ -94,7 +96,7 @@ class Risk(NamedTuple):
 
 
 class Unended(NamedTuple):
-    """A loss whose simulation was stopped.
+    """A loss whose simulation stopped before a steady state.
 
     `stopped`: the reason; "" if the time was used up. `at`: simulated seconds.
     """
@@ -107,8 +109,8 @@ class Unended(NamedTuple):
 class Risks(NamedTuple):
     """The risks of all workloads, largest losses first.
 
-    `tried`: the numbers of simulated losses of zones and nodes, of `there`. `unended`: simulations without a complete
-    result. `not_modelled`: limits of the simulations.
+    `tried`: numbers of zones and of nodes whose loss was simulated; `there`: how many exist. `unended`: simulations
+    without a complete result. `not_modelled`: limits of the simulations.
     """
 
     risks: Sequence[Risk]
@@ -123,16 +125,17 @@ class Risks(NamedTuple):
 
 
 class Tried:
-    """Measures a loss. Created from a simulation before it runs."""
+    """Measures the effects of a loss. Create an instance from a simulation before the simulation runs."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._losses = Losses(simulation)
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """The effects of a loss as JSON, from a completed simulation of the same cluster.
+        """Return the effects of a loss as a JSON object, from a completed simulation of the same cluster.
 
-        `lost` and `rejected`: replicas by workload. `stopped`: the reason for stopping. `settled`: true in a steady
-        state, `at` seconds. `unread`: objects with which controllers cannot continue.
+        `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
+        reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `unread`: objects with
+        which controllers cannot continue.
         """
         lost, names = self._losses.by_workload(simulation), self._losses.names
         rejected = missing(simulation, names).items()
@@ -153,10 +156,10 @@ def risks(
     most: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> Risks:
-    """The risks of all workloads.
+    """Return the risks of all workloads.
 
-    `world`: this cluster without arrivals; `most`: the number of zones, and of nodes, whose loss is simulated, those
-    with most Pods first; `lose` returns the effects of each loss in turn.
+    `world`: this cluster without arrivals. `most`: number of zones, and of nodes, whose loss is simulated; nodes with
+    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     stays: dict[str, list[PodInterval]] = {}
@@ -195,7 +198,10 @@ def _losses(
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> tuple[dict[str, list[Loss]], _Unknown]:
-    """The losses with consequences by workload, and the open points of the simulations."""
+    """Return the simulated losses that cost replicas, by workload, and what the simulations could not determine.
+
+    `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
+    """
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
@@ -213,10 +219,16 @@ def _losses(
 
 
 class _FreeAmounts:
-    """The free capacity of nodes if Pods below a priority were removed."""
+    """The free amounts of nodes if Pods below a priority were removed: (thousandths of a cpu, bytes).
+
+    `free`: the most that any schedulable node has free now.
+    """
 
     def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
-        """`by_group`: Pod -> the priority of its PodGroup, by which preemption compares the Pod."""
+        """Compute the free amounts.
+
+        `by_group`: Pod -> the priority of its PodGroup, by which preemption compares the Pod.
+        """
         self._by_group = by_group
         on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}
         for stay in occupancy.intervals:
@@ -227,23 +239,25 @@ class _FreeAmounts:
         self.free = (max((cpu for cpu, _ in free), default=0), max((memory for _, memory in free), default=0))
 
     def priority(self, stay: PodInterval) -> int:
-        """The priority by which preemption compares a Pod."""
+        """Return the priority by which preemption compares a Pod."""
         return self._by_group.get(stay.pod, stay.priority)
 
     def below(self, name: str, priority: int | None) -> tuple[int, int]:
-        """The free amounts of a node without all Pods below a priority; None: with all its Pods."""
+        """Return the free amounts of a node without all Pods below a priority; None: with all Pods."""
         priorities, sums = self._sums[name]
         place = 0 if priority is None else bisect_left(priorities, priority)
         return sums[place]
 
     def most(self, names: Sequence[str], priority: int) -> tuple[int, int]:
-        """The maximum free cpu and memory over these nodes, without Pods below a priority."""
+        """Return the maximum free cpu and memory over these nodes, without Pods below a priority."""
         found = [self.below(name, priority) for name in names]
         return max(cpu for cpu, _ in found), max(memory for _, memory in found)
 
 
 def _sums(stays: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
-    """The priorities on a node in ascending order, and the free amounts after removing each number of these Pods."""
+    """Return the priorities on a node in ascending order, and [n]: the free amounts without the first n of these
+    Pods.
+    """
     ordered = sorted(stays, key=lambda stay: stay.priority)
     cpu = (node.allocatable.milli_cpu if node else 0) - sum(stay.milli_cpu for stay in stays)
     memory = (node.allocatable.memory if node else 0) - sum(stay.memory for stay in stays)
@@ -254,7 +268,7 @@ def _sums(stays: Sequence[PodInterval], node: Node | None) -> tuple[list[int], l
 
 
 def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
-    """The PriorityClasses that preempt, lowest first, without the system classes."""
+    """Return the PriorityClasses that may preempt, lowest first, without the system classes."""
     found = [c for c in cluster.priority_classes.values() if c.preemption_policy != PREEMPT_NEVER]
     return sorted((c for c in found if c.name not in _SYSTEM), key=lambda c: (c.value, c.name))
 
@@ -267,7 +281,11 @@ def _risk(
     losses: Sequence[Loss],
     lowest: Mapping[str, int],
 ) -> Risk:
-    """The risk of one workload, from the lowest priority of its Pods, which are preempted first."""
+    """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
+
+    `stays`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first. `lowest`: by node,
+    the lowest priority of the Pods that the kubelet may evict.
+    """
     least = min(stays, key=lambda stay: stay.priority)
     nodes = sorted({stay.node for stay in stays})
     above = classes[bisect_right(classes, min(map(rooms.priority, stays)), key=lambda each: each.value) :]
@@ -288,7 +306,7 @@ def _risk(
 
 
 def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Priority by which preemption compares a Pod of a PodGroup, by Pod."""
+    """Return Pod -> the priority of its PodGroup, by which preemption compares the Pod; only for Pods of PodGroups."""
     snapshot = cluster.scheduling
     return {pod.key: pod_priority(pod, snapshot) for pods in snapshot.pods_of_groups.values() for pod in pods}
 
@@ -298,7 +316,7 @@ def _pods(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> Iterator[Po
 
 
 def _wholes(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> list[PodGroupVictim]:
-    """The PodGroups of these Pods that kube-scheduler preempts as a whole."""
+    """Return the PodGroups of these Pods that kube-scheduler preempts as a whole."""
     snapshot, found = cluster.scheduling, list[PodGroupVictim]()
     keys = {(pod.namespace, pod.spec.pod_group) for pod in _pods(cluster, stays)}
     for key in sorted(keys & snapshot.pods_of_groups.keys()):
@@ -314,7 +332,10 @@ def _key_of(stay: PodInterval) -> tuple[str, str]:
 
 
 def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Lowest priority of the Pods that the kubelet may evict, by node. Source: pkg/kubelet/types `IsCriticalPod`."""
+    """Return the lowest priority of the Pods that the kubelet may evict, by node.
+
+    Source: pkg/kubelet/types `IsCriticalPod`.
+    """
     found: dict[str, int] = {}
     for pod in cluster.pods.values():
         static = pod.owner is not None and pod.owner.kind == "Node"
@@ -324,7 +345,7 @@ def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
 
 
 def as_dict(found: Risks) -> dict[str, Any]:
-    """The risks as JSON."""
+    """Return the risks as a JSON object."""
     return {
         "workloads": [
             {

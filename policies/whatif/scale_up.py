@@ -1,8 +1,8 @@
-"""The nodes that cluster-autoscaler adds for Pending Pods: its estimate for each group, and its choice.
+"""Plan the nodes that cluster-autoscaler adds for Pending Pods: an estimate for each node group, and the choice.
 
 Sources, of cluster-autoscaler 1.36.1: core/scaleup/orchestrator/orchestrator.go, core/scaleup/equivalence/groups.go,
 estimator/binpacking_estimator.go, estimator/decreasing_pod_orderer.go, core/podlistprocessor/filter_out_schedulable.go,
-expander/waste/waste.go. The filters are those of the scheduling core. If upstream depends on the order of a Go map
+expander/waste/waste.go. The filters are those of `policies.scheduling`. If upstream depends on the order of a Go map
 (Pods of equal score, nodes of a snapshot), the order here is the input order.
 """
 
@@ -34,7 +34,10 @@ MAX_WORK: Final = 20_000_000
 
 
 class Option(NamedTuple):
-    """The option of one group: `nodes` new nodes for `pods`. `waste`: the idle share of CPU plus that of memory."""
+    """What one node group offers: `nodes` new nodes for `pods` Pods.
+
+    `waste`: the idle share of the new nodes' cpu plus that of their memory.
+    """
 
     group: str
     nodes: int
@@ -43,7 +46,7 @@ class Option(NamedTuple):
 
 
 class ForWorkload(NamedTuple):
-    """The number of Pods of a workload on a number of new nodes."""
+    """The number of a workload's Pods that fit on a number of new nodes."""
 
     workload: str
     pods: int
@@ -51,9 +54,10 @@ class ForWorkload(NamedTuple):
 
 
 class ScaleUp(NamedTuple):
-    """The chosen group, and all `options` in the file's order.
+    """One scale-up: the chosen node group, and all `options` in the file's order.
 
-    `ties`: other groups that are equally good: upstream chooses randomly.
+    `ties`: other groups that are equally good; upstream chooses randomly among these. `workloads`: whose Pods get
+    nodes.
     """
 
     option: Option
@@ -63,7 +67,7 @@ class ScaleUp(NamedTuple):
 
 
 class NotHelped(NamedTuple):
-    """Pods of a workload for which no group adds a node. `reasons`: group -> message of upstream."""
+    """Pods of a workload for which no node group adds a node. `reasons`: node group -> upstream's message."""
 
     workload: str
     pods: int
@@ -71,9 +75,10 @@ class NotHelped(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The scale-ups in sequence, and the Pods that remain. `fit`: number of Pods that fit on existing nodes.
+    """The scale-ups in sequence, and the Pods that remain Pending.
 
-    `cut`: true if the work exceeded its limit, so that further scale-ups are unknown.
+    `fit`: number of Pods that fit on existing nodes. `cut`: true if the work exceeded MAX_WORK, so that further
+    scale-ups are unknown.
     """
 
     scale_ups: Sequence[ScaleUp]
@@ -89,7 +94,11 @@ def plan(
     daemon_sets: Iterable[ApiObject],
     workload_of: Callable[[Pod], str],
 ) -> Plan:
-    """The nodes to add for these Pods. `snapshot`: the cluster as cluster-autoscaler sees it. Raises InvalidObject."""
+    """Return the nodes to add for these Pending Pods. Raises InvalidObject.
+
+    `snapshot`: the cluster as cluster-autoscaler sees it. `groups`: the node groups that may grow. `workload_of`:
+    returns the displayed workload of a Pod.
+    """
     daemon_sets = list(daemon_sets)
     scale_ups: list[ScaleUp] = []
     waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
@@ -127,7 +136,7 @@ def plan(
 def _not_helped(
     left: Iterable[Like], groups: Sequence[NodeGroup], workload_of: Callable[[Pod], str]
 ) -> list[NotHelped]:
-    """The Pods that no group helps, by workload and reasons."""
+    """Return the Pods that no node group helps, by workload and reasons."""
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for like in left:
         reasons = tuple(like.reasons.get(group.name, NOT_TRIED) for group in groups)
@@ -138,7 +147,7 @@ def _not_helped(
 
 
 def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[Like]:
-    """Group equal Pods by controller, labels and spec. Source: `groupPodsBySchedulingProperties`."""
+    """Group equal Pods by controller, labels and spec. Source: upstream `groupPodsBySchedulingProperties`."""
     found: list[Like] = []
     of_controller: dict[tuple[str, ...], list[Like]] = {}
     for pod in pods:
@@ -166,9 +175,10 @@ def _same(one: Pod, other: Pod) -> bool:
 
 
 def _without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapshot, list[Pod]]:
-    """The Pods that do not fit on existing nodes, and the cluster with the other Pods placed, the most important first.
+    """Return the cluster with the Pods that fit on existing nodes placed, and the Pods that do not fit.
 
-    Source: `filterOutSchedulableByPacking`. If one Pod does not fit, equal ones are not tried.
+    Tries Pods in the given order. If one Pod does not fit, equal ones are not tried. Source:
+    `filterOutSchedulableByPacking`.
     """
     kept: list[Pod] = []
     hopeless: set[int] = set()
@@ -192,7 +202,10 @@ def _estimated(
     made: Mapping[str, int],
     daemon_sets: Sequence[ApiObject],
 ) -> Estimate:
-    """The estimate for the Pods that fit on a node of the group; records the reasons for the others."""
+    """Return the estimate of new nodes for the Pods that fit on a node of the group; record why other Pods do not fit.
+
+    `capacity`: number of nodes that may be added; None if unknown. `made`: number of nodes added before, by node group.
+    """
     most = MAX_NODES if capacity is None else min(capacity, MAX_NODES)
     estimate = Estimate(base, group, most, made[group.name], daemon_sets)
     if most <= 0:
@@ -216,7 +229,7 @@ def _estimated(
 
 
 def _chosen(found: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tuple[ScaleUp, Estimate]:
-    """The estimate with the least waste. Source: expander/waste `BestOptions`."""
+    """Return the scale-up with the least waste, and its estimate. Source: expander/waste `BestOptions`."""
     options = [Option(each.group.name, each.nodes, len(each.placed), _waste(each)) for each in found]
     least = min(option.waste for option in options)
     best = [index for index, option in enumerate(options) if option.waste == least]
@@ -232,7 +245,7 @@ def _chosen(found: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tup
 
 
 def _waste(estimate: Estimate) -> float:
-    """The idle share of the new nodes' cpu plus that of their memory."""
+    """Return the idle share of the new nodes' cpu plus that of their memory."""
     capacity, nodes = estimate.group.capacity, estimate.nodes
     cpu, memory = capacity.milli_cpu * nodes, capacity.memory * nodes
     asked = [pod.occupies.resource for pod, _ in estimate.placed]

@@ -1,4 +1,4 @@
-"""One question for each node, zone or PriorityClass of a cluster, sorted by effect."""
+"""Ask one question for each node, zone or PriorityClass of a cluster, and sort the answers by effect."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Needs(NamedTuple):
-    """The number of nodes by group that Pending Pods need, and the number of Pods that no group helps.
+    """The number of nodes by node group that Pending Pods need, and the number of Pods that no group helps.
 
-    `cut`: true if the work exceeded its limit.
+    `cut`: true if the work exceeded its limit, so that the numbers are incomplete.
     """
 
     nodes: Mapping[str, int]
@@ -29,13 +29,16 @@ class Needs(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The result of one question, as numbers. `case`: such as `node a-1`, as an argument of `forewarn whatif`.
+    """The result of one question, as numbers.
 
-    `fewer`: replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`: Pending Pods at
-    the end. `preempted`: number of preempted Pods. `pdbs`: PDBs that preemption violates, or that have too few
-    healthy Pods at the end and had enough before. `rejected`: running Pods whose workload cannot create new ones,
-    because their class is deleted. `settled_at`: seconds until a steady state, or of the whole simulation if `settled`
-    is false. `needs`: the nodes that cluster-autoscaler would add, if node groups are given.
+    - `case`: such as `node a-1`, as an argument of `forewarn whatif`.
+    - `fewer`: number of replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`:
+      number of Pending Pods at the end. `preempted`: number of preempted Pods.
+    - `pdbs`: number of PodDisruptionBudgets that preemption violates, or that have too few healthy Pods at the end and
+      had enough before.
+    - `rejected`: number of running Pods whose workload cannot create new ones, because the Pods' class is deleted.
+    - `settled_at`: seconds until a steady state, or of the whole simulation if `settled` is false.
+    - `needs`: the nodes that cluster-autoscaler would add; None without node groups.
     """
 
     case: str
@@ -50,10 +53,10 @@ class Row(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The results of a sweep, the worst first. `kind`: a key of EVERY. `running`, `pending`: Pods at time 0.
+    """The results of one question for each node, zone or PriorityClass, the worst first.
 
-    `anyway`: the outcome without an event, if the cluster is not in a steady state. `notes`: objects that are not
-    simulated.
+    `kind`: a key of EVERY. `running`, `pending`: numbers of Pods at time 0. `anyway`: the outcome without an event, if
+    the cluster is not in a steady state. `notes`: objects that are not simulated.
     """
 
     kind: str
@@ -65,10 +68,10 @@ class Sweep(NamedTuple):
 
 
 class Tally:
-    """Counts the differences between the start of a simulation and the end of others of the same cluster."""
+    """Counts the differences between the start of a simulation and the end of other simulations of the same cluster."""
 
     def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
-        """`autoscaling`: the settings for nodes that may be added for Pending Pods."""
+        """Count the Pods at the start. `autoscaling`: the settings for nodes that may be added for Pending Pods."""
         self._autoscaling = autoscaling
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
         self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
@@ -76,7 +79,8 @@ class Tally:
         self.running = self._losses.running
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """The counts of a Row, from a completed simulation of the same cluster; visits only objects that have changed.
+        """Return the counts of a Row, from a completed simulation of the same cluster; visits only objects that have
+        changed.
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
@@ -96,7 +100,7 @@ class Tally:
 
 
 def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
-    """The needed nodes as JSON."""
+    """Return the nodes that Pending Pods need after a simulation, as a JSON object."""
     plan = after_simulation(simulation, autoscaling, Names()).plan  # counts alone are told
     nodes = Counter[str]()
     for each in plan.scale_ups if plan else ():
@@ -106,10 +110,7 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
 
 
 def row_of(asked: str, counts: Mapping[str, Any]) -> Row:
-    """Return the Row of the question `asked` from the counts of `Tally.of`.
-
-    The counts may have been converted to JSON and back.
-    """
+    """Return the Row of the question `asked` from the counts of `Tally.of`, also if converted to JSON and back."""
     needs = counts.get("needs")
     told = {name: value for name, value in counts.items() if name in Row._fields and name != "needs"}
     return Row(asked, **told, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))
@@ -126,7 +127,11 @@ def _is_pending(name: str, simulation: Simulation) -> bool:
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """The rows by lost replicas, rejected replacements, Pending Pods, PDBs, preempted Pods and time; then by name."""
+    """Return the rows, worst first.
+
+    Compares lost replicas, rejected replacements, Pending Pods, PodDisruptionBudgets, preempted Pods, then time and
+    name.
+    """
     return sorted(
         rows,
         key=lambda row: (
@@ -143,7 +148,7 @@ def worst_first(rows: Iterable[Row]) -> list[Row]:
 
 
 def as_dict(sweep: Sweep) -> dict[str, Any]:
-    """The sweep as JSON."""
+    """Return the sweep as a JSON object."""
     told: dict[str, Any] = {
         "version": 1,
         "sweep": sweep.kind,

@@ -1,4 +1,4 @@
-"""An upgrade of nodes: each is drained, away for some time, and returned; and its progress."""
+"""Simulate an upgrade of nodes: each node is drained, away for some time, and returned or replaced."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _DRAINING: Final = 600.0
 
 @dataclass(slots=True)
 class Step:
-    """One node of an upgrade. `started`, `emptied`, `back`: times in seconds; None if not reached in this run.
+    """The upgrade of one node.
 
-    `back`: the node or its replacement is in service. `forced`: Pods that were deleted after the drain timeout.
+    `started`, `emptied` (drained), `back` (the node or its replacement is in service): times in seconds; None if not
+    reached in the simulation. `forced`: Pods that were deleted after the drain timeout.
     """
 
     node: str
@@ -40,7 +41,11 @@ class Step:
 
 @dataclass(slots=True)
 class _Progress:
-    """A node whose upgrade has started. `ready`: earliest start of its drain. `draining`: start of its drain."""
+    """A node whose upgrade has started.
+
+    `ready`: earliest time at which the drain may start; `draining`: time at which the drain started, None before. In
+    seconds.
+    """
 
     node: Node
     step: Step
@@ -56,28 +61,28 @@ class Pool(NamedTuple):
 
     @property
     def done(self) -> int:
-        """Number of upgraded nodes."""
+        """The number of upgraded nodes."""
         return sum(step.back is not None for step in self.steps)
 
     @property
     def seconds(self) -> float | None:
-        """Seconds from the start of the first node until the last one is back; None for an incomplete pool."""
+        """The seconds from the start of the first node until the last node is back; None for an incomplete pool."""
         back = [step.back for step in self.steps if step.back is not None]
         started = [step.started for step in self.steps if step.started is not None]
         return max(back) - min(started) if back and len(back) == len(self.steps) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The pool's progress as JSON."""
+        """Return the pool's progress as a JSON object."""
         seconds = None if self.seconds is None else round(self.seconds, 4)
         return {"pool": self.name, "nodes": len(self.steps), "upgraded": self.done, "seconds": seconds}
 
 
 class Upgrade:
-    """Nodes in the order of their upgrade, `max_unavailable` at a time; the steps of one run.
+    """Upgrades nodes in the given order, `max_unavailable` at a time, and records the steps of one simulation.
 
-    `away`: seconds from an empty node until it is back; with `surge`, until a new node is ready, which is added before
-    the old one is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of PDBs; 0:
-    never.
+    `away`: seconds from an empty node until the node is back; with `surge`, until a new node is ready, which is added
+    before the old node is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of
+    PodDisruptionBudgets; 0: never.
     """
 
     def __init__(self, nodes: Iterable[Node], most: int, away: float, surge: bool = False, force: float = 0.0) -> None:
@@ -93,12 +98,12 @@ class Upgrade:
 
     @property
     def least(self) -> float:
-        """Seconds for the upgrade if drains take no time."""
+        """The seconds for the upgrade if drains take no time."""
         return self._batches * self.away
 
     @property
     def horizon(self) -> float:
-        """Seconds after which a run is stopped by default."""
+        """The seconds after which a simulation of the upgrade is stopped by default."""
         return self._batches * (self.away + _DRAINING + self.force)
 
     @property
@@ -108,7 +113,7 @@ class Upgrade:
 
     @property
     def under_way(self) -> Sequence[Step]:
-        """The nodes that are being drained or away when the run ends."""
+        """The nodes that are being drained or away when the simulation ends."""
         return [step for step in self.steps if step.started is not None and step.back is None]
 
     @property
@@ -123,7 +128,7 @@ class Upgrade:
 
     @property
     def seconds(self) -> float:
-        """The time at which the last upgraded node was back."""
+        """The time in seconds at which the last upgraded node was back; 0 if none was."""
         return max((step.back for step in self.steps if step.back is not None), default=0.0)
 
     @property
@@ -136,7 +141,7 @@ class Upgrade:
 
     @property
     def forced(self) -> Sequence[str]:
-        """The Pods that were deleted after the drain timeout."""
+        """The keys of the Pods that were deleted after the drain timeout."""
         return [pod for step in self.steps for pod in step.forced]
 
     def start(self, simulation: Simulation) -> None:
@@ -167,7 +172,7 @@ class Upgrade:
             yield _POLL_SECONDS
 
     def _continue(self, simulation: Simulation, each: _Progress) -> None:
-        """Advance a node whose upgrade has started: drain it, remove it or return it, when that is due."""
+        """Advance a node whose upgrade has started: drain, remove or return the node when due."""
         clock, api, step = simulation.clock, simulation.api, each.step
         if each.draining is None:
             if clock.now >= each.ready:
@@ -193,7 +198,7 @@ class Upgrade:
         drain(simulation.clock, simulation.api, Latencies(), each.step.node)
 
     def _force(self, simulation: Simulation, step: Step, remaining: Sequence[str]) -> None:
-        """Delete the remaining Pods of a node, regardless of PDBs."""
+        """Delete the remaining Pods of a node, regardless of PodDisruptionBudgets. `remaining`: their keys."""
         api = simulation.api
         keys = [(namespace, name) for namespace, _, name in (pod.partition("/") for pod in remaining)]
         step.forced = [api.pods[key].pod.key for key in keys if not api.pods[key].terminating]
@@ -209,7 +214,7 @@ class Upgrade:
             simulation.awaited += 1
 
     def to_dict(self) -> dict[str, Any]:
-        """The upgrade's progress as JSON."""
+        """Return the upgrade's progress as a JSON object."""
         return {
             "complete": self.complete,
             "seconds": round(self.seconds, 4),

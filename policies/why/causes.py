@@ -1,4 +1,5 @@
-"""The reason why a Pod ended, or does not end: from its conditions and statuses first, then from Events.
+"""The reasons why a Pod terminated, is terminating or still exists: from conditions and statuses first, then from
+Events.
 
 Reasons and messages are those of Kubernetes 1.36: pkg/kubelet (eviction, nodeshutdown, preemption), pkg/controller
 (tainteviction, devicetainteviction, podgc, job), pkg/registry/core/pod/storage/eviction.go.
@@ -68,9 +69,9 @@ def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _disruption(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
-    """The cause of a disruption, by the reason of the condition DisruptionTarget.
+    """Yield the cause of a disruption, by the reason of the condition DisruptionTarget.
 
-    kube-scheduler's preemptions are diagnosed by `troubles`.
+    Nothing for preemption by kube-scheduler, which `troubles` reports.
     """
     on = _on(pod.node)
     if reason == "TerminationByKubelet":
@@ -139,7 +140,7 @@ def _pressure(evidence: Evidence, name: str, kind: str, when: float) -> Iterator
 
 
 def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
-    """The cause of an eviction by taint. Source: pkg/controller/tainteviction, taint_eviction.go."""
+    """Yield the cause of an eviction by taint. Source: pkg/controller/tainteviction, taint_eviction.go."""
     found = evidence.nodes.get(node)
     taints = [key for key, _ in found.taints] if found is not None else []
     named = f"the NoExecute taint {listed(taints, _SHOWN)}" if taints else "a NoExecute taint"
@@ -150,7 +151,7 @@ def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
 
 
 def _node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
-    """The node's problem: its condition, its absence, or an Event."""
+    """Yield the problem of a node, if any: the node does not exist, is not ready, or has an Event about this."""
     found = evidence.nodes.get(node)
     events = [e for e in evidence.events.others("Node", node) if e.reason in ("NodeNotReady", "Shutdown", "Rebooted")]
     if found is None:
@@ -164,7 +165,7 @@ def _node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
 
 
 def _evicted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
-    """The cause of an eviction by the Eviction API. Source: pkg/registry/core/pod/storage/eviction.go."""
+    """Yield the cause of an eviction by the Eviction API. Source: pkg/registry/core/pod/storage/eviction.go."""
     found = evidence.nodes.get(node)
     if found is not None and found.cordoned:
         by = f"{node} is cordoned, as in a drain (kubectl drain, an upgrade, an autoscaler)"
@@ -219,7 +220,7 @@ def _rejected(node: str, reason: str, message: str, when: float) -> Trouble:
 
 
 def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
-    """The cause of a deletion: a controller, according to its Event; otherwise a request."""
+    """Yield the cause of a deletion: a controller, if an Event names it; otherwise a request."""
     event = evidence.events.deletion(name)
     if event is None:
         told = "deleted by a request; the requester is only in the API server's audit log (verb delete)"
@@ -230,7 +231,7 @@ def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
 
 
 def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
-    """The reason why a controller deleted the Pod: Events of the Deployment and of HorizontalPodAutoscalers.
+    """Yield why a controller deleted the Pod, by Events of the Deployment and of HorizontalPodAutoscalers.
 
     Source: pkg/controller/deployment/sync.go, pkg/controller/podautoscaler/horizontal.go.
     """
@@ -260,7 +261,7 @@ def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
 
 
 def of_deleted_pod(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
-    """The causes in Events for a Pod that no longer exists, except preemption by kube-scheduler."""
+    """Return the causes, by Events, for a Pod that no longer exists; without preemption by kube-scheduler."""
     if not evidence.events.of_pod(name, uid) and evidence.events.deletion(name) is None:
         return []
     owner = name.rpartition("-")[0]
@@ -289,7 +290,7 @@ def _of_deleted_pod(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
-    """The cause if no Event names one: neither API evictions nor deletions by users write Events."""
+    """Yield the cause if no Event names one: neither API evictions nor deletions by users create Events."""
     killed = [e.when for e in evidence.events.of_pod(name) if e.reason == "Killing"]
     found = evidence.nodes.get(node)
     cordoned = f"; {node} is cordoned: probably a drain" if found is not None and found.cordoned else ""
@@ -300,7 +301,7 @@ def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
 
 
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:
-    """The reason why a deleted Pod still exists, unless its grace period continues."""
+    """Yield why a deleted Pod still exists, unless its grace period continues."""
     late = now is not None and now > pod.deadline
     until = f"its grace period ends at {shown_time(pod.deadline)}"
     has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
@@ -326,7 +327,7 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
 
 
 def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    """The failure of the Job that owns the Pod.
+    """Yield the failure of the Job that owns the Pod, if the Job has failed.
 
     Source: pkg/controller/job, job_controller.go, pod_failure_policy.go.
     """
@@ -352,7 +353,7 @@ def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _finished(pod: PodRecord) -> float:
-    """The time at which the Pod's last container finished; 0 if unknown."""
+    """Return the time at which the Pod's last container finished, in seconds since 1970; 0 if unknown."""
     return max((each.when for each in pod.terminated), default=0.0)
 
 

@@ -1,7 +1,8 @@
 """Events about a Pod, its workload and nodes: the latest of each kind.
 
-An Event names an object and its uid: a StatefulSet's Pod has Events of earlier Pods with its name. All users who may
-write Events in a namespace may write these, so they are limited, quoted, and never override a condition.
+An Event names an object and its uid: with the name of a StatefulSet's Pod, there are Events of earlier Pods. Every user
+with permission to create Events in a namespace can forge them, so their number and length are limited, messages are
+quoted, and a condition of the Pod takes precedence.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _WHEN: Final = (
 
 
 class Event(NamedTuple):
-    """One Event. `uid`: of the object; "" if unknown. `when`: in seconds since 1970; 0 if unknown.
+    """An Event. `kind`, `name`, `uid`: of the object; uid "" if unknown. `when`: in seconds since 1970; 0 if unknown.
 
     `by`: namespace, name and uid of the preemptor, each "" if unknown. `node`: the node of a preemption.
     """
@@ -90,7 +91,10 @@ class Event(NamedTuple):
 
 
 class Events:
-    """The Events about one Pod or workload, and about objects that may explain its end. Add them in any order."""
+    """The Events about one Pod or workload, and about objects that may explain its termination.
+
+    Add them in any order.
+    """
 
     def __init__(self, namespace: str, name: str, *, of_workload: bool = False) -> None:
         self._namespace, self._name, self._of_workload = namespace, name, of_workload
@@ -104,7 +108,7 @@ class Events:
         """Number of Events that were added, about any object."""
 
     def add(self, obj: ApiObject) -> bool:
-        """Add an object; returns false if it is not an Event."""
+        """Add an object if it is an Event, and return whether it is."""
         if group_kind(obj) not in KINDS:
             return False
         self.read += 1
@@ -142,42 +146,44 @@ class Events:
         return {key: kept[key] for key in best}
 
     def of_pod(self, name: str, uid: str = "") -> list[Event]:
-        """The Events about the Pod of this name and uid ("" for any), by time."""
+        """Return the Events about the Pod with this name and uid ("": any), sorted by time."""
         return [e for e in self._indexed().of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
 
     def pods(self) -> list[str]:
-        """The names of all Pods that an Event is about, or that a controller deleted according to its Event."""
+        """Return the names of all Pods that an Event is about, or that a controller deleted according to its Event."""
         return list(dict.fromkeys([*self._indexed().of_pod, *self._indexed().deletions]))
 
     def messages_of(self, name: str, uid: str) -> dict[str, str]:
-        """The messages of the latest Events about the Pod, by reason; sorted by time."""
+        """Return reason -> message of the latest Events about the Pod, sorted by time."""
         shown = sorted(self.of_pod(name, uid), key=_rank)[-_MAX:]
         return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
 
     def preempted(self, name: str, uid: str) -> Event | None:
-        """The last Event about a preemption of the Pod with this uid, or of any Pod of this name for ""."""
+        """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
         return self._last_preemption(name, lambda event: uid in ("", event.uid) or not event.uid)
 
     def former_preempted(self, name: str, uid: str) -> Event | None:
-        """The last Event about a preemption of an earlier Pod with this name."""
+        """Return the last Event about a preemption of an earlier Pod with this name and another uid, or None."""
         return self._last_preemption(name, lambda event: event.uid not in ("", uid))
 
     def decisive(self, name: str, uid: str = "") -> Event | None:
-        """The last Event that names a cause of the Pod's end; None without one."""
+        """Return the last Event that names a cause of the Pod's termination, or None."""
         found = [e for e in self.of_pod(name, uid) if e.reason in DECISIVE and not e.message.startswith("Cancelling")]
         return found[-1] if found else None
 
     def former(self, name: str, uid: str) -> Event | None:
-        """The last Event that names a cause of the end of an earlier Pod with this name; None without one."""
+        """Return the last Event that names a cause of the termination of an earlier Pod with this name and
+        another uid, or None.
+        """
         earlier = [e for e in self.of_pod(name) if e.uid not in ("", uid) and e.reason in DECISIVE]
         return earlier[-1] if earlier and uid else None
 
     def deletion(self, name: str) -> Event | None:
-        """The last Event in which a controller reports that it deleted the Pod; None without one."""
+        """Return the last Event in which a controller reports that it deleted the Pod, or None."""
         return self._indexed().deletions.get(name)
 
     def node_of(self, name: str) -> str:
-        """The node of a Pod, from Events about it; "" if unknown."""
+        """Return the node of a Pod according to Events about the Pod; "" if unknown."""
         for event in reversed(self.of_pod(name)):
             if event.node:
                 return event.node
@@ -186,7 +192,7 @@ class Events:
         return ""
 
     def others(self, kind: str, name: str = "") -> list[Event]:
-        """The Events about workloads or nodes of this kind (and name, if given), by time."""
+        """Return the Events about workloads or nodes of this kind (and name, unless ""), sorted by time."""
         return [e for e in self._indexed().others.get(kind, ()) if name in ("", e.name)]
 
     def _indexed(self) -> _Index:
@@ -206,7 +212,10 @@ class Events:
 
 
 class _Index(NamedTuple):
-    """The Events by Pod, the Events by kind of other objects, and the last deletion of each Pod; sorted by time."""
+    """The Events by Pod, the Events by kind of other objects, and the last deletion of each Pod.
+
+    Lists are sorted by time.
+    """
 
     of_pod: dict[str, list[Event]]
     others: dict[str, list[Event]]
@@ -214,7 +223,7 @@ class _Index(NamedTuple):
 
 
 def _deleted(event: Event) -> str:
-    """The name of the Pod that a controller deleted; "" for other Events.
+    """Return the name of the Pod that a controller deleted according to an Event; "" for other Events.
 
     Source: pkg/controller, controller_utils.go; statefulset, stateful_pod_control.go.
     """
@@ -225,7 +234,7 @@ def _deleted(event: Event) -> str:
 
 
 def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, str, str], str]:
-    """The preemptor in an Event (namespace, name, uid), and the node."""
+    """Return ((namespace, name, uid) of the preemptor in an Event, the node); "" if unknown."""
     if reason != PREEMPTED:
         return ("", "", ""), ""
     said = _BY.match(message)
@@ -237,12 +246,11 @@ def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, st
 
 
 def _rank(event: Event) -> tuple[bool, float]:
-    """Sort key of Events: greater for Events to retain."""
+    """Return the sort key of Events: Events with a greater key are retained longer."""
     return event.reason in DECISIVE, event.when
 
 
 def _object(obj: ApiObject, name: str) -> ApiObject:
-    """A field if it is an object, otherwise an empty object."""
     value = at(obj, name)
     return value if isinstance(value, dict) else NOTHING
 

@@ -1,4 +1,4 @@
-"""The evidence about the end of a Pod, or of a workload's Pods, collected while the cluster is read."""
+"""The records that explain the termination of a Pod or of a workload's Pods, collected while the cluster is read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
 
 
 class Evidence:
-    """The records of one Pod, or of the Pods of a workload (`kind`: its `group/Kind`), and of related objects."""
+    """The records of one Pod, or of the Pods of a workload (`kind`: `group/Kind`), and of related objects."""
 
     def __init__(self, namespace: str, name: str, kind: str = POD) -> None:
         self.namespace, self.name, self.kind = namespace, name, kind
@@ -48,7 +48,7 @@ class Evidence:
         """ReplicaSet or Job -> kind and name of its controller."""
 
     def add(self, obj: ApiObject) -> bool:
-        """Add an object of the cluster; returns true if it is an Event."""
+        """Add an object of the cluster; return whether it is an Event."""
         if self.events.add(obj):
             return True
         kind = group_kind(obj)
@@ -77,7 +77,10 @@ class Evidence:
         return name == self.name or name.startswith(f"{self.name}-")
 
     def owns(self, pod: str) -> bool:
-        """True if the Pod of this name belongs to the workload. Without the Pod, its name decides."""
+        """Report whether the Pod with this name belongs to the workload.
+
+        If the Pod no longer exists, its name decides.
+        """
         found = self.pods.get(pod)
         owner = found.owner[1] if found is not None else pod.rpartition("-")[0]
         between = _OWNERS.get(self.kind)
@@ -88,7 +91,11 @@ class Evidence:
         return above == (self.kind.rpartition("/")[2], self.name) if above else owner.rpartition("-")[0] == self.name
 
     def event_names(self) -> list[str]:
-        """The names of objects whose Events may explain the Pod: for a Pod that ended, also of its owners."""
+        """Return the names of objects whose Events may explain the Pod; for a Pod that has terminated, also of possible
+        owners.
+
+        For a workload: [""], which means all names.
+        """
         if self.kind != POD:
             return [""]
         found = self.pods.get(self.name)
@@ -98,18 +105,20 @@ class Evidence:
         return [name for name in (self.name, owner, owner.rpartition("-")[0]) if name]
 
     def node(self) -> str:
-        """The node of a Pod that ended, from its spec or its Events; "" if unknown, or if the Pod did not end."""
+        """Return the node of a Pod that has terminated, from its spec or its Events; "" if unknown, or for other
+        Pods.
+        """
         found = self.pods.get(self.name)
         if self.kind != POD or (found is not None and not found.has_terminated):
             return ""
         return found.node if found is not None else self.events.node_of(self.name)
 
     def forget(self) -> None:
-        """Drop the records of Pods that do not belong to the workload."""
+        """Remove the records of Pods that do not belong to the workload."""
         self.pods = {name: pod for name, pod in self.pods.items() if self.kind == POD or self.owns(name)}
 
     def missing(self) -> list[str]:
-        """The inputs that are missing for an answer, with the command to get them."""
+        """Return sentences about inputs that are missing for an answer, with the command to get them."""
         found = []
         if self.not_read:
             found.append(f"Events not read: {self.not_read}")

@@ -1,4 +1,4 @@
-"""Reasons why a Pod of a PodGroup is Pending: kube-scheduler schedules the group as a whole."""
+"""The reasons why a Pod of a PodGroup is Pending: kube-scheduler schedules the PodGroup as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _BACK_OFF: Final = "no event shortens the back-off of a PodGroup: kube-scheduler
 
 
 def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> tuple[tuple[str, str, str], ...]:
-    """The (id, message, help) of each reason from the Pod's PodGroup; empty if the group is not predicted."""
+    """Return the (id, message, help) of each reason that the Pod's PodGroup gives; empty if forewarn does not
+    predict the PodGroup.
+    """
     found = group_forecast(cluster.scheduling, (pod,))
     if found is None:
         return ()

@@ -1,4 +1,4 @@
-"""Records of Pods, Nodes and Jobs for the end of a Pod: conditions, container statuses, deletion.
+"""Records of Pods, Nodes and Jobs that explain terminations: conditions, container statuses, deletion.
 
 Reading never fails: a field of the wrong type counts as absent. All parts are limited, because objects are not trusted.
 """
@@ -87,19 +87,19 @@ class PodRecord(NamedTuple):
 
     @property
     def has_terminated(self) -> bool:
-        """True if the Pod ended, will end, or was deleted."""
+        """Whether the Pod has terminated, was deleted, or is subject to a disruption."""
         return self.disruption is not None or self.deleted is not None or self.phase in ("Failed", "Succeeded")
 
     @property
     def disruption(self) -> Condition | None:
-        """The condition DisruptionTarget; None if it is not true."""
+        """The condition DisruptionTarget if its status is True; otherwise None."""
         return next(
             (each for each in self.conditions if (each.type, each.status) == ("DisruptionTarget", "True")), None
         )
 
 
 class NodeRecord(NamedTuple):
-    """A Node's health. `taints`: the keys of its NoExecute taints, and the time at which each was added."""
+    """The health of a Node. `taints`: (key, time of addition) of its NoExecute taints."""
 
     name: str
     conditions: tuple[Condition, ...] = ()
@@ -108,12 +108,15 @@ class NodeRecord(NamedTuple):
 
     @property
     def not_ready(self) -> Condition | None:
-        """The condition Ready; None if it is true."""
+        """The condition Ready if its status is not True; otherwise None."""
         return next((each for each in self.conditions if each.type == "Ready" and each.status != "True"), None)
 
 
 class JobRecord(NamedTuple):
-    """The end of a Job. `ignores`: the podFailurePolicy ignores disrupted Pods."""
+    """The failure of a Job. `failed`: its condition, or None.
+
+    `ignores`: whether the podFailurePolicy ignores disrupted Pods.
+    """
 
     name: str
     failed: Condition | None = None
@@ -154,7 +157,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
 
 
 def node_record(obj: ApiObject) -> NodeRecord:
-    """The record of a Node."""
+    """Return the record of a Node's API object."""
     taints = (each for each in _objects(obj, "spec", "taints") if at(each, "effect") == "NoExecute")
     return NodeRecord(
         _text(obj, "metadata", "name"),
@@ -165,7 +168,7 @@ def node_record(obj: ApiObject) -> NodeRecord:
 
 
 def job_record(obj: ApiObject) -> JobRecord:
-    """The record of a Job. Source: pkg/controller/job, pod_failure_policy.go."""
+    """Return the record of a Job's API object. Source: pkg/controller/job, pod_failure_policy.go."""
     ends = [each for each in conditions_of(obj) if each.status == "True" and each.type in ("Failed", "FailureTarget")]
     limit = at(obj, "spec", "backoffLimit")
     return JobRecord(
@@ -182,7 +185,7 @@ def _ignores_disruption(rule: ApiObject) -> bool:
 
 
 def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
-    """The conditions of an object."""
+    """Return the conditions in the status of an object."""
     return tuple(
         Condition(
             _text(each, "type"),
@@ -196,7 +199,7 @@ def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
 
 
 def controller(obj: ApiObject) -> tuple[str, str]:
-    """Kind and name of an object's controller; ("", "") without one."""
+    """Return the (kind, name) of an object's controller; ("", "") without one."""
     for each in _objects(obj, "metadata", "ownerReferences"):
         if at(each, "controller") is True:
             return _text(each, "kind"), _text(each, "name")
@@ -204,7 +207,7 @@ def controller(obj: ApiObject) -> tuple[str, str]:
 
 
 def seconds(value: object) -> float:
-    """An API time in seconds since 1970; 0 if it is absent or malformed."""
+    """Return an API time in seconds since 1970; 0 if it is absent or malformed."""
     if not isinstance(value, str) or not value:
         return 0.0
     try:
@@ -215,7 +218,7 @@ def seconds(value: object) -> float:
 
 
 def shown_time(when: float) -> str:
-    """A time as text, `2026-11-22T03:12:07Z`; "" for an unknown time."""
+    """Return a time (seconds since 1970) as text, `2026-11-22T03:12:07Z`; "" for an unknown time."""
     try:
         return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}" if when > 0 else ""
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""The ends of a workload's Pods: `forewarn why KIND/NAME`."""
+"""The terminations of a workload's Pods, for `forewarn why KIND/NAME`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts
 
 
 class PodEnd(NamedTuple):
-    """The end of one Pod: its diagnosis, with the cause first."""
+    """The termination of one Pod, explained: the first reason in `diagnosis` is the cause."""
 
     pod: str
     diagnosis: Diagnosis
@@ -41,12 +41,15 @@ class PodEnd(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """Sort key: unwanted ends first, then the newest."""
+        """Sort key: terminations that no user or controller requested are first, then the newest."""
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
 
 class Timeline(NamedTuple):
-    """The Pods of a workload. `states`: number of existing Pods by state."""
+    """The Pods of a workload. `states`: number of existing Pods by state. `pending`: names of Pending Pods.
+
+    `endings`: terminations, in order. `not_explained`: number of further Pods.
+    """
 
     states: Counter[str]
     pending: list[str]
@@ -55,7 +58,9 @@ class Timeline(NamedTuple):
 
 
 def kind_named(given: str) -> str:
-    """`group/Kind` of a Pod or workload by a name that kubectl accepts: `deploy`, `deployments.apps`; "" if unknown."""
+    """Return the `group/Kind` of a Pod or workload by a name that kubectl accepts: `deploy`, `deployments.apps`;
+    "" if unknown.
+    """
     name, _, group = given.lower().partition(".")
     for kind in (POD, *POD_TEMPLATE_PATHS):
         spec = BY_GROUP_KIND[kind]
@@ -65,7 +70,11 @@ def kind_named(given: str) -> str:
 
 
 def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = None) -> Timeline:
-    """The ends of the workload's Pods: unwanted ends first, then the newest."""
+    """Return the terminations of the workload's Pods: those that no user or controller requested first, then the
+    newest.
+
+    `now`: seconds since 1970; None for a cluster snapshot of unknown age.
+    """
     states: Counter[str] = Counter()
     endings, pending = [], []
     names = [
@@ -88,7 +97,7 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
 
 
 def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The timeline as text lines, at most one screen."""
+    """Yield the timeline as lines of text, at most one screen. `paint(text, style)`: adds colour."""
     kind = evidence.kind.rpartition("/")[2]
     states = ", ".join(f"{count} {state}" for state, count in found.states.items())
     yield f"{paint(f'{kind} {evidence.namespace}/{evidence.name}', 'bold')}: {states or 'no Pods'}"
@@ -109,7 +118,7 @@ def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str])
 
 
 def _fixes(found: Timeline) -> dict[str, list[str]]:
-    """Each fix of the shown causes -> the ids of these causes."""
+    """Return fix -> ids of the causes, for the terminations that are shown."""
     fixes: dict[str, list[str]] = {}
     for ending in found.endings[:MAX_SHOWN]:
         if ending.cause.help:
@@ -119,7 +128,7 @@ def _fixes(found: Timeline) -> dict[str, list[str]]:
 
 
 def to_dict(found: Timeline, evidence: Evidence) -> dict[str, Any]:
-    """The timeline as JSON, with every end."""
+    """Return the timeline as a JSON object, with all terminations."""
     return {
         "id": f"{evidence.namespace}/{evidence.name}",
         "kind": evidence.kind.rpartition("/")[2],

@@ -65,7 +65,10 @@ IDS: Final = (
 
 
 class Trouble(NamedTuple):
-    """One reason. `id`: for programs. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown."""
+    """A reason for a Pod's state.
+
+    `id`: for programs. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown.
+    """
 
     id: str
     message: str
@@ -73,11 +76,11 @@ class Trouble(NamedTuple):
     when: float = 0.0
 
     def to_dict(self) -> dict[str, str]:
-        """The reason as JSON."""
+        """Return the reason as a JSON object."""
         told = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
         return {key: value for key, value in told.items() if value}
 
 
 def ids(troubles: Iterable[Trouble]) -> list[str]:
-    """The ids of these reasons, without duplicates."""
+    """Return the ids of these reasons, without duplicates."""
     return list(dict.fromkeys(trouble.id for trouble in troubles))

@@ -1,4 +1,4 @@
-"""Reasons why a Pod is Pending or was preempted, with fixes.
+"""The reasons why a Pod is Pending or was preempted, with fixes.
 
 The reasons are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and further ones
 for Pending Pods. kube-scheduler's internal state (queue, back-off) is unknown.
@@ -44,7 +44,7 @@ _LOWER: Final = 3
 
 
 class Diagnosis(NamedTuple):
-    """The result for a Pod. `state`: one of STATES; `of_deleted_pod` if `pod` is None.
+    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: one of STATES.
 
     `prediction`: the result of the next scheduling cycle; None without one.
     """
@@ -91,7 +91,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
 
 
 def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
-    """The diagnosis of a Pod that no longer exists, from Events; None without Events about it."""
+    """Explain by Events why a Pod no longer exists; None without Events about the Pod."""
     found, rest = evidence.events.preempted(name, ""), former_causes(evidence, name)
     if found is not None:
         told = f"preempted{_of_where(found)}{_by_preemptor(cluster, found)}"
@@ -100,7 +100,7 @@ def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> D
 
 
 def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
-    """What fails or is interrupted because the Pod ends; causes.py reports Jobs."""
+    """Yield what fails or is interrupted because the Pod terminates. Jobs are in `causes`."""
     is_ending = pod.terminating or pod.preempted or pod.phase == "Failed"
     loss = loss_of(pod, lambda *_: None) if is_ending else None
     if loss is not None:
@@ -109,7 +109,7 @@ def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
 
 
 def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:
-    """The reason for a Pending DaemonSet Pod: it fits on one node only, and preempts no Pod of equal priority."""
+    """Yield the reason for a Pending DaemonSet Pod: it fits on one node only, and preempts no Pod of equal priority."""
     if record.owner[0] != "DaemonSet" or not record.target_node or prediction.outcome != "pending":
         return
     pod, info = prediction.pod, prediction.snapshot.get(record.target_node)
@@ -123,7 +123,7 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
 
 
 def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
-    """The reason for a Pod on a cordoned node that is not evicted: a PDB blocks its eviction (429)."""
+    """Yield the reason why a Pod on a cordoned node is not evicted: a PDB allows no disruption."""
     node = cluster.objects.nodes.get(("", pod.node_name))
     if node is None or not node.unschedulable:
         return
@@ -137,7 +137,7 @@ def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
 
 
 def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:
-    """The end of the earlier Pod with the same name."""
+    """Yield the reason why the earlier Pod with the same name terminated."""
     found = evidence.events.former_preempted(pod.name, pod.uid)
     if found is not None:
         told = f"the previous Pod of this name was preempted{_of_where(found)}{_by_preemptor(cluster, found)}"
@@ -153,7 +153,9 @@ def _of_where(event: Event) -> str:
 
 
 def _by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
-    """A phrase with the preemptor, ` by shop/web (priority 1000)`; "" if no Event names it."""
+    """Return a phrase with the preemptor, such as ` by shop/web (priority 1000)`; "" if no Event names the
+    preemptor.
+    """
     if event is None or not any(event.by):
         return ""
     preemptor = _named_by(cluster, event)
@@ -164,7 +166,7 @@ def _by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
 
 
 def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
-    """The preemptor in the cluster that an Event names; None if it is not there."""
+    """Return the preemptor that an Event names; None if that Pod no longer exists."""
     namespace, name, uid = event.by
     if name:
         found = cluster.pods.get((namespace, name))
@@ -176,7 +178,7 @@ def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
 
 
 def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
-    """The reason why kube-scheduler does not try to schedule the Pod."""
+    """Yield the reason why kube-scheduler does not try to schedule the Pod, if any."""
     if pod.terminating:
         yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
     elif pod.spec.gated:
@@ -234,7 +236,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
 
 
 def _nominated(prediction: Prediction) -> Iterator[Trouble]:
-    """The reason for a Pod that has preempted Pods, and is not scheduled yet."""
+    """Yield the reason why a Pod that has preempted other Pods is not scheduled yet."""
     node = prediction.pod.nominated_node_name
     if node not in prediction.snapshot.rows:
         yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
@@ -252,7 +254,7 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
 
 
 def _terminating_victims(prediction: Prediction) -> list[Pod]:
-    """The terminating Pods of lower priority on the Pod's nominated node."""
+    """Return the terminating Pods of lower priority on the Pod's nominated node."""
     info = prediction.snapshot.get(prediction.pod.nominated_node_name)
     mine = prediction.pod.effective_priority
     return [pod for pod in info.pods if pod.terminating and pod.effective_priority < mine] if info else []
@@ -329,9 +331,10 @@ def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> 
 
 
 def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
-    """The preemptor of a victim; None if unknown.
+    """Return the preemptor of a victim; None if unknown.
 
-    Either the Pod that an Event names, or the Pod with the highest priority that is nominated to the victim's node.
+    This is the Pod that an Event names, otherwise the Pod with the highest priority that is nominated to the victim's
+    node.
     """
     named = _named_by(cluster, event) if event is not None else None
     if named is not None and named.effective_priority > victim.effective_priority:
@@ -342,7 +345,7 @@ def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Po
 
 
 def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble]:
-    """A reason if the preemptor's priority is probably unintended.
+    """Yield a reason if the preemptor's priority is probably unintended.
 
     Source: the documentation, "Pods are preempted unnecessarily".
     """
@@ -361,7 +364,7 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
 
 
 def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
-    """The reason why Pods of lower priority were not preempted instead.
+    """Yield the reasons why kube-scheduler did not preempt Pods of lower priority instead.
 
     Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods".
     """
@@ -386,7 +389,7 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
 
 
 def _as_it_was(cluster: ClusterSnapshot, node: str, preemptor: Pod) -> Prediction:
-    """The preemptor's scheduling cycle repeated, with the victims on the node not terminating yet."""
+    """Return the preemptor's scheduling cycle repeated, as if the victims on the node were not terminating yet."""
     snapshot = cluster.scheduling
     info = snapshot.get(node)
     ending = [pod for pod in info.pods if pod.terminating and pod.preempted] if info else []
@@ -413,7 +416,7 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
 
 
 def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
-    """A phrase about used-up ResourceQuotas, which may explain a missing Pod; "" if there are none."""
+    """Return a phrase about used-up ResourceQuotas, which may explain a missing Pod; "" if there are none."""
     full = sorted(
         f"{quota.name} ({name})"
         for quota in cluster.resource_quotas.values()

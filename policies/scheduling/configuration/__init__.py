@@ -47,7 +47,8 @@ def scheduler_configuration(
     source: str = "",
     unknown: Callable[[str, frozenset[str]], Any] | None = None,
 ) -> SchedulerConfiguration:
-    """Return the effective configuration of a KubeSchedulerConfiguration in this release.
+    """Return the effective configuration: `config` (a KubeSchedulerConfiguration, decoded from YAML) with the defaults
+    of the release.
 
     `plugins`: name -> class of all known plugins. `unknown`: creates a plugin class from the name and extension points
     of an unknown plugin; None: such a plugin is an error. Raises InvalidConfiguration.
@@ -91,7 +92,11 @@ def _raise(faults: Sequence[FieldError]) -> None:
 def _arguments(
     profile: ApiObject, number: int, sets: Mapping[str, PluginSet], semantics: Semantics, faults: list[FieldError]
 ) -> dict[str, Any]:
-    """Return plugin -> its arguments. As in upstream, NodeResourcesFit is validated only if the plugin is enabled."""
+    """Return plugin -> its arguments, and add errors to `faults`. `number`: index of the profile. `sets`: extension
+    point -> plugins.
+
+    As in upstream, NodeResourcesFit is validated only if the plugin is enabled.
+    """
     enabled = {name for plugins in sets.values() for name, _ in plugins.enabled}
     found: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
     for index, plugin in enumerate(profile.get("pluginConfig") or ()):
@@ -127,7 +132,7 @@ def _unknown(
     plugins: Mapping[str, Any],
     make: Callable[[str, frozenset[str]], Any],
 ) -> dict[str, Any]:
-    """Return name -> class of unknown plugins, created by `make` for the extension points that name them."""
+    """Return name -> class of unknown plugins, created by `make` for the extension points that list the plugin."""
     at: dict[str, set[str]] = {}
     for point, plugin_set in (entry for profile in sets for entry in profile.items()):
         points = _ANYWHERE if point == MULTI_POINT else {point}
@@ -152,8 +157,11 @@ def _extender(given: ApiObject | None) -> Extender:
 
 
 def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: list[FieldError]) -> Profile:
-    """Return the profile with the resources that extenders manage as `ignoredResources`. Source: upstream
-    `buildExtenders`.
+    """Return the profile whose `ignored_resources` are the resources that extenders mark as `ignoredByScheduler`, if
+    there are any.
+
+    These resources replace configured ones, as in upstream `buildExtenders`. Adds an error to `faults` if
+    NodeResourcesFit has no arguments.
     """
     ignored = frozenset(name for extender in extenders for name in extender.ignored_resources)
     args = profile.args.get("NodeResourcesFit")

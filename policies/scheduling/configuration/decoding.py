@@ -64,7 +64,10 @@ def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
 
 
 def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
-    """Yield errors for unknown fields and too long lists."""
+    """Yield an error for each unknown field and each list that is too long.
+
+    `kind`: the type of `value` in the schema.
+    """
     if isinstance(kind, ListOf):
         most = MAX_ENTRIES if isinstance(kind.item, Struct) else MAX_TEXTS
         if len(value or ()) > most:

@@ -1,4 +1,5 @@
-"""Expand the plugin sets of a profile to the ordered plugins of every extension point.
+"""Expand the plugins of a profile (`multiPoint` and each extension point) to the ordered plugins of every extension
+point.
 
 Source: kubernetes `pkg/scheduler/framework/runtime/framework.go` (`NewFramework`, `updatePluginList`,
 `expandMultiPointPlugins`, `getValidScoreWeights`).
@@ -24,8 +25,9 @@ _MAX_TOTAL_SCORE: Final = 2**63 - 1
 
 
 class Expansion:
-    """The plugins of each extension point of one profile (`points`). `faults`: errors that prevent kube-scheduler's
-    start.
+    """The plugins of one profile, expanded. `points`: extension point -> plugin names in order; empty after an error.
+
+    `faults`: errors with which kube-scheduler would not start. `name`: the scheduler name of the profile.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Expansion:
 
 
 def _as_int64(number: int) -> int:
-    """Return the number after the overflow of Go's int64."""
+    """Return the number as Go's int64 would hold it after an overflow."""
     return (number + 2**63) % 2**64 - 2**63
 
 

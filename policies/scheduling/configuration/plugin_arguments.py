@@ -1,4 +1,4 @@
-"""Set defaults of plugin arguments and validate them. The input is decoded already and has the right types.
+"""Readers of plugin arguments: each sets defaults and validates. The input already has the right types.
 
 Source: kubernetes `pkg/scheduler/apis/config/v1/defaults.go`, `apis/config/validation/validation_pluginargs.go`.
 """
@@ -152,7 +152,7 @@ def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
 
 
 def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
-    """Return the errors of requestedToCapacityRatio."""
+    """Return the errors of `requestedToCapacityRatio` for a scoring strategy of type `kind`."""
     if kind != REQUESTED_TO_CAPACITY_RATIO:
         text = "must be nil when type is not RequestedToCapacityRatio"
         return [] if ratio is None else [forbidden(path, text)]

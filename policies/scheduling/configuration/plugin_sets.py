@@ -1,4 +1,4 @@
-"""The plugins of a profile before its extension points are expanded: the defaults and the configured plugins.
+"""The plugins of a profile by extension point, before multiPoint is expanded: the defaults and the configured plugins.
 
 Source: kubernetes `pkg/scheduler/apis/config/v1/default_plugins.go`.
 """
@@ -64,8 +64,10 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 
 def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
-    """Return extension point (or multiPoint) -> its plugins, with the defaults at multiPoint. Source: upstream
-    `mergePlugins`.
+    """Return extension point -> its configured plugins; multiPoint also has the default plugins. `given`: `plugins` of
+    a profile.
+
+    Source: upstream `mergePlugins`.
     """
     merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(given.get(MULTI_POINT)))}
     return merged | {point: _merged((), _read(given.get(point))) for point in POINTS}
@@ -81,7 +83,8 @@ def _read(given: Mapping[str, Any] | None) -> PluginSet:
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
-    """Return the merged set: default plugins keep their position; other plugins follow.
+    """Return the defaults merged with configured plugins: a configured plugin replaces its default in place; other
+    plugins follow.
 
     Source: upstream `mergePluginSet`.
     """

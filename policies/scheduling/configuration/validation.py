@@ -109,7 +109,7 @@ def backoff(config: ApiObject) -> tuple[int, int]:
 
 
 def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
-    """Yield the errors of leader election, which is on by default."""
+    """Yield the errors of `leaderElection`. Leader election is on unless `leaderElect` is false."""
     times = {key: election.get(key) or default for key, default in _LEASES.items()}
     found = {key: seconds(text) for key, text in times.items()}
     for key, value in found.items():

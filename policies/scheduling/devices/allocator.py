@@ -41,15 +41,15 @@ Found = tuple["ResourceSlice", "Device", DeviceId]
 
 
 class AllocationError(Exception):
-    """The error with which upstream ends the scheduling cycle."""
+    """The error of an allocation for which kube-scheduler ends the scheduling cycle of the Pod with an error."""
 
 
 class NodeFailure(Exception):
-    """The error for a node that cannot be used; other nodes may be."""
+    """The error of an allocation that makes one node unusable for the Pod, while other nodes may be usable."""
 
 
 class NotWorkedOut(Exception):
-    """The error if the allocation cannot be predicted; the message is the reason."""
+    """The error of an allocation that forewarn cannot predict; the message is the reason."""
 
 
 class _TooMany(Exception):
@@ -58,10 +58,11 @@ class _TooMany(Exception):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The input of allocation besides the claims.
+    """The input of allocations besides the claims. `matches(selectors, driver, device)`: whether all CEL selectors
+    match the device.
 
-    `matches`: whether all CEL selectors match a device of a driver. `taint_rules`: taints of devices in addition to
-    those of their slices. `counters`: (driver, pool) -> counter -> remaining amount; filled by the allocator.
+    `taint_rules`: add taints to the devices' own. `counters`: (driver, pool) -> counter -> remaining amount; the
+    Allocator fills this cache.
     """
 
     classes: Mapping[tuple[str, str], DeviceClass]
@@ -174,7 +175,9 @@ class Allocator:
             return False
 
     def _request(self, claim_index: int, index: int) -> bool:
-        """Allocate this request and all after it; return whether that succeeds."""
+        """Allocate the request `index` of the claim `claim_index` and everything after that request; return
+        whether all succeed.
+        """
         requests = self._claims[claim_index].requests
         if index >= len(requests):
             return self._claim(claim_index + 1)
@@ -231,7 +234,7 @@ class Allocator:
         return device in self._world.in_use.dedicated or any(taken == device for _, taken in self._allocated)
 
     def _fits(self, key: tuple[int, int, int], request: DeviceRequest, found: Found) -> bool:
-        """Report whether selectors and the node match a device; cached. Source: upstream `isSelectable`."""
+        """Report whether the selectors and the node allow a device; cached. Source: upstream `isSelectable`."""
         part, device, identity = found
         if device.binding_conditions and not self._binding_conditions:
             return False
@@ -249,7 +252,7 @@ class Allocator:
     def _has_capacity(self, claim: ResourceClaim, request: DeviceRequest, found: Found, *, anew: bool = False) -> bool:
         """Report whether a device has the requested capacity. Source: upstream `CmpRequestOverCapacity`.
 
-        `anew`: ignore capacity that is in use. Raises AllocationError and NotWorkedOut.
+        `anew`: count capacity in use as free. Raises AllocationError and NotWorkedOut.
         """
         _, device, identity = found
         if not self._shares or not device.capacity:
@@ -266,8 +269,9 @@ class Allocator:
             raise AllocationError(f"{where}: checking capacity for device {device.name}: {error}") from None
 
     def _with(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, rest: Callable[[], bool]) -> bool:
-        """Allocate a device and continue with `rest`; release the device if that fails. Source: upstream
-        `allocateDevice`.
+        """Allocate a device and call `rest` for everything that remains; release the device if `rest` fails.
+
+        Returns whether all succeed. Source: upstream `allocateDevice`.
         """
         claim_index, index, _ = key
         claim = self._claims[claim_index]
@@ -291,8 +295,10 @@ class Allocator:
         return done
 
     def _passes(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, outer: str, name: str) -> bool:
-        """Report whether taints, constraints and capacity allow a device. If so, the device is added to the
+        """Report whether taints, constraints and capacity allow a device. If they do, add the device to the
         constraints.
+
+        `outer`: name of the request. `name`: name with the alternative (`request/alternative`).
         """
         _, device, identity = found
         claim = self._claims[key[0]]
@@ -339,7 +345,10 @@ class Allocator:
             self._count((part, device, identity), -1)
 
     def _takes_counters(self, found: Found) -> bool:
-        """Report whether the allocation consumes counters of the pool; further shares of a device do not."""
+        """Report whether the allocation of a device consumes counters of the pool.
+
+        Only the first share of a shared device does.
+        """
         _, device, identity = found
         if not device.consumes:
             return False
@@ -350,8 +359,9 @@ class Allocator:
         return not (known or self._shared.get(identity))
 
     def _take_counters(self, found: Found) -> bool:
-        """Consume counters and return True, if the pool has enough of all. Source: upstream
-        `checkAvailableCounters`.
+        """Consume the counters of a device and return True; return False without changes if the pool has too few.
+
+        Source: upstream `checkAvailableCounters`.
         """
         pool = self._pools[found[2][:2]]
         if pool.counters is None:

@@ -20,11 +20,18 @@ LARGEST: Final = 2**63 - 1
 
 
 class NotRepresentable(Exception):
-    """The error if upstream cannot express an amount in steps: since 1.37 the scheduling cycle ends with it."""
+    """The error for an amount that upstream cannot round to the step of a RequestPolicy.
+
+    Since 1.37, the scheduling cycle then fails.
+    """
 
 
 def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) -> dict[str, int]:
-    """Return capacity name -> amount that a request consumes of a device. Raises NotRepresentable."""
+    """Return capacity name -> amount in billionths that a request (`wanted`) consumes of a device. Raises
+    NotRepresentable.
+
+    `fractional`: whether steps may be thousandths.
+    """
     return {
         name: _consumed(wanted.get(name), value, device.policies.get(name), fractional)
         for name, value in device.capacity.items()
@@ -34,9 +41,9 @@ def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) ->
 def has_capacity(
     device: Device, wanted: Mapping[str, int], taken: Sequence[Mapping[str, int]], *, fractional: bool
 ) -> bool:
-    """Report whether a request fits into the free capacity of a device. Raises NotRepresentable.
+    """Report whether a request (`wanted`) fits into the free capacity of a device. Raises NotRepresentable.
 
-    `taken`: the amounts of the other shares of the device.
+    `taken`: the amounts of the other shares of the device. `fractional`: whether steps may be thousandths.
     """
     if not wanted.keys() <= device.capacity.keys():
         return False
@@ -50,9 +57,10 @@ def has_capacity(
 
 
 def _consumed(wanted: int | None, capacity: int, policy: RequestPolicy | None, fractional: bool) -> int:
-    """Return the consumed amount of one capacity. Upstream `calculateConsumedCapacity`.
+    """Return the amount of one capacity that a request consumes. Source: upstream `calculateConsumedCapacity`.
 
-    Without a request, the default or the whole capacity; otherwise the request, rounded up by the policy.
+    `wanted` None (no request): the default of the policy, or the whole capacity. Otherwise `wanted`, rounded up as the
+    policy requires.
     """
     if wanted is None:
         return capacity if policy is None or policy.default is None else policy.default

@@ -59,7 +59,11 @@ def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim
 
 
 def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict[str, DeviceClass]:
-    """Return extended resource -> the DeviceClass that provides it: the oldest, then the first by name."""
+    """Return extended resource -> the DeviceClass that provides the resource. Of several: the oldest, then the first by
+    name.
+
+    Every DeviceClass also provides the resource `deviceclass.resource.kubernetes.io/NAME`.
+    """
     found: dict[str, DeviceClass] = {}
     for device_class in sorted(classes.values(), key=lambda c: (c.created, c.name)):
         if device_class.extended_resource:
@@ -82,7 +86,7 @@ def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClai
 
 
 def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict[str, int]:
-    """Return the amounts of extended resources that the Pod requests and a DeviceClass provides."""
+    """Return the amounts of extended resources that the Pod requests and that DeviceClasses (`provided`) provide."""
     if not provided:
         return {}
     return {name: amount for name, amount in pod.spec.request.scalars.items() if amount and name in provided}
@@ -91,9 +95,9 @@ def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict
 def requests_of(
     pod: Pod, extended: Mapping[str, int], allocatable: Mapping[str, int], provided: Mapping[str, DeviceClass]
 ) -> list[DeviceRequest]:
-    """Return the device requests for extended resources, on a node without a device plugin for these.
+    """Return the device requests for those extended resources that no device plugin of the node provides.
 
-    Source: `createRequestsAndMappings`.
+    `allocatable`: resources of the node. `provided`: resource -> DeviceClass. Source: `createRequestsAndMappings`.
     """
     requests: list[DeviceRequest] = []
     for name in sorted(extended):
@@ -183,7 +187,7 @@ def _of_requests(
 
 
 def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str:
-    """Return the reason why an allocated claim is not predicted; empty if it is."""
+    """Return the reason why forewarn does not predict an allocated claim; "" if forewarn does."""
     allocation = claim.allocation
     if allocation is None:
         return ""
@@ -198,7 +202,7 @@ def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str:
 def _unreadable(
     requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
 ) -> str:
-    """Return the first unsupported part of the selectors; empty if none. Caches the matches for the allocation."""
+    """Return the first unsupported part of the CEL selectors; "" if none. Caches the matches for the allocation."""
     found = (objects.device_classes.get(("", name)) for name in sorted(classes))
     of_classes = [device_class.selectors for device_class in found if device_class is not None]
     for part in objects.resource_slices.values():

@@ -19,9 +19,9 @@ class Constraint:
         self._of = of
 
     def add(self, outer: str, name: str, device: Device, identity: DeviceId) -> bool:
-        """Add a device if it satisfies the constraint, and return whether it does.
+        """Add a device if the device satisfies the constraint, and return whether the device does.
 
-        `outer`: name of the request. `name`: the same with the alternative (`request/alternative`).
+        `outer`: name of the request. `name`: name with the alternative (`request/alternative`).
         """
         if not self._applies_to(outer, name):
             return True
@@ -44,7 +44,10 @@ class Constraint:
 
 
 class _MatchAttribute(Constraint):
-    """All devices have the same value of an attribute. Upstream `matchAttributeConstraint`."""
+    """Constraint `matchAttribute`: all devices have the same value of an attribute.
+
+    Upstream `matchAttributeConstraint`.
+    """
 
     def __init__(self, of: DeviceConstraint) -> None:
         super().__init__(of)
@@ -61,7 +64,10 @@ class _MatchAttribute(Constraint):
 
 
 class _Distinct(_MatchAttribute):
-    """All devices have different values of an attribute. Upstream `distinctAttributeConstraint`."""
+    """Constraint `distinctAttribute`: all devices have different values of an attribute.
+
+    Upstream `distinctAttributeConstraint`.
+    """
 
     def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
         if any(_same(known, value) for known in self._values):
@@ -71,7 +77,9 @@ class _Distinct(_MatchAttribute):
 
 
 class _DistinctByRequest(Constraint):
-    """`_Distinct` until 1.36: it knows only the last device of each request, and forgets it on any removal."""
+    """Constraint `distinctAttribute` until 1.36, with upstream's defect: only the last device of each request
+    counts, until any removal.
+    """
 
     def __init__(self, of: DeviceConstraint) -> None:
         super().__init__(of)
@@ -95,8 +103,10 @@ def constraint(of: DeviceConstraint, semantics: Semantics) -> Constraint:
 
 
 def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
-    """Return an attribute by its full name, or None. A driver's own attributes may have no domain. Source:
-    `lookupAttribute`.
+    """Return an attribute of a device by its full name (`domain/name`), or None. `driver`: the default domain of
+    attributes.
+
+    Source: `lookupAttribute`.
     """
     if name in device.attributes:
         return device.attributes[name]

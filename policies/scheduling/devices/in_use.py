@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """The used devices. `dedicated`: devices of one claim. `shared`: device -> capacity -> used amount in billionths.
+    """The used devices. `dedicated`: devices of which one claim uses everything. `shared`: device -> capacity -> used
+    amount in billionths.
 
     Allocations with admin access do not count.
     """
@@ -26,7 +27,7 @@ class InUse:
 
     @classmethod
     def of(cls, allocations: Iterable[Allocation | None]) -> InUse:
-        """Return the sum of all allocations."""
+        """Return the devices that these allocations use in total. None: a claim without allocation."""
         dedicated: set[DeviceId] = set()
         shared: dict[DeviceId, dict[str, int]] = {}
         for device in (device for a in allocations if a is not None for device in a.devices):

@@ -40,11 +40,14 @@ class Pool:
 
     @property
     def binding_conditions(self) -> bool:
-        """Whether a device must be prepared after its allocation (binding conditions): such pools are used last."""
+        """Whether a device of the pool must be prepared after its allocation (binding conditions).
+
+        Such pools are tried last.
+        """
         return any(device.binding_conditions for part in self.slices for device in part.devices)
 
     def devices(self) -> Iterator[tuple[ResourceSlice, Device, DeviceId]]:
-        """Yield (slice, device, id) for each device, in the order in which they are tried."""
+        """Yield (slice, device, id) for each device, in the order in which the allocator tries the devices."""
         for part in self.slices:
             for device in part.devices:
                 yield part, device, DeviceId(self.driver, self.name, device.name)
@@ -65,8 +68,9 @@ class Pools:
             self._of_pool.setdefault((part.driver, part.pool), []).append(part)
 
     def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
-        """Return the pools with slices for a node, those with binding conditions last. Source: upstream
-        `GatherPools`.
+        """Return the pools with slices for a node, by (driver, name); pools with binding conditions last.
+
+        Source: upstream `GatherPools`.
         """
         found: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
@@ -85,7 +89,11 @@ class Pools:
                     yield part, device
 
     def _pool(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Pool | None:
-        """Return the pool with these slices of a node; None if the pool has newer slices than these."""
+        """Return the pool that consists of a node's slices `parts`; None if the cluster has slices of a newer
+        generation of the pool.
+
+        `key`: (driver, pool).
+        """
         generation, wanted = parts[0].generation, parts[0].slices
         every = parts
         if len(parts) != wanted:
@@ -103,8 +111,8 @@ class Pools:
         return Pool(*key, slices=tuple(sorted(targeting, key=lambda part: part.name)), counters=counters)
 
     def _counters_of(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Counters | None:
-        """Return the counters of a pool's slices; None if counter sets are duplicate or unknown. Cached for whole
-        pools.
+        """Return the counters of a pool's slices, cached for complete pools; None if counter sets are duplicate
+        or unknown.
         """
         generation = parts[0].generation
         if len(parts) != sum(part.generation == generation for part in self._of_pool[key]):

@@ -28,11 +28,13 @@ MAX_STEPS: Final = 20_000
 
 
 class NotModelled(Exception):
-    """The error for an expression with unsupported parts."""
+    """The error for an expression with parts that forewarn does not support."""
 
 
 class SelectorError(Exception):
-    """The error with which the evaluation ends here and upstream, for example for a missing attribute."""
+    """The error with which the evaluation of an expression fails in kube-scheduler, too, for example for a
+    missing attribute.
+    """
 
 
 class Selectors:
@@ -62,9 +64,9 @@ class Selectors:
 
 @dataclass(slots=True)
 class _Cache:
-    """The cache: (expression, id of the device) -> whether it matches, or the error text.
+    """A cache: (expression, id of the device) -> whether the expression matches, or the error text.
 
-    `devices`: the devices by id, which keeps their ids unique.
+    `devices`: the devices by `id()`; references to them keep the ids unique.
     """
 
     known: dict[tuple[str, int], bool | str]
@@ -83,7 +85,7 @@ _latest: tuple[object, Selectors] = (None, Selectors())
 
 
 def selectors_of(resource_slices: object) -> Selectors:
-    """Return the cache of matches for these ResourceSlices: the same one while the table is the same object."""
+    """Return the cache of matches for a table of ResourceSlices. A new table gets a new cache."""
     global _latest
     known, selectors = _latest
     if known is not resource_slices:
@@ -154,7 +156,7 @@ def _runner() -> Any:
 
 
 class Quantity:
-    """An amount in billionths."""
+    """A Kubernetes quantity in billionths."""
 
     def __init__(self, nano: int) -> None:
         self.nano = nano

@@ -1,6 +1,4 @@
-"""Find parts of claims and slices that are not modelled: parts behind disabled or alpha gates, and too large
-amounts.
-"""
+"""Find parts of claims and slices that forewarn does not model: parts behind disabled gates, and too large amounts."""
 
 from __future__ import annotations
 
@@ -24,7 +22,9 @@ _TOO_LARGE: Final = "amounts of devices of this size"
 
 
 def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice], semantics: Semantics) -> str:
-    """Return the first part of claims or slices that is not modelled; "" if everything is."""
+    """Return the first part of claims or slices that forewarn does not model, as a sentence; "" if all parts are
+    modelled.
+    """
     asked = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
     found = next(filter(None, asked), "") or next(filter(None, offered), "")

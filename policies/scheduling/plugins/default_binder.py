@@ -16,5 +16,5 @@ class DefaultBinder(Plugin):
     name: ClassVar[str] = "DefaultBinder"
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Succeed: the response of the API server is unknown here. Upstream `Bind`."""
+        """Return None (success): forewarn does not know the response of the API server. Upstream `Bind`."""
         return None

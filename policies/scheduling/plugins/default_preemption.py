@@ -30,7 +30,10 @@ class DefaultPreemption(Plugin):
     args: DefaultPreemptionArgs
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
-        """Let every Pod into the queue. Upstream `PreEnqueue` holds a Pod while its own preemption is in progress."""
+        """Return None: every Pod enters the queue.
+
+        Upstream `PreEnqueue` holds a Pod while its own preemption is in progress.
+        """
         return None
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:

@@ -68,8 +68,8 @@ MAX_USERS: Final = 256
 class _State:
     """The Pod's ResourceClaims, and the allocations that Filter found.
 
-    `extended`: the Pod's extended resources with a DeviceClass. `tried`: an earlier cycle left a claim for these.
-    `allocations`: node name -> (claims to allocate, their allocations).
+    `extended`: the Pod's extended resources that a DeviceClass provides. `tried`: an earlier cycle created a claim for
+    `extended`. `allocations`: node name -> (claims to allocate, their allocations).
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -81,8 +81,9 @@ class _State:
 
 
 class DynamicResources(Plugin):
-    """Rejects nodes where the Pod's claims are not allocated or cannot be; scores earlier alternatives of requests
-    higher.
+    """Rejects nodes on which the Pod's claims are not allocated or cannot be allocated.
+
+    Scores earlier alternatives of requests higher.
     """
 
     name: ClassVar[str] = "DynamicResources"
@@ -131,7 +132,7 @@ class DynamicResources(Plugin):
         return PreFilterResult()
 
     def _problem(self, claim: ResourceClaim, request: DeviceRequest) -> str:
-        """Return why no node can satisfy a request; empty if none. Source: upstream `validateDeviceClass`."""
+        """Return why no node can satisfy a request; "" if a node may. Source: upstream `validateDeviceClass`."""
         if request.alternatives and not self.semantics.enabled("DRAPrioritizedList"):
             where = f"resource claim {claim.key}, request {request.name}"
             return f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
@@ -142,7 +143,8 @@ class DynamicResources(Plugin):
         return ""
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Allocate the claims on the node, and check those that are allocated. Upstream `Filter`.
+        """Allocate the claims on the node, and check that the node can use claims that are allocated already. Upstream
+        `Filter`.
 
         The result does not depend on the Pods of the node.
         """
@@ -193,7 +195,7 @@ class DynamicResources(Plugin):
 
     @staticmethod
     def not_in_columns(spec: PodSpec) -> bool:
-        """Return True for Pods with claims, for which columns do not apply."""
+        """Report whether a Pod has claims. The numpy implementation does not support such Pods."""
         return spec.claims_devices
 
     def in_columns(self, problem: NodeFitProblem) -> None:
@@ -202,7 +204,7 @@ class DynamicResources(Plugin):
             raise NotValid
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Return nothing: Pods in columns have no claims, so no node is rejected."""
+        """Return nothing: the numpy implementation supports only Pods without claims, and no node rejects these."""
         return iter(())
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
@@ -244,21 +246,21 @@ class DynamicResources(Plugin):
 
 
 def allocated_on(state: CycleState, node: str) -> list[ResourceClaim]:
-    """Return the Pod's claims with the allocations that Filter found on a node."""
+    """Return the Pod's unallocated claims with the allocations that Filter found on a node."""
     found: _State | None = state.data.get(DynamicResources.name)
     claims, allocations = found.allocations.get(node, ((), ())) if found else ((), ())
     return [replace(claim, allocation=allocation) for claim, allocation in zip(claims, allocations, strict=True)]
 
 
 def awaits_devices(state: CycleState, node: str) -> bool:
-    """Whether the binding of the Pod to a node is delayed until drivers have prepared its devices."""
+    """Report whether the binding of the Pod to a node waits until drivers have prepared its devices."""
     found: _State | None = state.data.get(DynamicResources.name)
     claims = (*found.claims, *allocated_on(state, node)) if found else ()
     return any(claim.allocation and claim.allocation.readiness is Readiness.AWAITED for claim in claims)
 
 
 def _is_in_use(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether the maximum number of other Pods uses the claim."""
+    """Report whether the claim already has the maximum number of users, and the Pod is not one of them."""
     full = claim.allocation is not None and len(claim.reserved_for) >= MAX_USERS
     return full and pod.uid not in claim.reserved_for
 

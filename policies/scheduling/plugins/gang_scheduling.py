@@ -19,11 +19,11 @@ class GangScheduling(Plugin):
     name: ClassVar[str] = "GangScheduling"
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
-        """Let the Pod into the queue. Upstream `PreEnqueue` of a Pod without a group."""
+        """Return None: the Pod enters the queue, as a Pod without a group does in upstream `PreEnqueue`."""
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:  # noqa: ARG002
-        """Allow the binding. Upstream `Permit` of a Pod without a group."""
+        """Return the result for an allowed binding, as upstream `Permit` does for a Pod without a group."""
         return PermitResult()
 
 

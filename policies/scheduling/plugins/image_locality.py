@@ -17,7 +17,9 @@ MAX_CONTAINER_THRESHOLD: Final = 1000 * 1024 * 1024
 
 
 class ImageLocality(Plugin):
-    """Scores a node by the size of the Pod's images on it, each scaled by the share of nodes that have the image."""
+    """Scores a node by the size of the Pod's images on the node, each scaled by the share of nodes that have the
+    image.
+    """
 
     name: ClassVar[str] = "ImageLocality"
 
@@ -44,5 +46,5 @@ class ImageLocality(Plugin):
 
 
 def normalized_image_name(name: str) -> str:
-    """Return the image name, with `:latest` appended if it has no tag."""
+    """Return the image name, with `:latest` appended if the name has no tag."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

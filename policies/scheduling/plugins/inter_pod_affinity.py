@@ -47,9 +47,11 @@ Counts = dict[tuple[str, str], int]
 
 @dataclass(slots=True)
 class _FilterState:
-    """Numbers of matching terms by topology.
+    """Numbers of matching terms by (topology key, value), before Filter.
 
     `affinity_terms`, `anti_affinity_terms`: the terms of the new Pod, with namespace selectors replaced by namespaces.
+    `existing_anti_affinity`: terms of Pods on nodes that match the new Pod. `affinity`, `anti_affinity`: terms of the
+    new Pod that match Pods on nodes.
     """
 
     existing_anti_affinity: Counts
@@ -70,7 +72,10 @@ class _FilterState:
         )
 
     def update_with_pod(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
-        """Add another Pod to the counts of a node with these labels, or remove it. Source: upstream `updateWithPod`."""
+        """Add another Pod (`delta` 1) on a node with these labels to the counts, or remove the Pod (-1).
+
+        Source: upstream `updateWithPod`.
+        """
         pod = self.pod
         for term in each(other.spec.pod_affinity.required_anti_affinity, 1):
             if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
@@ -85,7 +90,7 @@ class _FilterState:
 
 @dataclass(frozen=True, slots=True)
 class _ScoreState:
-    """`scores`: topology key -> value -> score."""
+    """The scores of topologies for a Pod. `scores`: topology key -> value -> score."""
 
     scores: dict[str, dict[str, int]]
 
@@ -153,8 +158,9 @@ class InterPodAffinity(Plugin):
         return None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Add required affinity, and a constraint for each topology key of anti-affinity, to `problem`. Raises
-        NotValid.
+        """Add required affinity, and a constraint for each topology key of anti-affinity, to `problem`.
+
+        Raises NotValid if the numpy implementation does not support a term.
         """
         problem.affinity = required_affinity(problem)
         for constraint in anti_affinity(problem):
@@ -171,7 +177,7 @@ class InterPodAffinity(Plugin):
             yield rejected(amounts.exceeded(demand), EXISTING_ANTI_AFFINITY)
 
     def rejections_without_nominated(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """Yield the nodes on which only nominated Pods match the Pod's required affinity."""
+        """Yield the nodes that do not satisfy the Pod's required affinity if nominated Pods do not count."""
         if problem.affinity is not None:
             yield rejected(~amounts.affinity_met(problem.affinity), AFFINITY)
 
@@ -224,7 +230,7 @@ class InterPodAffinity(Plugin):
 
 
 def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
-    """Report whether a Pod matches all of the owner's terms. Source: upstream `podMatchesAllAffinityTerms`."""
+    """Report whether a Pod matches all terms of the Pod `owner`. Source: upstream `podMatchesAllAffinityTerms`."""
     return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in each(terms, 1))
 
 

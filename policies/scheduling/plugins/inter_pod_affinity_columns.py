@@ -1,4 +1,7 @@
-"""Required and preferred Pod affinity and anti-affinity in columns. Source: upstream `interpodaffinity`."""
+"""Required and preferred Pod affinity and anti-affinity, evaluated with numpy for all nodes.
+
+Source: upstream `interpodaffinity`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
-    """Return the Pod's required affinity in columns; None without terms.
+    """Return the Pod's required affinity, evaluated for all nodes; None without terms.
 
     Raises NotValid for terms that cannot be parsed or select too many namespaces.
     """
@@ -90,13 +93,16 @@ def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
 
 
 def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
-    """Raise NotValid if the terms select so many namespaces that cached tables would become too large."""
+    """Raise NotValid if the terms select so many namespaces that cached tables would be too large."""
     if sum(len(term.namespaces or ()) for term in terms) > _MAX_NAMESPACES:
         raise NotValid("as affinity selects many namespaces")
 
 
 def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
-    """Return the namespace of all Pods that can match every term; None if there may be several."""
+    """Return the only namespace whose Pods can match every term; None if there may be several.
+
+    `own`: namespace of the owner.
+    """
     for term in terms:
         if term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS):
             continue
@@ -107,8 +113,10 @@ def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
 
 
 def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
-    """Yield one constraint for each topology key of required anti-affinity, of the Pod or against it. Raises
-    NotValid.
+    """Yield one constraint for each topology key of required anti-affinity, of the Pod and of Pods on nodes against the
+    Pod.
+
+    Raises NotValid if the terms select too many namespaces.
     """
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     own = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_anti_affinity)
@@ -172,7 +180,7 @@ def anti_affinity_of_its_own(
 
 
 def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
-    """Return the numbers of equivalence classes of Pods with required anti-affinity; updates the cached list."""
+    """Return the numbers of equivalence classes of Pods with required anti-affinity. Updates the cached list first."""
     members = matrix.kinds.members
     for number in range(matrix.anti_affinity_known, len(members)):
         pod = members[number]
@@ -184,9 +192,10 @@ def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
 
 
 class Against:
-    """Other Pods' required anti-affinity against a Pod: topology -> equivalence class -> number of terms.
+    """The required anti-affinity terms of other Pods that match one Pod: topology key -> equivalence class -> number of
+    terms.
 
-    Computed once for each class, term by term: a Pod with a thousand terms must not multiply the cost of other Pods.
+    Each class is evaluated once, term by term: a Pod with a thousand terms must not multiply the cost of other Pods.
     """
 
     def __init__(self, keys: frozenset[str]) -> None:
@@ -194,7 +203,10 @@ class Against:
         self._known = 0
 
     def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
-        """Evaluate equivalence classes that were added since the last call."""
+        """Evaluate equivalence classes that were added since the last call.
+
+        `namespace_labels`: of the Pod's namespace.
+        """
         for number in matrix.anti_affinity_kinds[self._known :]:
             other = matrix.kinds.members[number]
             assert other is not None
@@ -213,8 +225,8 @@ class Against:
 class AttractingTerms:
     """The affinity terms of other Pods that affect the score of a Pod. Each equivalence class is evaluated once.
 
-    `keys`: the topology keys of matching terms, limited to `known_keys`, the labels of nodes. `elsewhere`: whether Pods
-    of other namespaces have matching terms.
+    `known_keys`: keys of node labels. `keys`: topology keys of matching terms, if they are in `known_keys`.
+    `elsewhere`: whether Pods of other namespaces have matching terms.
     """
 
     def __init__(self, known_keys: frozenset[str]) -> None:
@@ -224,7 +236,10 @@ class AttractingTerms:
         self._known = 0
 
     def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
-        """Evaluate equivalence classes that were added since the last call."""
+        """Evaluate equivalence classes that were added since the last call.
+
+        `namespace_labels`: of the Pod's namespace.
+        """
         for number in matrix.attracting_kinds[self._known :]:
             other = matrix.kinds.members[number]
             assert other is not None
@@ -247,10 +262,11 @@ def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
 
 
 def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> NDArray[np.int64] | int:
-    """Return [index in `rows`]: scores 0 to 100 by affinity to Pods; 0 if no term applies.
+    """Return [index in `rows`]: scores 0 to 100 by affinity to Pods; 0 if no term applies. `rows`: row numbers of
+    nodes.
 
-    The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity. With the
-    plugin's default arguments. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
+    The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity, with the
+    default arguments of the plugin. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
     """
     score: NDArray[np.int64] | None = None
     for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot)):
@@ -292,7 +308,7 @@ def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tup
 
 
 def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
-    """Return a function: Pod on a node -> score by these terms of a Pod in `namespace`."""
+    """Return a function: Pod on a node -> score of that Pod by these (weight, term) of a Pod in `namespace`."""
 
     def score(other: Pod) -> int:
         return sum(
@@ -305,13 +321,16 @@ def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -
 
 
 def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> str | None:
-    """Return the namespace of all Pods that can match one of the terms; None if there may be several."""
+    """Return the only namespace whose Pods can match one of the terms; None if there may be several.
+
+    `own`: namespace of the owner.
+    """
     every = {_namespace_of((term,), own) for _, term in terms}
     return every.pop() if len(every) == 1 else None
 
 
 def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
-    """Yield (score of the Pods on each node by their own terms, topology key)."""
+    """Yield (score of the Pods on each node by the terms of those Pods, topology key)."""
     if not matrix.attracting_kinds:
         return
     namespaces = snapshot.objects.namespaces
@@ -341,7 +360,8 @@ def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[
 
 
 def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
-    """Count required anti-affinity terms of other Pods that match `pod`: topology key -> equivalence class -> terms.
+    """Count the required anti-affinity terms of other Pods that match `pod`: topology key -> equivalence class ->
+    number of terms.
 
     Includes classes whose Pods are no longer on a node. Call `kinds_with_anti_affinity` first.
     """

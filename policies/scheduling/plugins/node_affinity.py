@@ -68,7 +68,7 @@ class NodeAffinity(Plugin):
         default_normalize_score(scores, reverse=False)
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return a function: node -> whether it passes, regardless of its Pods; None if all nodes pass."""
+        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
         own, added = pod.spec.node_affinity, self.args.required
         if own.required is None and own.node_selector is None:
             return None if added is None else lambda node: added.matches(node.labels, node.name)
@@ -83,7 +83,9 @@ def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """Return the nodes that the terms name; None if a term names no node, or without terms."""
+    """Return the names of the nodes that required terms name; None if there are no terms, or if a term names no
+    node.
+    """
     if required is None or not required.terms:
         return None
     if any(term.names is None for term in each(required.terms)):

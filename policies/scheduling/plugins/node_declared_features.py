@@ -36,7 +36,7 @@ class NodeDeclaredFeatures(Plugin):
         return None if required <= node_info.node.declared_features else REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return a function: node -> whether it passes, regardless of its Pods; None if all nodes pass."""
+        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
         needed = self._needed(pod)
         return (lambda node: needed <= node.declared_features) if needed else None
 

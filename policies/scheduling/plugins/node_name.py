@@ -29,4 +29,4 @@ class NodeName(Plugin):
         return None if not pod.node_name or pod.node_name == node_info.name else REASON
 
     def static_filter(self, pod: Pod) -> None:
-        """Return None: every node passes, because columns do not apply to Pods with `spec.nodeName`."""
+        """Return None: all nodes pass, because the numpy implementation only gets Pods without `spec.nodeName`."""

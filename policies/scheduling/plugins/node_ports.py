@@ -45,7 +45,8 @@ class NodePorts(Plugin):
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Add a constraint for the host ports to `problem`.
 
-        Raises NotValid if two Pods of a node use one port: upstream frees the port with the first of them.
+        Raises NotValid if two Pods of a node use one port: upstream frees the port when the first of the two Pods is
+        removed.
         """
         spec = problem.pod.spec
         if not spec.host_ports:
@@ -79,9 +80,7 @@ class WantedPorts:
         self._on_any_address = Counter((port.protocol, port.port) for port in wanted)
 
     def conflicts(self, used: Collection[HostPort]) -> int:
-        """Return the number of pairs of a requested port and one of these distinct used ports that conflict on one
-        node.
-        """
+        """Return the number of conflicts: pairs of a requested port and one of the distinct used ports of a node."""
         charge(len(used) // 4)
         return sum(self._with(port) for port in used)
 

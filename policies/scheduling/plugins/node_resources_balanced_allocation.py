@@ -39,9 +39,9 @@ class NodeResourcesBalancedAllocation(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Return 75 for an unchanged balance, up to 100 for an improvement. Upstream `balancedResourceScorer`.
+        """Return 75 if the Pod does not change the balance of the node's utilization, up to 100 if the Pod improves it.
 
-        Before 1.36: the balance with the Pod, 0 to 100.
+        Before 1.36: the balance with the Pod, 0 to 100. Upstream `balancedResourceScorer`.
         """
         if self.name not in state.data and self.pre_score(state, pod, ()) is not None:
             return 0
@@ -56,8 +56,9 @@ class NodeResourcesBalancedAllocation(Plugin):
 
 
 def balance(used: Iterable[float]) -> int:
-    """Return 100 minus the standard deviation of the used fractions in percent. Source: upstream
-    `balancedResourceScore`.
+    """Return 100 minus the standard deviation of the used fractions (0…1) in percent.
+
+    Source: upstream `balancedResourceScore`.
     """
     fractions = [min(fraction, 1.0) for fraction in used]
     deviation = 0.0

@@ -29,9 +29,7 @@ _NEVER: Final = 1 << 61
 
 
 class NodeResourcesFit(Plugin):
-    """Rejects nodes with insufficient resources; scores nodes by free or used amounts, by the strategy in its
-    arguments.
-    """
+    """Rejects nodes with insufficient resources; scores nodes by the scoring strategy in the plugin's arguments."""
 
     name: ClassVar[str] = "NodeResourcesFit"
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
@@ -47,8 +45,9 @@ class NodeResourcesFit(Plugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Return all insufficient resources; unresolvable if a request exceeds the allocatable amount. Upstream
-        `Filter`.
+        """Return a rejection with all insufficient resources, or None. Upstream `Filter`.
+
+        The rejection is unresolvable if a request exceeds the allocatable amount of the empty node.
         """
         by_devices = self.snapshot.extended_resources
         lacking = list(insufficient_resources(pod, node_info, self.ignored(pod), by_devices))
@@ -59,7 +58,7 @@ class NodeResourcesFit(Plugin):
         return Status(code, tuple(reason for reason, _ in lacking))
 
     def ignored(self, pod: Pod) -> Collection[str]:
-        """Return the requested extended resources that the filter ignores."""
+        """Return the names of extended resources that the Pod requests and that the filter ignores."""
         names, groups = self.args.ignored_resources, self.args.ignored_resource_groups
         if not names and not groups:
             return ()
@@ -70,9 +69,10 @@ class NodeResourcesFit(Plugin):
         }
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Add a constraint for each requested resource to `problem`. Raises NotValid.
+        """Add a constraint for each requested resource to `problem`. A request above a node's allocatable amount is
+        unresolvable.
 
-        A request above a node's allocatable amount marks the node as unresolvable.
+        Raises NotValid for very large amounts, and for resources that a DeviceClass provides.
         """
         request, ignored = problem.pod.spec.request, self.ignored(problem.pod)
         if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
@@ -102,9 +102,9 @@ class NodeResourcesFit(Plugin):
             problem.demands.append(CapacityConstraint(present, limit, resource))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """Yield all insufficient resources in the order of `insufficient_resources`.
+        """Yield the rejections with all insufficient resources of each node, in the order of `insufficient_resources`.
 
-        Raises NotValid for more resources than bits.
+        Raises NotValid if the Pod requests more resources than an integer has bits.
         """
         demands = {demand.resource: demand for demand in problem.added[self.name]}
         wanted: list[str] = [name for name in ("pods", "cpu", "memory", "ephemeral-storage") if name in demands]
@@ -127,7 +127,7 @@ class NodeResourcesFit(Plugin):
         yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
-        """Sum the requests for scoring, without Pod-level resources as in upstream. Upstream `PreScore`."""
+        """Sum the Pod's requests for Score; Pod-level resources do not count. Upstream `PreScore`."""
         amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
         state.data[self.name] = requests_of(amounts, self.args.resources)
 
@@ -142,7 +142,7 @@ class NodeResourcesFit(Plugin):
 def insufficient_resources(
     pod: Pod, node_info: NodeInfo, ignored: Collection[str] = (), by_devices: Collection[str] = ()
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (reason, whether the resource is insufficient on the empty node too). Source: upstream `fitsRequest`.
+    """Yield (reason, whether the resource is insufficient on the empty node, too). Source: upstream `fitsRequest`.
 
     `ignored`: resources to skip. `by_devices`: extended resources that DynamicResources provides if the node has none.
     """
@@ -176,5 +176,8 @@ def _insufficient(wanted: Sequence[str], bits: int) -> Status:
 
 
 def _is_extended(name: str) -> bool:
-    """Report whether a Pod's request is an extended resource. Upstream `IsExtendedResourceName`."""
+    """Report whether the name of a requested resource is that of an extended resource.
+
+    Upstream `IsExtendedResourceName`.
+    """
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -36,11 +36,11 @@ class NodeUnschedulable(Plugin):
         return REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return a function: node -> whether it passes, regardless of its Pods."""
+        """Return a function: node -> whether the node passes, with any Pods on it."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 
     @staticmethod
     def may_reject_node(node: Node) -> bool:
-        """Return whether the plugin can reject this node at all."""
+        """Report whether the plugin rejects this node for some Pods."""
         return node.unschedulable

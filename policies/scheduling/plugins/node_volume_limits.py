@@ -43,7 +43,7 @@ Attached = dict[tuple[str, str], str]
 
 
 class _Rejected(Exception):
-    """The Pod's own volumes cause a rejection or an error."""
+    """The error for a Pod whose own volumes cause a rejection or an error (`status`)."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -52,13 +52,13 @@ class _Rejected(Exception):
 class NodeVolumeLimits(Plugin):
     """Rejects nodes on which the Pod's volumes exceed the limit of a CSI driver.
 
-    VolumeAttachments count too: the attachment of a terminating Pod still counts, so preemption usually cannot help.
+    VolumeAttachments count, too, also those of terminating Pods. So preemption usually cannot help.
     """
 
     name: ClassVar[str] = "NodeVolumeLimits"
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Skip Pods without volumes that count. Upstream `PreFilter`."""
+        """Skip Pods without claims, ephemeral volumes and volumes of migrated in-tree plugins. Upstream `PreFilter`."""
         counted = any(v.claim_name is not None or v.ephemeral or v.migrated for v in pod.spec.volumes)
         return PreFilterResult(status=None if counted else SKIP)
 
@@ -80,8 +80,8 @@ class NodeVolumeLimits(Plugin):
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Add the rejected nodes to `problem`.
 
-        Most nodes are far below their limits; for the others the plugin itself decides, with and without lower-priority
-        Pods. Raises NotValid for unknown volumes, or if upstream may return an error.
+        For nodes near their limit, the plugin runs on the node, with and without lower-priority Pods. Raises NotValid
+        for unknown volumes, or if upstream may return an error.
         """
         spec = problem.pod.spec
         if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes):
@@ -102,14 +102,20 @@ class NodeVolumeLimits(Plugin):
         problem.narrow(self.name, Rejections(codes, statuses))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Yield the rejected nodes. Raises NotValid if lower-priority Pods determine whether a node is full."""
+        """Yield the rejected nodes.
+
+        Raises NotValid if it depends on lower-priority Pods whether a node has too many volumes.
+        """
         if problem.undecided.any():
             raise NotValid
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
     def _new_on_any_node(self, pod: Pod) -> tuple[Attached, Attached]:
-        """Return the required attachments on a node with a CSINode, and without one. Raises NotValid if they differ."""
+        """Return the attachments that the Pod needs on a node with a CSINode, and those on a node without one.
+
+        Raises NotValid if the attachments depend on annotations of the CSINode, or if a volume is unknown.
+        """
         try:
             without = self._attachable(pod, None, new_pod=True)
             plain, annotated = (
@@ -123,7 +129,7 @@ class NodeVolumeLimits(Plugin):
         return plain, without
 
     def _check_others(self, problem: NodeFitProblem, storage: StorageColumns) -> None:
-        """Raise NotValid if upstream may return an error for a Pod on a node or a nominated Pod."""
+        """Raise NotValid if upstream may return an error for the volumes of a Pod on a node or of a nominated Pod."""
         matrix = problem.matrix
         users = storage.users(matrix)
         suspects = [*users.faulty, *users.ephemeral]
@@ -150,10 +156,10 @@ class NodeVolumeLimits(Plugin):
         return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
 
     def _full_for_good(self, problem: NodeFitProblem, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the node is full, also without lower-priority Pods.
+        """Return [node], bool: whether the node has too many volumes even without lower-priority Pods.
 
-        Adds to `problem` a constraint for nodes that are full only because of lower-priority Pods, and marks nodes as
-        undecided where only some of these Pods matter. Raises NotValid.
+        Adds to `problem` a constraint for nodes that have too many volumes only because of lower-priority Pods, and
+        marks nodes as undecided where only some of these Pods matter. Raises NotValid.
         """
         matrix, infos = problem.matrix, problem.snapshot.node_infos
         nominated = problem.of_nominated(volumes_of_kinds(matrix))
@@ -183,10 +189,10 @@ class NodeVolumeLimits(Plugin):
     def _with_and_without_lower(
         self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode
     ) -> tuple[bool, bool, bool]:
-        """Return (node is full, full without all lower-priority Pods, may be full without some of them). Raises
-        NotValid.
+        """Return whether the limit of a node is exceeded: (with all Pods, without lower-priority Pods, maybe without
+        some of these Pods).
 
-        The third is True if a lower-priority Pod uses a volume of the new Pod.
+        The third is True if a lower-priority Pod uses a volume of the new Pod. Raises NotValid for unknown volumes.
         """
         limits, attachments = csi_node.limits, self._attachments(node_info.name)
         staying = [other for other in node_info.pods if other.effective_priority >= pod.effective_priority]
@@ -206,18 +212,24 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _needs_driver(self, name: str) -> bool:
-        """Report whether the plugin rejects nodes on which this driver is missing."""
+        """Report whether the plugin rejects nodes on which the CSI driver `name` is missing."""
         driver = self.snapshot.objects.csi_drivers.get(("", name))
         return driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
 
     def _check_drivers(self, new: Attached, csi_node: CSINode | None) -> None:
-        """Raise _Rejected for the first missing driver; upstream reports any. Upstream `checkCSIDriverOnNode`."""
+        """Raise _Rejected for the first missing CSI driver; upstream reports any of them.
+
+        Upstream `checkCSIDriverOnNode`.
+        """
         for name in dict.fromkeys(new.values()):
             if self._needs_driver(name) and (csi_node is None or name not in csi_node.drivers):
                 raise _Rejected(_missing(name))
 
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:
-        """Return the volumes of a Pod that need an attachment. Raises _Rejected. Upstream `filterAttachableVolumes`."""
+        """Return the volumes of a Pod that need an attachment. Raises _Rejected. Upstream `filterAttachableVolumes`.
+
+        `new_pod`: whether this is the Pod to schedule, for which a missing claim is an error.
+        """
         found: Attached = {}
         for volume in each(pod.spec.volumes, 2):
             name = volume.claim_of(pod.name)
@@ -244,7 +256,7 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _csi_volume(self, claim: PersistentVolumeClaim, csi_node: CSINode | None) -> tuple[str, str] | None:
-        """Return (driver, handle) of a claim; None if it needs no CSI driver.
+        """Return (CSI driver, volume handle) of a claim; None if the volume needs no CSI driver.
 
         Source: upstream `getCSIDriverInfo`, `getCSIDriverInfoFromSC`.
         """
@@ -281,8 +293,9 @@ class NodeVolumeLimits(Plugin):
 
 
 def not_created_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
-    """Return the error for a claim of an ephemeral volume with another owner. Source: component-helpers
-    `VolumeIsForPod`.
+    """Return the error for a claim of an ephemeral volume that another Pod owns.
+
+    Source: component-helpers `VolumeIsForPod`.
     """
     return f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)"
 
@@ -292,9 +305,10 @@ def _missing(driver: str) -> Status:
 
 
 def _full(limits: Mapping[str, int], new: Attached, attached: Attached, attachments: Attached) -> bool:
-    """Report whether the new volumes exceed a limit.
+    """Report whether the new volumes exceed a limit. `limits`: driver -> maximum number of volumes.
 
-    Volumes that a Pod of the node already uses are not counted again; volumes that are only attached are.
+    `attached`: volumes that Pods of the node use; new volumes among these are not counted again. `attachments`: volumes
+    that are attached to the node; new volumes among these are counted again, as in upstream.
     """
     wanted = Counter(driver for volume, driver in new.items() if volume not in attached)
     return _exceeded(limits, Counter((attached | attachments).values()), wanted)

@@ -51,9 +51,10 @@ Constraints = tuple[TopologySpreadConstraint, ...]
 
 
 class CriticalPaths:
-    """The minimum of a constraint's counts, updated while one domain changes.
+    """The minimum of the Pod counts of a constraint's domains, updated when the count of one domain changes.
 
-    Two domains suffice, because preemption evaluates one node at a time. Source: upstream `criticalPaths`.
+    Holds only the two lowest domains. These suffice, because preemption evaluates one node at a time. Source: upstream
+    `criticalPaths`.
     """
 
     __slots__ = ("least", "least_value", "other", "other_value")
@@ -89,7 +90,9 @@ class CriticalPaths:
 
 @dataclass(slots=True)
 class _FilterState:
-    """The DoNotSchedule constraints, and for each constraint the minimum and the count of each domain."""
+    """The DoNotSchedule constraints; for each constraint, the minimum count (`critical_paths`) and topology value
+    -> count (`counts`).
+    """
 
     constraints: Constraints
     critical_paths: list[CriticalPaths]
@@ -102,7 +105,9 @@ class _FilterState:
         )
 
     def min_match_num(self, index: int) -> int:
-        """Return the global minimum of a constraint; 0 with fewer domains than `minDomains`."""
+        """Return the minimum count over all domains of constraint `index`; 0 if there are fewer domains than
+        `minDomains`.
+        """
         if len(self.counts[index]) < self.constraints[index].min_domains:
             return 0
         return self.critical_paths[index].least
@@ -110,10 +115,10 @@ class _FilterState:
 
 @dataclass(frozen=True, slots=True)
 class _ScoreState:
-    """The ScheduleAnyway constraints, and for each the count of each domain of a feasible node and the topology's
-    weight.
+    """The ScheduleAnyway constraints; for each constraint, topology value -> count in domains of feasible nodes, and
+    the weight of the topology.
 
-    `ignored`: names of nodes without a topology key.
+    `ignored`: names of nodes that lack a topology key.
     """
 
     constraints: Constraints
@@ -169,7 +174,10 @@ class PodTopologySpread(Plugin):
         _update_with_pod(state.data[self.name], pod, removed, node_info.node, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Reject a node unless matching Pods + this Pod - global minimum ≤ maxSkew. Upstream `Filter`."""
+        """Reject a node if (matching Pods of its domain + this Pod - minimum of all domains) exceeds maxSkew.
+
+        Upstream `Filter`.
+        """
         filter_state: _FilterState = state.data[self.name]
         labels = node_info.node.labels
         for index, constraint in enumerate(each(filter_state.constraints, 0.5)):
@@ -200,7 +208,10 @@ class PodTopologySpread(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Return the weighted number of matching Pods: before normalization, lower is better. Upstream `Score`."""
+        """Return the weighted number of matching Pods in the node's domains; a lower number is better.
+
+        Upstream `Score`.
+        """
         score_state: _ScoreState = state.data[self.name]
         if node_info.name in score_state.ignored:
             return 0
@@ -228,7 +239,7 @@ class PodTopologySpread(Plugin):
                 scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Add a constraint for each DoNotSchedule constraint to `problem`. Raises NotValid."""
+        """Add each DoNotSchedule constraint of the Pod to `problem`. Raises NotValid for invalid constraints."""
         pod = problem.pod
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             raise NotValid
@@ -244,8 +255,10 @@ class PodTopologySpread(Plugin):
             yield rejected(amounts.exceeded(demand), NOT_MATCHED)
 
     def _of(self, pod: Pod, action: str) -> Constraints:
-        """Return the Pod's constraints, or the default ones, with this `whenUnsatisfiable`. Source: upstream
-        `getConstraints`.
+        """Return the Pod's constraints with this `whenUnsatisfiable` (`action`), or the default constraints if the Pod
+        has none.
+
+        Source: upstream `getConstraints`.
         """
         if pod.spec.topology_spread:
             return _constraints(pod.spec.topology_spread, pod, action)
@@ -258,15 +271,20 @@ class PodTopologySpread(Plugin):
         return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
 
     def _matching(self, pods: Sequence[Pod], constraint: TopologySpreadConstraint, namespace: str) -> int:
-        """Return the number of matching Pods of the namespace that do not terminate. Source: upstream
-        `countPodsMatchSelector`.
+        """Return the number of Pods in `namespace` that match the constraint and are not terminating.
+
+        Source: upstream `countPodsMatchSelector`.
         """
         if not constraint.counts_pods(self.snapshot.semantics):
             return 0
         return sum(p.namespace == namespace and not p.terminating and constraint.matches(p.labels) for p in pods)
 
     def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
-        """Add the matching Pods of all nodes to `counts`, for domains of feasible nodes."""
+        """Add the matching Pods of all nodes to `counts` ([constraint]: topology value -> number), for values in
+        `counts`.
+
+        `own`: whether the constraints are the Pod's own, not the default ones.
+        """
         work = meter()
         for node_info in self.snapshot.node_infos:
             node = node_info.node
@@ -282,7 +300,7 @@ class PodTopologySpread(Plugin):
 
 def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
     """Return the system default constraints with the selectors of the Pod's Services and controller; empty without
-    these.
+    selectors.
 
     Source: upstream `buildDefaultConstraints`.
     """
@@ -303,7 +321,10 @@ def schedule_anyway(pod: Pod) -> Constraints:
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:
-    """Return the constraints with this `whenUnsatisfiable`. Source: upstream `filterTopologySpreadConstraints`."""
+    """Return the constraints with this `whenUnsatisfiable` (`action`).
+
+    Source: upstream `filterTopologySpreadConstraints`.
+    """
     return tuple(
         replace(c, selector=with_label_keys(c.selector, "In", c.match_label_keys, pod.labels))
         for c in constraints
@@ -316,15 +337,16 @@ def _has_all_keys(node: Node, constraints: Constraints) -> bool:
 
 
 def _included(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> bool:
-    """Report whether a constraint counts a node. Source: upstream `matchNodeInclusionPolicies`."""
+    """Report whether a constraint counts the Pods on a node. Source: upstream `matchNodeInclusionPolicies`."""
     if constraint.node_affinity_policy == "Honor" and not pod.spec.node_affinity.matches(node.labels, node.name):
         return False
     return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, pod.spec.tolerations) is None
 
 
 def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, delta: int) -> None:
-    """Add or remove a Pod from the counts, also a terminating Pod and for an empty selector. Source: upstream
-    `updateWithPod`.
+    """Add the Pod `changed` to the counts (`delta` 1), or remove the Pod (-1). Source: upstream `updateWithPod`.
+
+    As in upstream, and unlike in the initial count, terminating Pods and empty selectors count.
     """
     if changed.namespace != pod.namespace or not _has_all_keys(node, state.constraints):
         return

@@ -1,4 +1,4 @@
-"""Topology spread constraints in columns. Source: upstream `podtopologyspread`."""
+"""Topology spread constraints, evaluated with numpy for all nodes. Source: upstream `podtopologyspread`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
-    """Yield the DoNotSchedule `constraints` in columns. Raises NotValid."""
+    """Yield the DoNotSchedule `constraints`, evaluated for all nodes. Raises NotValid for an invalid maxSkew."""
     pod, matrix = problem.pod, problem.matrix
     possible = None
     for number, constraint in enumerate(constraints):
@@ -42,7 +42,7 @@ def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstrai
 def _spread_constraint(
     pod: Pod, matrix: PodMatrix, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
 ) -> Constraint:
-    """Return one constraint in columns.
+    """Return one topology spread constraint, evaluated for all nodes. `possible`: [node], nodes with all topology keys.
 
     Upstream's initial count skips terminating Pods, and up to 1.37 empty selectors; AddPod and RemovePod do not.
     """
@@ -73,7 +73,7 @@ def _spread_constraint(
 
 
 def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
-    """Return the number of Pods on each node that count for a constraint in scores."""
+    """Return the number of Pods on each node that count for a constraint in Score."""
     namespace, counts_pods = pod.namespace, constraint.counts_pods(matrix.semantics)
 
     def counted(other: Pod) -> int:
@@ -87,10 +87,10 @@ def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodM
 def spread_scores(
     pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix
 ) -> NDArray[np.int64] | int:
-    """Return [index in `rows`]: scores 0 to 100 by ScheduleAnyway constraints.
+    """Return [index in `rows`]: scores 0 to 100 by ScheduleAnyway constraints. `rows`: row numbers of nodes.
 
-    A node without a topology key scores 0 by the Pod's own constraints; of default constraints, the others count.
-    Source: upstream PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
+    With the Pod's own constraints, a node without one of the topology keys scores 0; with default constraints, only
+    missing keys do not count. Source: upstream PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
     """
     if pod.spec.topology_spread and not matrix.nodes.keys.issuperset(c.topology_key for c in constraints):
         return 0
@@ -123,7 +123,10 @@ def spread_scores(
 
 
 def _scores(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
-    """Return [domain or node]: the weighted counts. Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
+    """Return the weighted counts, with the shape of `counts`.
+
+    Source: upstream `scoreForCount`, `topologyNormalizingWeight`.
+    """
     return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 
 
@@ -145,7 +148,9 @@ def _by_domain(
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
-    """Return whether a constraint counts all nodes, regardless of node affinity and taints."""
+    """Report whether a constraint counts all nodes, because the Pod's node affinity and the nodes' taints do not
+    matter.
+    """
     affinity = pod.spec.node_affinity
     return affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor"
 
@@ -168,7 +173,11 @@ def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMa
 def _least_elsewhere(
     domain: NDArray[np.int64], included: NDArray[np.bool_], present: NDArray[np.int64], values: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return ([node], the minimum count of the other domains; the number of domains)."""
+    """Return ([node]: the minimum count of the domains other than the node's; the number of domains).
+
+    `domain`, `included`, `present`: [node], number of the domain, whether the node counts, and count of its domain.
+    `values`: number of values.
+    """
     by_value = np.full(values + 1, _MAX_INT32, np.int64)
     by_value[domain[included]] = present[included]
     domains = int(np.count_nonzero(by_value != _MAX_INT32))

@@ -8,7 +8,7 @@ from forewarn.policies.scheduling.framework import Plugin
 
 
 class PrioritySort(Plugin):
-    """Higher priorities first, then the earlier timestamp."""
+    """Sorts the queue: higher priorities first, then the earlier timestamp."""
 
     name: ClassVar[str] = "PrioritySort"
 

@@ -32,8 +32,8 @@ _FULL: Final = 100
 
 
 class Amount(NamedTuple):
-    """The amounts of one resource on one node: allocated, with the Pod, and allocatable; and the weight of the
-    resource.
+    """The amounts of one resource on one node (allocated, allocated with the new Pod, allocatable), and the
+    weight of the resource.
     """
 
     allocated: int
@@ -43,7 +43,7 @@ class Amount(NamedTuple):
 
 
 def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
-    """Return resource -> requested amount in the scheduler's units. Upstream `calculatePodResourceRequestList`."""
+    """Return resource -> requested amount in kube-scheduler's units. Upstream `calculatePodResourceRequestList`."""
     found = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
     base = {CPU: found.milli_cpu, MEMORY: found.memory, EPHEMERAL_STORAGE: found.ephemeral_storage}
     return {r.name: base[r.name] if r.name in base else found.scalars.get(r.name, 0) for r in resources}
@@ -84,10 +84,10 @@ def amounts_on(
 
 
 class DeviceCount:
-    """The number of a node's devices that provide an extended resource, and of those in use.
+    """Counts the devices of a node that provide an extended resource, and those of them that are in use.
 
-    Upstream counts every slice of the node, also those that its allocator skips (older generations, incomplete pools,
-    taints). Source: upstream `calculateDRAResourceTotals`.
+    Upstream counts the devices of all slices of the node, including those that its allocator skips (older generations,
+    incomplete pools, taints). Source: upstream `calculateDRAResourceTotals`.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -112,7 +112,7 @@ class DeviceCount:
 
 
 def least_allocated(amounts: Sequence[Amount]) -> int:
-    """Return the weighted mean of free amounts in percent."""
+    """Return the score of the strategy LeastAllocated: the weighted mean of the free shares in percent."""
     return _mean(
         amounts,
         [
@@ -123,7 +123,7 @@ def least_allocated(amounts: Sequence[Amount]) -> int:
 
 
 def most_allocated(amounts: Sequence[Amount]) -> int:
-    """Return the weighted mean of used amounts in percent."""
+    """Return the score of the strategy MostAllocated: the weighted mean of the used shares in percent."""
     return _mean(amounts, [min(a.requested, a.allocatable) * MAX_NODE_SCORE // a.allocatable for a in amounts])
 
 
@@ -133,8 +133,10 @@ def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
 
 
 def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
-    """Return a function: amounts -> weighted mean of `shape` at the utilization. Resources that score 0 do not
-    count.
+    """Return the function of the strategy RequestedToCapacityRatio: amounts -> weighted mean of `shape` at the
+    utilization.
+
+    Resources that score 0 do not count.
     """
     points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE)) for point in shape]
 
@@ -151,7 +153,8 @@ def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequen
 
 
 def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
-    """Return the value of a piecewise linear function at `x`; constant outside of the points.
+    """Return the value at `x` of the piecewise linear function through `points` (x, value); constant outside of the
+    points.
 
     Integers, rounded towards zero as in Go.
     """

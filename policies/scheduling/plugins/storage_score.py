@@ -18,7 +18,7 @@ _FULL: Final = 100
 
 
 class Binding(NamedTuple):
-    """A claim's request, and the capacity of its volume or of the storage to provision it from, in bytes."""
+    """The request of a claim, and the capacity of its volume or of the storage that provisions the volume, in bytes."""
 
     storage_class: str
     requested: int
@@ -27,10 +27,10 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """The volumes of a Pod's claims on a node: existing volumes, and volumes to provision.
+    """The volumes for a Pod's claims on a node: existing volumes, and volumes to provision.
 
-    `bindings`: existing volumes. `provisions`: claims whose driver reports its storage capacity. `matched`: each claim
-    with its existing volume. `to_provision`: the other unbound claims.
+    `bindings`: existing volumes. `provisions`: claims whose CSI driver reports its storage capacity. `matched`: each
+    claim with its existing volume. `to_provision`: the other unbound claims.
     """
 
     bindings: list[Binding] = field(default_factory=list)
@@ -43,7 +43,10 @@ NO_VOLUMES: Final = PodVolumes()
 
 
 def storage_score(volumes: PodVolumes, shape: Shape) -> int:
-    """Return 0 to 100: the mean of the storage classes. Existing volumes count alone if there are any."""
+    """Return the storage score of a node, 0 to 100: the mean of the storage classes.
+
+    If there are existing volumes, only they count.
+    """
     classes: dict[str, tuple[int, int]] = {}
     for found in volumes.bindings or volumes.provisions:
         requested, capacity = classes.get(found.storage_class, (0, 0))
@@ -67,8 +70,9 @@ def _class_score(requested: int, capacity: int, shape: Shape) -> int:
 
 
 def broken_line(shape: Sequence[tuple[int, int]], at: int) -> int:
-    """Return the score at utilization `at`, interpolated between the points. Source:
-    `helper.BuildBrokenLinearFunction`.
+    """Return the score at utilization `at`, interpolated between the points of `shape`.
+
+    Source: `helper.BuildBrokenLinearFunction`.
     """
     for index, (utilization, score) in enumerate(shape):
         if at <= utilization:

@@ -39,13 +39,13 @@ class TaintToleration(Plugin):
         return REASON if taints and untolerated_taint(taints, pod.spec.tolerations) else None
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return a function: node -> whether it passes, regardless of its Pods."""
+        """Return a function: node -> whether the node passes, with any Pods on it."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
     @staticmethod
     def may_reject_node(node: Node) -> bool:
-        """Return whether the plugin can reject this node at all."""
+        """Report whether the plugin rejects this node for some Pods."""
         return bool(node.taints)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
@@ -57,7 +57,7 @@ class TaintToleration(Plugin):
         return untolerated_preferences(state.data[self.name], node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Scale the scores to 100…0: fewer taints are better."""
+        """Scale the numbers of taints to scores from 100 (no taints) to 0 in place."""
         default_normalize_score(scores, reverse=True)
 
 

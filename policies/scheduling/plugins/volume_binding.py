@@ -69,7 +69,7 @@ _STATUSES: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The Pod's claims: bound, and to be bound after the node is selected (`delayed`).
+    """The Pod's claims: bound ones, and unbound ones that are bound after the node is selected (`delayed`).
 
     `found`: name of a node that passed Filter -> its volumes for the delayed claims.
     """
@@ -80,11 +80,11 @@ class _State:
 
 
 class _Failed(Exception):
-    """The error with which upstream ends the cycle."""
+    """The error with which upstream ends the scheduling cycle."""
 
 
 class VolumeBinding(Plugin):
-    """Rejects nodes where the Pod's volumes cannot be mounted, bound or provisioned; preemption never helps."""
+    """Rejects nodes where the Pod's volumes cannot be mounted, bound or provisioned. Preemption never helps."""
 
     name: ClassVar[str] = "VolumeBinding"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
@@ -100,8 +100,10 @@ class VolumeBinding(Plugin):
         return tuple((point.utilization, point.score * _SCALE) for point in self.args.shape)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Find the Pod's claims, and reject the Pod if one is missing or must already be bound. Upstream
-        `PreFilter`.
+        """Find the Pod's claims. Reject the Pod if a claim is missing, or is unbound although its class binds
+        immediately.
+
+        Upstream `PreFilter`.
         """
         claims = []
         for volume in pod.spec.volumes:
@@ -124,7 +126,10 @@ class VolumeBinding(Plugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Reject a node for its volumes; record the volumes to bind otherwise. Upstream `Filter`, `FindPodVolumes`."""
+        """Reject a node that cannot provide the Pod's volumes; otherwise, record the volumes to bind.
+
+        Upstream `Filter`, `FindPodVolumes`.
+        """
         claims: _State = state.data[self.name]
         reasons = []
         matched, exist = self._check_bound_claims(claims.bound, node_info)
@@ -152,7 +157,8 @@ class VolumeBinding(Plugin):
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
         """Skip Score without the gate StorageCapacityScoring. Upstream `PreScore`.
 
-        If columns filtered the nodes, this runs PreFilter and Filter to find the volumes of each node.
+        If the numpy implementation filtered the nodes, this method runs PreFilter and Filter to find the volumes of
+        each node.
         """
         if not self.semantics.storage_capacity_is_scored:
             return SKIP
@@ -174,8 +180,8 @@ class VolumeBinding(Plugin):
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
 
     def volumes_on(self, pod: Pod, node_info: NodeInfo) -> PodVolumes | None:
-        """Return the volumes to bind and to provision for a Pod on a node that passed Filter; None if all claims are
-        bound.
+        """Return the volumes to bind and to provision for a Pod on a node; None if all claims are bound, or if the node
+        fails Filter.
 
         Source: upstream `Reserve`, `AssumePodVolumes`.
         """
@@ -189,7 +195,7 @@ class VolumeBinding(Plugin):
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Add the rejected nodes to `problem`.
 
-        Raises NotValid if the claims reject the Pod before any node is evaluated, or upstream returns an error.
+        Raises NotValid if the claims reject the Pod before any node is evaluated, or if upstream returns an error.
         """
         state = CycleState()
         status = self.pre_filter(state, problem.pod, ()).status
@@ -210,11 +216,11 @@ class VolumeBinding(Plugin):
             yield problem.rejections[self.name]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Do nothing: Filter found the volumes of the node. Upstream `Reserve`."""
+        """Return None: Filter has found the volumes of the node already. Upstream `Reserve`."""
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Do nothing: nothing was changed. Upstream `Unreserve`."""
+        """Do nothing, because `reserve` changes nothing. Upstream `Unreserve`."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
         """Skip PreBind if all claims are bound. Upstream `PreBindPreFlight`."""
@@ -222,12 +228,13 @@ class VolumeBinding(Plugin):
         return SKIP if claims is None or not claims.delayed else None
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Succeed, as upstream `PreBind` does if the volumes are bound in time."""
+        """Return None (success), as upstream `PreBind` does if the volumes are bound in time."""
         return None
 
     def _is_delay_binding(self, claim: PersistentVolumeClaim) -> bool:
-        """Report whether a claim is bound only after its first consumer. Source: component-helpers
-        `IsDelayBindingMode`.
+        """Report whether the StorageClass of a claim has the mode WaitForFirstConsumer.
+
+        Source: component-helpers `IsDelayBindingMode`.
         """
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
         return storage_class is not None and storage_class.binding_mode == "WaitForFirstConsumer"
@@ -247,9 +254,9 @@ class VolumeBinding(Plugin):
     def _check_delayed_claims(
         self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo, found: PodVolumes
     ) -> str:
-        """Return why the claims cannot be bound on the node; empty if they can. Source: `FindPodVolumes`.
+        """Return why the claims cannot be bound on the node; "" if they can. Source: `FindPodVolumes`.
 
-        Fills `found` with their volumes. Raises _Failed.
+        Fills `found` with the volumes for the claims. Raises _Failed.
         """
         to_match, to_provision = [], []
         for claim in each(claims, 1):
@@ -272,10 +279,10 @@ class VolumeBinding(Plugin):
         return self._check_provisions(to_provision, node_info, found)
 
     def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, found: PodVolumes) -> str:
-        """Return why claims cannot be provisioned on the node; empty if they can. Source: upstream
+        """Return why volumes for the claims cannot be provisioned on the node; "" if they can. Source: upstream
         `checkVolumeProvisions`.
 
-        Fills `found` with the storage to provision from. Raises _Failed.
+        Fills `found` with the storage that provisions the volumes. Raises _Failed.
         """
         for claim in each(claims, 1):
             if not claim.storage_class:
@@ -298,8 +305,9 @@ class VolumeBinding(Plugin):
     def _enough_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo
     ) -> CSIStorageCapacity | None:
-        """Return the first storage capacity that is large enough, or None. Source: upstream `hasEnoughCapacity`, which
-        returns any.
+        """Return the first CSIStorageCapacity of the class for the node that is large enough, or None.
+
+        Source: upstream `hasEnoughCapacity`, which returns any of these.
         """
         for capacity in each(tuple(self.snapshot.objects.storage_capacities.values())):
             if (
@@ -315,9 +323,11 @@ class VolumeBinding(Plugin):
     def _find_matching_volume(
         self, claim: PersistentVolumeClaim, chosen: set[str], node_info: NodeInfo
     ) -> PersistentVolume | None:
-        """Return a volume for the claim: one reserved for it, else the smallest that fits. Raises _Failed.
+        """Return the volume for a claim: the volume that is reserved for the claim, otherwise the smallest that fits;
+        or None.
 
-        Source: component-helpers `FindMatchingVolume`.
+        `chosen`: names of volumes that other claims of the Pod take. Raises _Failed. Source: component-helpers
+        `FindMatchingVolume`.
         """
         if claim.selector_error:
             raise _Failed(f"error creating internal label selector for claim: {claim.namespace}/{claim.name}")
@@ -333,7 +343,10 @@ class VolumeBinding(Plugin):
     def _candidates(
         self, claim: PersistentVolumeClaim
     ) -> tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]:
-        """Return (volumes reserved for a claim, by name; unbound volumes that fit, smallest first), on any node."""
+        """Return (volumes reserved for a claim; unbound volumes that fit, smallest first).
+
+        Node affinity does not count.
+        """
         key = claim.namespace, claim.name
         if key not in self._fitting:
             every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)
@@ -345,7 +358,7 @@ class VolumeBinding(Plugin):
 
 
 def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, ephemeral: bool) -> str:
-    """Return why PreFilter rejects the Pod for a claim; empty if it does not. Source: upstream `podHasPVCs`."""
+    """Return why PreFilter rejects the Pod for a claim (None: missing); "" if not. Source: upstream `podHasPVCs`."""
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
         return waiting if ephemeral else f'persistentvolumeclaim "{name}" not found'
@@ -357,7 +370,9 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
 
 
 def could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Report whether a volume is suitable for the claim by size, mode and class, and not bound to another claim."""
+    """Report whether a volume suits the claim by size, mode and attributes class, and is not reserved for another
+    claim.
+    """
     return (
         (volume.claim is None or volume.bound_to(claim))
         and volume.capacity >= (claim.request or 0)

@@ -41,10 +41,10 @@ class _OfClass(NamedTuple):
 
 
 class Suits(NamedTuple):
-    """The checks of a volume for a claim, without node affinity.
+    """The checks whether a volume suits a claim, without node affinity.
 
-    `could_hold`: the volume itself is suitable for the claim; `available`: an unbound volume matches the selector and
-    access modes.
+    `could_hold`: size, mode and attributes class suit the claim. `available`: an unbound volume matches the selector
+    and access modes.
     """
 
     could_hold: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
@@ -54,9 +54,10 @@ class Suits(NamedTuple):
 def unmountable(
     problem: NodeFitProblem, claims: Iterable[PersistentVolumeClaim]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return two bool arrays [node]: the first failing volume of the bound claims is unreachable; it does not exist.
+    """Return two bool arrays [node]: whether the node cannot reach a volume of the bound claims; whether a volume does
+    not exist.
 
-    Source: `checkBoundClaims`.
+    On each node, only the first such volume counts. Source: `checkBoundClaims`.
     """
     nodes, volumes = problem.matrix.nodes, problem.snapshot.objects.volumes
     left = np.ones(len(nodes.nodes), np.bool_)
@@ -77,10 +78,11 @@ def unmountable(
 
 
 def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.int64]:
-    """Return [node]: REFUSED or TIGHT, why unbound claims cannot be bound or provisioned there; else 0.
+    """Return [node]: why the node cannot bind or provision volumes for unbound claims (REFUSED or TIGHT); 0 if the node
+    can.
 
-    Raises NotValid if there are too many claims, if different claims select among too many volumes, or if upstream
-    returns an error. Source: `FindPodVolumes`.
+    TIGHT: storage capacity is insufficient. Raises NotValid if there are too many claims, if different claims select
+    among too many volumes, or if upstream returns an error. Source: `FindPodVolumes`.
     """
     if len(claims) > _MAX_CLAIMS:
         raise NotValid("as more than 64 claims of the pod wait for their node")
@@ -119,7 +121,7 @@ def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
 def _unavailable(
     problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits
 ) -> Sequence[NDArray[np.bool_]]:
-    """Return a bool array [node] for each claim: whether there is no volume for it.
+    """Return a bool array [node] for each claim: whether no volume on the node suits the claim.
 
     `claims`: claims of one StorageClass, smallest first. Raises NotValid.
     """
@@ -142,9 +144,10 @@ def _one_after_the_other(
     meant: Sequence[Sequence[PersistentVolume]],
     suits: Suits,
 ) -> list[NDArray[np.bool_]]:
-    """Return a bool array [node] for each claim: whether there is no volume for it. Raises NotValid.
+    """Return a bool array [node] for each claim: whether no volume on the node is left for the claim. Raises NotValid.
 
-    Binds claims in upstream's order, smallest first: each takes a volume from the claims after it.
+    Binds claims in upstream's order, smallest first. `meant`: for each claim, the volumes that are reserved for the
+    claim.
     """
     nodes = problem.matrix.nodes
     found: list[NDArray[np.bool_]] = []
@@ -174,7 +177,7 @@ def _one_after_the_other(
 
 
 def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
-    """Return the volumes that are reserved for a claim and suitable, by name."""
+    """Return the suitable volumes that are reserved for a claim, sorted by name."""
     found = [volume for part in parts for volume in part.prebound.get((claim.namespace, claim.name), ())]
     charge(len(found) + len(parts) // 8)
     fitting = [volume for volume in found if volume.bound_to(claim) and suits.could_hold(volume, claim)]
@@ -182,9 +185,7 @@ def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Su
 
 
 def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
-    """Return selectors of the nodes with suitable unbound volumes for a claim; cached while the volumes stay the
-    same.
-    """
+    """Return selectors of the nodes with suitable unbound volumes for a claim; cached until volumes change."""
 
     def made() -> Selectors:
         found = Selectors()
@@ -207,7 +208,8 @@ def _wanted_fields(claim: PersistentVolumeClaim) -> tuple[object, ...]:
 
 
 def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return two bool arrays [node]: the StorageClass provisions no volume there; storage capacity is insufficient.
+    """Return two bool arrays [node]: whether the StorageClass provisions no volume on the node; whether storage
+    capacity is insufficient.
 
     Raises NotValid if upstream returns an error. Source: `checkVolumeProvisions`.
     """
@@ -226,7 +228,7 @@ def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tupl
 
 
 def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np.bool_]:
-    """Return [node], bool: whether its labels match the allowed topologies. See `StorageClass.allows`."""
+    """Return [node], bool: whether the labels of the node match the allowed topologies. See `StorageClass.allows`."""
     nodes, terms = problem.matrix.nodes, storage_class.allowed_topologies
     if not terms:
         return np.ones(len(nodes.nodes), np.bool_)
@@ -238,8 +240,9 @@ def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np
 
 
 def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selectors:
-    """Return the nodes with a CSIStorageCapacity of the class of at least `request` bytes. Source:
-    `hasEnoughCapacity`.
+    """Return selectors of the nodes with a CSIStorageCapacity of the class of at least `request` bytes.
+
+    Source: `hasEnoughCapacity`.
     """
     capacities = problem.snapshot.objects.storage_capacities
 
@@ -259,7 +262,7 @@ def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selecto
 
 
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:
-    """Return the volumes of a StorageClass, one entry for each shard of the table."""
+    """Return the volumes of a StorageClass, one entry for each shard of the table that has any."""
     charge(50)
     return [part[storage_class] for part in derived(volumes, _by_class) if storage_class in part]
 

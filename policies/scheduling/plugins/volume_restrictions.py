@@ -45,15 +45,16 @@ class _State:
         return _State(self.claims, self.conflicts)
 
     def update(self, pod: Pod, sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) the uses of a Pod. As in upstream, claims of the same name in other namespaces
-        count too.
+        """Add (`sign` 1) or remove (-1) the uses of a Pod.
+
+        As in upstream, claims with the same name in other namespaces count, too.
         """
         self.conflicts += sign * sum(volume.claim_name in self.claims for volume in pod.spec.volumes)
 
 
 class VolumeRestrictions(Plugin):
-    """Rejects nodes where another Pod uses a disk of the Pod, and all nodes while its ReadWriteOncePod claim is in
-    use.
+    """Rejects nodes where another Pod uses a disk of the Pod, and all nodes while a ReadWriteOncePod claim of the
+    Pod is in use.
     """
 
     name: ClassVar[str] = "VolumeRestrictions"
@@ -83,15 +84,18 @@ class VolumeRestrictions(Plugin):
         return exclusive, None
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Add a Pod to the uses. Upstream `AddPod`."""
+        """Add the uses of a Pod to the counts. Upstream `AddPod`."""
         state.data[self.name].update(added, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Remove a Pod from the uses. Upstream `RemovePod`."""
+        """Remove the uses of a Pod from the counts. Upstream `RemovePod`."""
         state.data[self.name].update(removed, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Reject a node for a disk or a ReadWriteOncePod claim in use. Upstream `Filter`."""
+        """Reject a node where a disk of the Pod is in use, or any node while a ReadWriteOncePod claim is.
+
+        Upstream `Filter`.
+        """
         disks = [volume.disk for volume in each(pod.spec.volumes, 0.2) if volume.disk]
         if disks:
             for other in node_info.pods:

@@ -78,7 +78,7 @@ class VolumeZone(Plugin):
             yield problem.rejections[self.name]
 
     def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
-        """Return the topologies of the Pod's volumes, and the reason if they are unknown.
+        """Return (the zones and regions of the Pod's volumes, the reason if they are unknown or "").
 
         Source: upstream `getPVbyPod`.
         """
@@ -96,7 +96,7 @@ class VolumeZone(Plugin):
         return tuple(topologies), ""
 
     def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str:
-        """Return why the zone of a claim is unknown; empty if it is known or not needed."""
+        """Return why the zone of a claim is unknown; "" if the zone is known or not needed."""
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found' if name else "PersistentVolumeClaim had no name"
         if claim.volume_name:

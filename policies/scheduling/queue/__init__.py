@@ -1,4 +1,4 @@
-"""kube-scheduler's queue: the order of Pods, and the events that retry a rejected Pod.
+"""kube-scheduler's queue: the order of Pods and PodGroups, and the events that retry rejected ones.
 
 Source: kubernetes `pkg/scheduler/backend/queue`. No function here blocks or reads a clock: callers pass the time.
 """

@@ -1,4 +1,4 @@
-"""Pods in back-off after a failed attempt. Source: upstream `backend/queue/backoff_queue.go`."""
+"""Pods and PodGroups in back-off after a failed attempt. Source: upstream `backend/queue/backoff_queue.go`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 
 class BackoffQueue:
-    """Two heaps: Pods that plugins rejected, which an idle scheduler pops early, and Pods whose attempt had an
-    error.
+    """The back-off queue: two heaps, for Pods that plugins rejected, and for Pods whose attempt had an error.
+
+    An idle scheduler pops rejected Pods before their back-off expires.
     """
 
     def __init__(
         self, now: Callable[[], float], less: Callable[[Entity], Any], initial: float = 1, most: float = 10
     ) -> None:
-        """Start empty.
+        """Start empty. `now`: returns seconds. `less`: the sort key of activeQ.
 
-        `less`: the sort key of activeQ. `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds.
+        `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds.
         """
         self._now, self._initial, self._most = now, initial, most
         self._rejected = PodHeap(lambda info: (self.expiration(info), less(info)))
@@ -37,11 +38,11 @@ class BackoffQueue:
         yield from self._failed
 
     def is_pod_backing_off(self, info: Entity) -> bool:
-        """Report whether the back-off of an entity has not expired, compared in whole seconds."""
+        """Report whether the back-off of a Pod or PodGroup has not expired, compared in whole seconds."""
         return self.expiration(info) >= floor(self._now())
 
     def expiration(self, info: Entity) -> float:
-        """Return the whole second in which the back-off of an entity ends; -inf for one without failed attempts."""
+        """Return the whole second in which the back-off of a Pod or PodGroup ends; -inf without failed attempts."""
         count = info.consecutive_errors or info.unschedulable_count
         if not count or not self._most:
             return float("-inf")
@@ -50,19 +51,19 @@ class BackoffQueue:
         return info.backoff_expiration
 
     def _duration(self, count: int, pods: int) -> float:
-        """Return the back-off in seconds: it doubles with each attempt; the maximum grows with the Pods of a PodGroup.
+        """Return the back-off in seconds after the failed attempt `count`. The back-off doubles with each attempt.
 
-        Source: upstream `calculateBackoffDuration`.
+        The maximum grows with the Pods of a PodGroup. Source: upstream `calculateBackoffDuration`.
         """
         return min(self._initial * float(2 ** min(count - 1, 64)), self._most * sqrt(pods))
 
     def add(self, info: Entity) -> None:
-        """Add an entity, to the heap for rejections or the one for errors."""
+        """Add a Pod or PodGroup to the heap for rejections or for errors."""
         self.delete(info.key)
         (self._rejected if info.is_rejected else self._failed).put(info)
 
     def update(self, key: Key) -> Entity | None:
-        """Sort a changed entity again and return it; None if it is not in back-off."""
+        """Sort a changed Pod or PodGroup again and return it; None if the queue does not contain `key`."""
         for heap in (self._rejected, self._failed):
             info = heap.take(key)
             if info is not None:
@@ -71,29 +72,29 @@ class BackoffQueue:
         return None
 
     def get(self, key: Key) -> Entity | None:
-        """Return the entity of this key, or None."""
+        """Return the Pod or PodGroup with this key, or None."""
         return self._rejected.get(key) or self._failed.get(key)
 
     def delete(self, key: Key) -> Entity | None:
-        """Remove the entity of this key and return it, or None if it is not in back-off."""
+        """Remove the Pod or PodGroup with this key and return it; None if the queue does not contain the key."""
         return self._rejected.take(key) or self._failed.take(key)
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` returns an entity."""
+        """Whether `pop` returns a Pod or PodGroup."""
         return bool(self._rejected)
 
     def first_completed(self) -> float | None:
-        """Return the time at which the first back-off ends, or None."""
+        """Return the time in seconds at which the first back-off ends; None if the queue is empty."""
         tops = (heap.peek() for heap in (self._rejected, self._failed) if heap)
         return min((self.expiration(info) for info in tops if info is not None), default=None)
 
     def pop(self) -> Entity | None:
-        """Remove and return the first rejected entity, even if its back-off has not expired; or None."""
+        """Remove and return the first rejected Pod or PodGroup, even if its back-off has not expired; or None."""
         return self._rejected.pop()
 
     def pop_all_completed(self) -> list[Entity]:
-        """Remove and return all entities whose back-off has expired."""
+        """Remove and return all Pods and PodGroups whose back-off has expired."""
         return [info for heap in (self._rejected, self._failed) for info in self._completed(heap)]
 
     def _completed(self, heap: PodHeap) -> Iterator[Entity]:

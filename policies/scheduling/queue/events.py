@@ -1,4 +1,4 @@
-"""Events in a cluster that may make a rejected Pod schedulable.
+"""Events in a cluster that may allow kube-scheduler to schedule a rejected Pod.
 
 Source: kube-scheduler `framework/types.go` (ActionType), kubernetes `pkg/scheduler/framework/events.go`.
 """
@@ -37,7 +37,10 @@ WILD_CARD: Final = "*"
 
 
 class ClusterEvent(NamedTuple):
-    """An event of a resource. `action`: bits; `label` distinguishes wildcards."""
+    """A change of an API object of kind `resource`.
+
+    `action`: bits such as ADD or UPDATE_NODE_LABEL. `label`: the name of a wildcard event.
+    """
 
     resource: str
     action: int
@@ -49,7 +52,10 @@ class ClusterEvent(NamedTuple):
         return self.resource == WILD_CARD and self.action == ALL
 
     def covers(self, incoming: ClusterEvent) -> bool:
-        """Report whether an event matches this registered event. Source: `MatchClusterEvents`."""
+        """Report whether this event, for which a plugin registered, includes an event that occurred.
+
+        Source: `MatchClusterEvents`.
+        """
         if self.is_wild_card:
             return True
         same = self.resource in (WILD_CARD, incoming.resource)
@@ -75,7 +81,7 @@ UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ALL, "UnschedulableTimeou
 
 
 def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
-    """Return the events of a Pod's update for kube-scheduler. Resizes of requests are not modelled here.
+    """Return the events of kube-scheduler for an updated Pod. Resizes of requests are not included.
 
     Source: upstream `PodSchedulingPropertiesChange`.
     """
@@ -93,7 +99,7 @@ def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
 
 
 def node_scheduling_properties_change(new: Node, old: Node) -> list[ClusterEvent]:
-    """Return the events of a node's update. Source: upstream `NodeSchedulingPropertiesChange`.
+    """Return the events of kube-scheduler for an updated node. Source: upstream `NodeSchedulingPropertiesChange`.
 
     Conditions and annotations are ignored: no plugin of the default profile registers for them.
     """

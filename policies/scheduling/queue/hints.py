@@ -1,7 +1,8 @@
-"""The events that each plugin registers for, and its queueing hints: may this event make the rejected Pod schedulable?
+"""The events that each plugin registers for, and the queueing hints: whether an event may allow to schedule a rejected
+Pod.
 
 Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Of storage objects,
-only claims and volumes change here; objects of devices do not.
+only events of claims and volumes exist here; objects of devices have no events.
 """
 
 from __future__ import annotations
@@ -58,33 +59,37 @@ deleted.
 
 
 def queue(_pod: Pod, _old: Any, _new: Any) -> bool:
-    """Return True: always retry the Pod. Upstream's `defaultQueueingHintFn`."""
+    """Return True: an event of this kind always retries the Pod. Upstream's `defaultQueueingHintFn`."""
     return True
 
 
 def skip(_pod: Pod, _old: Any, _new: Any) -> bool:
-    """Return False: deleted Pods do not retry a Pod for DefaultPreemption, which registers for them only to open its
-    gate.
+    """Return False: an event of this kind never retries the Pod.
+
+    For DefaultPreemption and deleted Pods: upstream registers for the event only because it ends the plugin's
+    PreEnqueue gate.
     """
     return False
 
 
 def _on_a_node(pod: Pod | None) -> bool:
-    """Report whether a Pod used resources, because it was scheduled or nominated. None counts as such a Pod."""
+    """Report whether a Pod is on a node or nominated to a node. True for None (no Pod)."""
     return pod is None or bool(pod.node_name or pod.nominated_node_name)
 
 
 def resources_after_pod(_pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Report whether a Pod was deleted. Resizes are not modelled here. Source: upstream
-    `isSchedulableAfterPodEvent`.
+    """Report whether a Pod on a node or nominated to a node was deleted. Resizes are not modelled here.
+
+    Source: upstream `isSchedulableAfterPodEvent`.
     """
     return new is None and _on_a_node(old)
 
 
 def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Report whether a node has sufficient resources, and more than before of a requested one.
+    """Report whether the node (empty) has sufficient resources for the Pod, and more of a requested resource than
+    before.
 
-    Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
+    `old` None: the node is new. Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
     """
     if any(True for _ in insufficient_resources(pod, NodeInfo(new))):
         return False
@@ -92,7 +97,10 @@ def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
-    """Report whether a requested resource increased. Source: upstream `haveAnyRequestedResourcesIncreased`."""
+    """Report whether the node has more of a requested resource than before.
+
+    Source: upstream `haveAnyRequestedResourcesIncreased`.
+    """
     before, after, request = old.allocatable, new.allocatable, pod.spec.request
     if after.allowed_pod_number > before.allowed_pod_number:
         return True
@@ -106,9 +114,11 @@ def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
 
 
 def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Report whether a changed Pod may resolve a rejection by Pod affinity or anti-affinity.
+    """Report whether a change of another Pod (`old`, `new`), or of `pod` itself, may end a rejection by Pod
+    (anti-)affinity.
 
-    Source: upstream `isSchedulableAfterPodChange` of InterPodAffinity.
+    None: the other Pod did not exist, or was deleted. Source: upstream `isSchedulableAfterPodChange` of
+    InterPodAffinity.
     """
     if old is not None and new is not None and new.identity == pod.identity:
         return True
@@ -127,7 +137,7 @@ def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Report whether a new or relabelled node may satisfy the Pod affinity.
+    """Report whether a new (`old` None) or relabelled node may satisfy the Pod's affinity or anti-affinity.
 
     Source: upstream `isSchedulableAfterNodeChange` of InterPodAffinity.
     """
@@ -147,9 +157,10 @@ def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Report whether a changed Pod may affect the Pod's topology spread constraints.
+    """Report whether a change of another Pod, or of `pod` itself, may end a rejection by topology spread constraints.
 
-    Source: upstream `isSchedulableAfterPodChange` of PodTopologySpread.
+    `old`, `new` None: the Pod did not exist, or was deleted. Source: upstream `isSchedulableAfterPodChange` of
+    PodTopologySpread.
     """
     if any(other is not None and not _involved(other, pod) for other in (old, new)):
         return False
@@ -167,7 +178,10 @@ def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def _involved(other: Pod, pod: Pod) -> bool:
-    """Report whether a Pod counts for topology spread of `pod`. Source: upstream `involvedInTopologySpreading`."""
+    """Report whether a change of `other` can affect the topology spread constraints of `pod`.
+
+    Source: upstream `involvedInTopologySpreading`.
+    """
     return other.identity == pod.identity or (_on_a_node(other) and other.namespace == pod.namespace)
 
 
@@ -176,9 +190,10 @@ def _honours_taints(constraints: Iterable[TopologySpreadConstraint]) -> bool:
 
 
 def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
-    """Report whether a changed node may affect the Pod's topology spread constraints.
+    """Report whether a change of a node may end a rejection of `pod` by topology spread constraints.
 
-    Source: upstream `isSchedulableAfterNodeChange` of PodTopologySpread.
+    `old`, `new` None: the node is new, or was deleted. Source: upstream `isSchedulableAfterNodeChange` of
+    PodTopologySpread.
     """
     keys = [constraint.topology_key for constraint in do_not_schedule(pod)]
     had, has = (node is not None and all(key in node.labels for key in keys) for node in (old, new))
@@ -191,7 +206,7 @@ def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
 
 
 def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Report whether the Pod tolerates the taints of a node now, and did not before.
+    """Report whether the Pod tolerates the taints of a node now, but did not before (`old` None: the node is new).
 
     Source: upstream `isSchedulableAfterNodeChange` of TaintToleration.
     """
@@ -201,7 +216,10 @@ def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """Report whether the changed Pod is the rejected Pod itself. For TaintToleration and SchedulingGates."""
+    """Report whether the changed Pod is the rejected Pod itself.
+
+    For TaintToleration, SchedulingGates and NodeDeclaredFeatures.
+    """
     return new.identity == pod.identity
 
 
@@ -222,7 +240,7 @@ def tolerates_cordons(pod: Pod, _old: Pod | None, new: Pod) -> bool:
 
 
 def node_affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Report whether a node matches the node affinity now, and did not before.
+    """Report whether a node matches the Pod's node affinity now, but did not before (`old` None: the node is new).
 
     Source: upstream `isSchedulableAfterNodeChange` of NodeAffinity.
     """
@@ -245,18 +263,21 @@ def ports_after_pod(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
 def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     """Report whether a Pod with volumes was deleted. For NodeVolumeLimits and VolumeRestrictions.
 
-    Upstream also checks to which volumes these refer.
+    Upstream also checks which volumes the deleted Pod used.
     """
     return old is not None and bool(old.spec.volumes) and _on_a_node(old)
 
 
 def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """Report whether a claim belongs to the Pod. Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`."""
+    """Report whether a volume of the Pod uses a claim.
+
+    Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`.
+    """
     return pod.namespace == new.namespace and any(v.claim_of(pod.name) == new.name for v in pod.spec.volumes)
 
 
 def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """Report whether the Pod names a claim; as in upstream, without ephemeral volumes.
+    """Report whether the Pod names a claim. As in upstream, ephemeral volumes do not count.
 
     Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`.
     """
@@ -272,14 +293,18 @@ def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: Persistent
 
 
 def member_added(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """Report whether a new Pod has the same PodGroup. Source: upstream `isSchedulableAfterPodAdded` of
-    GangScheduling.
+    """Report whether a new Pod belongs to the PodGroup of the rejected Pod.
+
+    Source: upstream `isSchedulableAfterPodAdded` of GangScheduling.
     """
     return bool(pod.spec.pod_group) and (pod.namespace, pod.spec.pod_group) == (new.namespace, new.spec.pod_group)
 
 
 def group_added(pod: Pod, _old: PodGroup | None, new: PodGroup) -> bool:
-    """Report whether a PodGroup is that of the Pod. Source: upstream `isSchedulableAfterPodGroupAdded`."""
+    """Report whether the new PodGroup is the PodGroup of the Pod.
+
+    Source: upstream `isSchedulableAfterPodGroupAdded`.
+    """
     return (pod.namespace, pod.spec.pod_group) == (new.namespace, new.name)
 
 
@@ -368,7 +393,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
 
 
 class QueueingHints:
-    """The registrations of all plugins. Source: upstream `buildQueueingHintMap`."""
+    """The events that plugins registered for, with their queueing hints. Source: upstream `buildQueueingHintMap`."""
 
     def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
         self._by_plugin = {name: (*given, *_with_node_taint_events(given)) for name, given in plugins.items()}
@@ -376,10 +401,9 @@ class QueueingHints:
 
     @classmethod
     def of_profiles(cls, semantics: Semantics) -> QueueingHints:
-        """Return the registrations of a scheduler's profiles. Every event retries Pods for plugins outside of
-        kube-scheduler.
+        """Return the registrations for all profiles of a scheduler. Source: upstream `defaultEnqueueExtension`.
 
-        Source: upstream `defaultEnqueueExtension`.
+        A plugin that is not part of kube-scheduler registers for every event.
         """
         profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
         names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
@@ -400,9 +424,10 @@ class QueueingHints:
 
 
 def _with_node_taint_events(given: Iterable[Registration]) -> tuple[Registration, ...]:
-    """Return an additional registration: Pods that are retried for new nodes are also retried after changes of taints.
+    """Return a registration for changes of taints, if a plugin registered for new nodes but not for such changes; or
+    nothing.
 
-    Upstream does this as a fix of issue 109437.
+    Upstream adds this registration as a fix of issue 109437.
     """
     actions = [r.event.action for r in given if r.event.resource == NODE]
     if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):

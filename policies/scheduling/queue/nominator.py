@@ -1,4 +1,4 @@
-"""The nominations of Pending Pods in kube-scheduler's memory, which the API server stores later.
+"""The nominations of Pending Pods in kube-scheduler's memory. The API server stores nominations later.
 
 Source: kubernetes `pkg/scheduler/backend/queue/nominator.go`.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Nominator:
-    """Nominations by Pod. `nominate`: called with the previous and the new view (None: no nomination)."""
+    """The nominations in kube-scheduler's memory, by Pod and by node."""
 
     def __init__(
         self, lister: Callable[[str, str], Pod | None], nominate: Callable[[Pod | None, Pod | None], None]
     ) -> None:
         """Start without nominations. `lister`: (namespace, name) -> the Pod in the API server, or None.
 
-        `nominate`: called with the previous and the new view of a Pod; None means no nomination.
+        `nominate`: called for each change with the Pod before and after the change; None means no nomination.
         """
         self._lister, self._nominate = lister, nominate
         self._by_pod: dict[str, Pod] = {}
@@ -31,8 +31,9 @@ class Nominator:
         self._by_node: dict[str, dict[str, Pod]] = {}
 
     def add(self, pod: Pod, node: str | None = None) -> None:
-        """Nominate a Pod to a node; None: to the node in its status, if any. A bound or deleted Pod loses its
-        nomination.
+        """Nominate a Pod to a node; None: to the node in the Pod's status, if any.
+
+        A Pod that is bound or deleted in the API server loses its nomination.
         """
         if node is None:
             node = pod.nominated_node_name or None
@@ -48,7 +49,7 @@ class Nominator:
         self._keep(new)
 
     def _move_to_the_end(self, pod: Pod) -> None:
-        """Move an unchanged nomination to the end of its node's nominations, without a call of `nominate`."""
+        """Move an unchanged nomination to the end of its node's nominations. Does not call `nominate`."""
         pods = self._by_node.get(pod.nominated_node_name)
         if pods is not None:
             pods[pod.identity] = pods.pop(pod.identity)
@@ -60,7 +61,7 @@ class Nominator:
             self._nominate(None, pod)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """Handle a changed Pod. A nomination that its status does not contain yet remains."""
+        """Update the nomination of a changed Pod. A nomination that the API server has not stored yet remains."""
         node = None
         if not old.nominated_node_name and not new.nominated_node_name and old.identity in self._by_pod:
             node = self._by_pod[old.identity].nominated_node_name

@@ -22,29 +22,34 @@ if TYPE_CHECKING:
 
 
 class Entities(Protocol):
-    """The part of PriorityQueue that PodGroupQueue uses: the queue of Pods and PodGroups."""
+    """The part of PriorityQueue that PodGroupQueue uses. An entity is a queued Pod or PodGroup."""
 
     @property
     def now(self) -> Callable[[], float]:
-        """Function that returns the time in seconds."""
+        """The function that returns the time in seconds."""
 
     def take(self, key: Key) -> tuple[Entity | None, Strategy]:
-        """Remove an entity: (the entity or None, the queue that contained it)."""
+        """Remove the entity with this key: return (the entity or None, the strategy of the queue that contained
+        the entity).
+        """
 
     def entity(self, key: Key) -> Entity | None:
-        """Return the entity of this key, or None."""
+        """Return the entity with this key, or None."""
 
     def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
-        """Put an entity into the queue of the strategy, unless a plugin gates it. Return whether it is active."""
+        """Put an entity into the queue of the strategy, unless a plugin gates the entity.
+
+        Return whether the entity is active.
+        """
 
     def to_active(self, info: Entity) -> bool:
-        """Put an entity into activeQ, unless a plugin gates it. Return whether it is active."""
+        """Put an entity into activeQ, unless a plugin gates the entity. Return whether the entity is active."""
 
 
 class PodGroupQueue:
-    """The PodGroups, and the Pods that cannot be queued in a PodGroup yet.
+    """The PodGroups of the queue, and the Pods that cannot be queued in a PodGroup yet.
 
-    A Pod is incomplete without its PodGroup object, and pending while its PodGroup is being tried.
+    A Pod is incomplete while its PodGroup object is missing, and pending during a scheduling cycle of its PodGroup.
     """
 
     def __init__(self, queue: Entities) -> None:
@@ -61,7 +66,7 @@ class PodGroupQueue:
                 yield from pods.values()
 
     def popped(self, key: Key) -> None:
-        """Record that this entity is being tried."""
+        """Record that the Pod or PodGroup with this key is in its scheduling cycle."""
         self._popped = key
 
     # Pods
@@ -84,7 +89,7 @@ class PodGroupQueue:
             self._queue.to_active(group)
 
     def find(self, pod: Pod) -> QueuedPodInfo | None:
-        """Return the queued Pod of this name; None while it is being tried."""
+        """Return the queued Pod with the name of `pod`; None if it is not queued or is in its scheduling cycle."""
         key, name = key_of(pod), (pod.namespace, pod.name)
         group = self._queue.entity(key)
         found = group.find(name) if isinstance(group, QueuedPodGroupInfo) else None
@@ -114,7 +119,10 @@ class PodGroupQueue:
             self.add(info)
 
     def update_group(self, group: PodGroup) -> None:
-        """Replace a PodGroup; its position in the queue does not change. Source: upstream `UpdatePodGroup`."""
+        """Replace the object of a PodGroup.
+
+        The position of the PodGroup in the queue does not change. Source: upstream `UpdatePodGroup`.
+        """
         key = group_key(group.namespace, group.name)
         self._groups[key] = group
         found = self._queue.entity(key)
@@ -132,9 +140,10 @@ class PodGroupQueue:
             self._incomplete.setdefault(key, {}).update(self._pending.pop(key))
 
     def add_attempted(self, tried: QueuedPodGroupInfo, code: Code | None) -> None:
-        """Requeue a PodGroup after its cycle. `code`: of the cycle's status, None for success.
+        """Requeue the Pods of a PodGroup that are not bound after its scheduling cycle. `code`: of the cycle, None for
+        success.
 
-        Pods that were not bound, and Pods that were added during the cycle, are tried again: at once after a success,
+        Pods that were not bound, and Pods that were added during the cycle, are retried: at once after a success,
         otherwise after the back-off, regardless of events. Source: upstream `AddAttemptedPodGroupIfNeeded`.
         """
         key = tried.key
@@ -165,7 +174,7 @@ class PodGroupQueue:
 
 
 def key_of(pod: Pod) -> Key:
-    """Return the key of a Pod's PodGroup in the queue."""
+    """Return the key of the Pod's PodGroup in the queue."""
     return group_key(pod.namespace, pod.spec.pod_group)
 
 

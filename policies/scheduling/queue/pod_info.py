@@ -1,4 +1,4 @@
-"""Pods and PodGroups in the queue, and the heaps that order them."""
+"""Queued Pods and PodGroups (entities of the queue), and the heaps that order them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Key = tuple[str, str]
 
 
 class QueueingParams:
-    """The queue's state of a Pod or PodGroup. Source: upstream `QueueingParams`.
+    """The queue's state of a Pod or PodGroup (entity). Times in seconds. Source: upstream `QueueingParams`.
 
-    `timestamp`: when it was added, or returned from its last attempt; times in seconds. `backoff_expiration` None: not
-    computed yet. `gating_plugin`: the PreEnqueue plugin that gates it.
+    `timestamp`: when the entity was added, or returned from its last attempt. `backoff_expiration` None: not computed
+    yet. `gating_plugin`: the PreEnqueue plugin that gates the entity, or "".
     """
 
     __slots__ = (
@@ -56,17 +56,17 @@ class QueueingParams:
 
     @property
     def gated(self) -> bool:
-        """Whether a PreEnqueue plugin gates this entity."""
+        """Whether a PreEnqueue plugin gates this Pod or PodGroup."""
         return bool(self.gating_plugin)
 
     @property
     def is_rejected(self) -> bool:
-        """Whether plugins rejected this entity. Always False for a PodGroup: only its Pods are rejected."""
+        """Whether plugins rejected this Pod. Always False for a PodGroup, because plugins reject only its Pods."""
         return bool(self.unschedulable_plugins or self.pending_plugins)
 
 
 class QueuedPodInfo(QueueingParams):
-    """A Pod in the queue. Source: upstream `QueuedPodInfo`."""
+    """A Pod in the scheduling queue, with the state of its attempts. Source: upstream `QueuedPodInfo`."""
 
     __slots__ = ("pod",)
 
@@ -86,7 +86,7 @@ class QueuedPodInfo(QueueingParams):
 
     @property
     def members(self) -> Sequence[QueuedPodInfo]:
-        """The Pods of this entity: only this one."""
+        """The Pods of this queue entry: only this Pod."""
         return (self,)
 
     @property
@@ -95,7 +95,10 @@ class QueuedPodInfo(QueueingParams):
         return self.unschedulable_plugins | self.pending_plugins
 
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether plugins rejected the Pod and none of them is in `plugins`: their events do not retry it."""
+        """Report whether plugins rejected the Pod, but none of `plugins` did.
+
+        Events of `plugins` then do not retry the Pod.
+        """
         rejected, pending = self.unschedulable_plugins, self.pending_plugins
         return bool(rejected or pending) and rejected.isdisjoint(plugins) and pending.isdisjoint(plugins)
 
@@ -115,7 +118,7 @@ class QueuedPodGroupInfo(QueueingParams):
 
     @property
     def key(self) -> Key:
-        """Key of the PodGroup, which no Pod has."""
+        """The key of the PodGroup in the queue, which differs from the keys of all Pods."""
         return group_key(self.group.namespace, self.group.name)
 
     @property
@@ -125,17 +128,18 @@ class QueuedPodGroupInfo(QueueingParams):
 
     @property
     def rejectors(self) -> set[str]:
-        """The plugins that rejected any of the Pods; "" for Pods without such a plugin."""
+        """The plugins that rejected any of the Pods, and "" if no plugin rejected one of the Pods."""
         return {name for member in self.members for name in member.rejectors or ("",)}
 
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether plugins rejected every Pod and none of them is in `plugins`: their events do not retry the
-        group.
+        """Report whether plugins rejected every Pod, but none of `plugins` did.
+
+        Events of `plugins` then do not retry the PodGroup.
         """
         return all(member.rejected_by_others_than(plugins) for member in self.members)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Insert a Pod in the order of the cycle. Source: upstream `PodGroupMemberPodsOrderingFunc`."""
+        """Insert a Pod in the order of the PodGroup's cycle. Source: upstream `PodGroupMemberPodsOrderingFunc`."""
         insort(self.members, info, key=_order_of_members)
 
     def find(self, key: Key) -> QueuedPodInfo | None:
@@ -157,7 +161,7 @@ def _order_of_members(info: QueuedPodInfo) -> tuple[int, int, float, str]:
 
 
 class UnschedulablePods(dict[Key, Entity]):
-    """Key -> rejected entity that waits for an event, with the number of entities that each plugin rejected."""
+    """Key -> rejected Pod or PodGroup that waits for an event. Counts how many of them each plugin rejected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,12 +177,12 @@ class UnschedulablePods(dict[Key, Entity]):
         super().__setitem__(key, info)
 
     def take(self, key: Key) -> Entity | None:
-        """Remove the entity of this key and return it, or None."""
+        """Remove the Pod or PodGroup with this key and return it, or None."""
         self._discount(key)
         return self.pop(key, None)
 
     def may_be_woken_by(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether one of these plugins rejected an entity, or an entity had an error."""
+        """Report whether one of these plugins rejected a Pod, or an attempt for a Pod had an error."""
         return bool(self._rejected) and ("" in self._rejected or not self._rejected.keys().isdisjoint(plugins))
 
     def _discount(self, key: Key) -> None:
@@ -191,7 +195,7 @@ class UnschedulablePods(dict[Key, Entity]):
 
 
 class PodHeap:
-    """A heap of entities by a sort key, which is computed when an entity is put in."""
+    """A heap of Pods and PodGroups. The sort key of an entry is computed when `put` adds the entry."""
 
     def __init__(self, key: Callable[[Entity], Any]) -> None:
         self._key = key
@@ -206,23 +210,23 @@ class PodHeap:
         return (info for _, info in self._entries.values())
 
     def put(self, info: Entity) -> None:
-        """Add an entity, or sort it again."""
+        """Add a Pod or PodGroup, or sort it again."""
         number = next(self._numbers)
         self._entries[info.key] = number, info
         heappush(self._heap, (self._key(info), number, info.key))
 
     def get(self, key: Key) -> Entity | None:
-        """Return the entity of this key, or None."""
+        """Return the Pod or PodGroup with this key, or None."""
         entry = self._entries.get(key)
         return None if entry is None else entry[1]
 
     def take(self, key: Key) -> Entity | None:
-        """Remove the entity of this key and return it, or None."""
+        """Remove the Pod or PodGroup with this key and return it, or None."""
         entry = self._entries.pop(key, None)
         return None if entry is None else entry[1]
 
     def peek(self) -> Entity | None:
-        """Return the first entity, or None."""
+        """Return the first Pod or PodGroup, or None."""
         while self._heap:
             _, number, key = self._heap[0]
             entry = self._entries.get(key)
@@ -232,6 +236,6 @@ class PodHeap:
         return None
 
     def pop(self) -> Entity | None:
-        """Remove and return the first entity, or None."""
+        """Remove and return the first Pod or PodGroup, or None."""
         info = self.peek()
         return None if info is None else self.take(info.key)

@@ -33,7 +33,7 @@ FLUSH_PERIOD: Final = 30
 
 
 class PreEnqueue(Protocol):
-    """A plugin that may keep a Pod out of the queue."""
+    """A PreEnqueue plugin, which may keep a Pod out of the queue."""
 
     name: str
 
@@ -42,7 +42,9 @@ class PreEnqueue(Protocol):
 
 
 class InFlightEvent(NamedTuple):
-    """An event that occurred while a Pod was being tried: the event, the object before and after."""
+    """An event that occurred during the scheduling cycle of a Pod, and the changed object before and after the
+    event.
+    """
 
     event: ClusterEvent
     old: Any
@@ -57,7 +59,7 @@ def priority_sort(info: Entity) -> tuple[int, float]:
 
 
 class PriorityQueue:
-    """Pods and PodGroups to schedule: active, in back-off, or unschedulable until an event."""
+    """The scheduling queue: Pods and PodGroups that are active, in back-off, or unschedulable until an event."""
 
     def __init__(
         self,
@@ -84,7 +86,9 @@ class PriorityQueue:
     # What the scheduling loop does
 
     def pop(self) -> Entity | None:
-        """Remove and return the next Pod or PodGroup; from backoffQ if activeQ is empty. None if both are empty."""
+        """Remove and return the next Pod or PodGroup of activeQ, or of backoffQ if activeQ is empty; None if both
+        are empty.
+        """
         info = self.active.pop() or self.backoff.pop()
         if info is not None:
             if isinstance(info, QueuedPodGroupInfo):
@@ -98,15 +102,15 @@ class PriorityQueue:
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` returns an entity."""
+        """Whether `pop` returns a Pod or PodGroup."""
         return bool(self.active) or self.backoff.has_next
 
     def done(self, pod: Pod) -> None:
-        """Record that the attempt for a Pod is over."""
+        """Record the end of a Pod's attempt: events from now on are not attributed to the attempt."""
         self._in_flight.pop(pod.identity, None)
 
     def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> None:
-        """Requeue a Pod after a failed attempt, considering the events during the attempt."""
+        """Requeue a Pod after a failed attempt, taking into account the events during the attempt."""
         key = info.key
         try:
             if key in self.unschedulable or self.active.get(key) or self.backoff.get(key):
@@ -126,7 +130,7 @@ class PriorityQueue:
             self.done(info.pod)
 
     def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
-        """Return the strategy for a Pod by the events during its attempt.
+        """Return where to requeue a Pod after an attempt, by the events during the attempt.
 
         Source: upstream `determineSchedulingHintForInFlightPod`.
         """
@@ -138,10 +142,10 @@ class PriorityQueue:
         return max((self._is_pod_worth_requeuing(info, *event) for event in events), default=Strategy.SKIP)
 
     def draw_attempts(self, draw: Callable[[int], int]) -> None:
-        """Set random numbers of earlier failed attempts for active Pods, which determine their back-off.
+        """Set random numbers of earlier failed attempts, which determine the back-off, for active Pods.
 
-        Cluster snapshots do not contain these numbers. `draw`: returns a random number below its argument. From
-        MAX_ATTEMPTS on, the back-off is the longest.
+        Cluster snapshots do not contain these numbers. `draw`: returns a random integer from 0 to its argument - 1.
+        After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
         """
         for info in self.active:
             info.unschedulable_count = draw(MAX_ATTEMPTS)
@@ -161,7 +165,7 @@ class PriorityQueue:
             self.to_active(info, event)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """Handle the update of a Pod that is queued or being tried."""
+        """Handle the update of a Pod that is queued or in its scheduling cycle."""
         events = pod_scheduling_properties_change(new, old)
         in_flight = self._in_flight.get(new.identity)
         if in_flight is not None:
@@ -180,14 +184,14 @@ class PriorityQueue:
                 break
 
     def _is_queued(self, info: Entity) -> bool:
-        """Report whether an entity is in the active or back-off queue; if so, sort it again."""
+        """Report whether a Pod or PodGroup is in the active or back-off queue; if it is, sort it again."""
         if self.active.get(info.key) is not None:
             self.active.put(info)
             return True
         return self.backoff.update(info.key) is not None
 
     def _key_of(self, pod: Pod) -> Key:
-        """Return the key of the entity that contains a Pod."""
+        """Return the key in the queue of a Pod, or of its PodGroup if PodGroups are queued."""
         return key_of(pod) if self.groups is not None and pod.spec.pod_group else (pod.namespace, pod.name)
 
     def delete(self, pod: Pod) -> None:
@@ -199,8 +203,9 @@ class PriorityQueue:
             self.take((pod.namespace, pod.name))
 
     def take(self, key: Key) -> tuple[Entity | None, Strategy]:
-        """Remove an entity: (the entity or None, the strategy that stands for its queue). Source: upstream
-        `deleteFromAnyQueue`.
+        """Remove a Pod or PodGroup: return (it or None, the strategy of the queue that contained it).
+
+        Source: upstream `deleteFromAnyQueue`.
         """
         if (found := self.active.take(key)) is not None:
             return found, Strategy.IMMEDIATELY
@@ -209,11 +214,11 @@ class PriorityQueue:
         return self.unschedulable.take(key), Strategy.SKIP
 
     def entity(self, key: Key) -> Entity | None:
-        """Return the Pod or PodGroup of this key; None if it is not queued or is being tried."""
+        """Return the Pod or PodGroup with this key; None if it is not queued or is in its scheduling cycle."""
         return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
 
     def get(self, pod: Pod) -> QueuedPodInfo | None:
-        """Return the Pod of this name; None if it is not queued or is being tried."""
+        """Return the queued Pod with the name of `pod`; None if it is not queued or is in its scheduling cycle."""
         if self.groups is not None and pod.spec.pod_group:
             return self.groups.find(pod)
         found = self.entity((pod.namespace, pod.name))
@@ -222,8 +227,9 @@ class PriorityQueue:
     def move_all_to_active_or_backoff_queue(
         self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Retry the unschedulable Pods that an event may help. `check`: restricts it to Pods for which it returns
-        True.
+        """Retry the unschedulable Pods that an event may help. `old`, `new`: the changed object.
+
+        `check`: consider only Pods for which the function returns True; None: all.
         """
         if not event.is_wild_card and not self._hints.of(event):
             return
@@ -237,7 +243,10 @@ class PriorityQueue:
         self._move(waiting, event, old, new)
 
     def _move(self, infos: Iterable[Entity], event: ClusterEvent, old: Any, new: Any) -> None:
-        """Retry those of `infos` that an event may help. Source: upstream `movePodsToActiveOrBackoffQueue`."""
+        """Retry those of `infos` that an event may help. Source: upstream `movePodsToActiveOrBackoffQueue`.
+
+        Also records the event for Pods in their scheduling cycle.
+        """
         interested = None if event.is_wild_card else self._hints.of(event).keys()
         for info in infos:
             if interested is not None and info.rejected_by_others_than(interested):
@@ -252,8 +261,9 @@ class PriorityQueue:
             events.append(InFlightEvent(event, old, new))
 
     def _may_open_gate(self, info: Entity, event: ClusterEvent) -> bool:
-        """Report whether the gating plugin registered for the event. A flush checks gates of PodGroups again (since
-        1.37).
+        """Report whether the plugin that gates a Pod or PodGroup registered for the event.
+
+        Since 1.37, wildcard events check the gates of all Pods and PodGroups again.
         """
         if event.is_wild_card and self.groups is not None:
             return True
@@ -262,7 +272,7 @@ class PriorityQueue:
     # What comes of time
 
     def flush_backoff_completed(self) -> None:
-        """Activate Pods whose back-off has expired. Upstream does this at every whole second."""
+        """Activate Pods and PodGroups whose back-off has expired. Upstream does this at every whole second."""
         for info in self.backoff.pop_all_completed():
             self.to_active(info, None, from_backoff=True)
 
@@ -288,9 +298,9 @@ class PriorityQueue:
     # Its own parts
 
     def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
-        """Put an entity into the queue of the strategy, and return whether it is active.
+        """Put a Pod or PodGroup into the queue of the strategy, and return whether it is active.
 
-        Source: upstream `requeuePodWithQueueingStrategy`.
+        `event`: the reason, None after an attempt. Source: upstream `requeuePodWithQueueingStrategy`.
         """
         if strategy is Strategy.SKIP:
             self.unschedulable[info.key] = info
@@ -300,9 +310,9 @@ class PriorityQueue:
         return self.to_active(info, event)
 
     def to_active(self, info: Entity, event: ClusterEvent | None = None, *, from_backoff: bool = False) -> bool:
-        """Put an entity into activeQ, unless a plugin gates it; return whether it is active.
+        """Put a Pod or PodGroup into activeQ, unless a plugin gates it; return whether it is active.
 
-        Entities from the back-off queue are not checked again. Source: upstream `moveToActiveQ`.
+        `from_backoff`: do not run the PreEnqueue plugins again. Source: upstream `moveToActiveQ`.
         """
         key = info.key
         if not from_backoff and not self._pass_gates(info):
@@ -317,7 +327,8 @@ class PriorityQueue:
         return True
 
     def _to_backoff(self, info: Entity) -> bool:
-        """Put an entity into the back-off queue, unless a plugin gates it; return whether it is there.
+        """Put a Pod or PodGroup into the back-off queue, unless a plugin gates it; return whether the queue contains
+        it.
 
         Source: upstream `moveToBackoffQ`.
         """
@@ -329,9 +340,9 @@ class PriorityQueue:
         return True
 
     def _pass_gates(self, info: Entity) -> bool:
-        """Report whether no plugin gates an entity. One gated Pod gates its PodGroup.
+        """Report whether no plugin gates a Pod or PodGroup.
 
-        Source: upstream `runPreEnqueuePlugins`.
+        One gated Pod gates its PodGroup. Source: upstream `runPreEnqueuePlugins`.
         """
         if isinstance(info, QueuedPodInfo):
             return self._passes_gates(info)
@@ -341,7 +352,8 @@ class PriorityQueue:
         return not kept_out
 
     def _passes_gates(self, info: QueuedPodInfo) -> bool:
-        """Run the PreEnqueue plugins, first the plugin that gated the Pod; return whether none of them gates it.
+        """Run the PreEnqueue plugins, first the plugin that gated the Pod last; return whether none of them gates the
+        Pod.
 
         Source: upstream `runPreEnqueuePluginsForPod`.
         """
@@ -355,7 +367,7 @@ class PriorityQueue:
         return True
 
     def _is_worth_requeuing(self, info: Entity, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """Return the strategy for an entity after an event. Source: upstream `isEntityWorthRequeuing`."""
+        """Return where to requeue a Pod or PodGroup after an event. Source: upstream `isEntityWorthRequeuing`."""
         return max(self._is_pod_worth_requeuing(member, event, old, new) for member in info.members)
 
     def _is_pod_worth_requeuing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:

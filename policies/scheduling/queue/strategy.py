@@ -1,4 +1,4 @@
-"""The queue in which kube-scheduler puts a rejected Pod or PodGroup after an event."""
+"""Decide in which queue kube-scheduler puts a rejected Pod or PodGroup after an event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from enum import IntEnum
 
 
 class Strategy(IntEnum):
-    """The next queue of a rejected Pod after an event. Source: upstream `queueingStrategy`."""
+    """Where to put a rejected Pod or PodGroup after an event: unschedulable (SKIP), backoffQ, or activeQ (IMMEDIATELY).
+
+    Source: upstream `queueingStrategy`.
+    """
 
     SKIP = 0
     AFTER_BACKOFF = 1

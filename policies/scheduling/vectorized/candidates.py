@@ -1,4 +1,4 @@
-"""The nodes on which preemption helps, in columns: costs, and victims created on access."""
+"""The nodes on which preemption helps, with their costs, computed by numpy. Victims are collected on access."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Candidates(Sequence[Candidate]):
         harmed: list[int],
         costs: NDArray[np.int64],
     ) -> None:
-        """`nodes`: rows of the columns.
+        """`nodes`: [candidate], row number of the node.
 
-        `places`: indices of the victims in the Pods of their node, in reprieve order, for all candidates. `ends`:
-        [candidate], the end of its part of `places`. `harmed`: [candidate], number of Pods that violate a PDB, 0 if all
-        Pods do.
+        `places`: indices of the victims in the Pods of their node, in reprieve order, for all candidates one after the
+        other. `ends`: [candidate], end of the candidate's part of `places`. `harmed`: [candidate], number of Pods whose
+        eviction violates a PDB; 0 if this applies to all Pods.
         """
         self._snapshot, self._nodes = snapshot, nodes.tolist()
         self._ends, self._places, self._harmed, self.costs = ends, places, harmed, costs
@@ -79,13 +79,16 @@ class Candidates(Sequence[Candidate]):
         return Candidate(info.node.name, tuple(victims), int(self.costs[0, number]))
 
     def best(self) -> tuple[Candidate, ...]:
-        """Return the candidates with the lowest cost, by node name. Source: upstream `pickOneNodeForPreemption`."""
+        """Return the candidates with the lowest cost, sorted by node name.
+
+        Source: upstream `pickOneNodeForPreemption`.
+        """
         left = least(self.costs, np.arange(len(self)))
         return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda found: found.node_name))
 
 
 def candidates_on(fit: NodeFit, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> Candidates:
-    """Return the candidates for these nodes (rows of the columns), on which preemption must help."""
+    """Return the candidates for these nodes. `nodes`: row numbers; preemption must help on each of them."""
     rows = [row for row in fit.rows(lower) if (row.present[nodes] > row.limit[nodes]).any()]
     goes = victims_on(rows, nodes, lower)
     charge(len(nodes))

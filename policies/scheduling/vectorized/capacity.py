@@ -49,28 +49,29 @@ _AHEAD: Final = 32
 
 
 class OnNode(NamedTuple):
-    """The victims for a Pod that may only run on this node and does not fit; `candidate` None: the Pod stays
-    Pending.
-    """
+    """The preemption on one node, for a Pod that may run only on this node. `candidate` None: the Pod stays Pending."""
 
     node: str
     candidate: Candidate | None
 
 
 class OnEachNode(NamedTuple):
-    """The outcome of a Pod for each of some nodes: the nodes that fit, and the other nodes in their order."""
+    """The outcome of a Pod for each of several nodes, if the Pod may run only on this node.
+
+    `fits`: nodes on which the Pod fits without preemption. `others`: the other nodes in the given order.
+    """
 
     fits: frozenset[str]
     others: Iterator[OnNode]
 
 
 def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) -> Capacity | None:
-    """Return how many more Pods like this one fit; None if this function cannot decide.
+    """Return how many more Pods like this one fit; None if the conditions of this function are not met.
 
-    Each Pod uses the same amounts of its node or domain, and nothing of others: a scheduled Pod never reduces the
-    capacity elsewhere, so the order does not matter. Nor does it add capacity: required affinity only refers to
-    existing Pods. `preempting`: each Pod may preempt lower-priority Pods, until none fits without all of them: as many
-    fit as if they had never existed. That is valid if lower-priority Pods only affect their own node.
+    Condition: each Pod only uses capacity of its node or domain, so the order of Pods does not matter. A scheduled Pod
+    never adds capacity, because required affinity counts only if it refers to existing Pods. `preempting`: the Pods
+    preempt lower-priority Pods as needed, so as many fit as if these had never existed. This is valid if lower-priority
+    Pods affect only their own node.
     """
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
@@ -91,9 +92,9 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
 
 
 def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
-    """Return the constraints with amounts in use without lower-priority Pods.
+    """Return the constraints with the amounts in use if all lower-priority Pods were removed.
 
-    Raises NotValid if one of these Pods affects other nodes too.
+    Raises NotValid if a lower-priority Pod affects other nodes, too.
     """
     matrix, snapshot, priority = node_fit.matrix, node_fit.snapshot, node_fit.pod.effective_priority
     lower = lower_priority_pods_of(matrix, snapshot, priority)
@@ -117,7 +118,10 @@ def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
 
 
 def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
-    """Return the capacity within these constraints. `own`: the Pod's equivalence class. Raises NotValid."""
+    """Return the capacity within the constraints `demands`.
+
+    `own`: number of the Pod's equivalence class. Raises NotValid.
+    """
     by_node, spread = np.where(node_fit.open, _PLENTY, 0), []
     if node_fit.affinity is not None:
         if not node_fit.affinity.settled:
@@ -147,7 +151,10 @@ def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
-    """Return [node]: how many Pods fit within this limit."""
+    """Return [node]: how many Pods fit within the limit of one constraint.
+
+    `own`: number of the Pod's equivalence class.
+    """
     free = demand.limit - demand.present
     if demand.constraint is not None:
         return np.where(free >= 0, _PLENTY, 0)
@@ -159,7 +166,7 @@ def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray
 
 
 def _changes_when_bound(pod: Pod) -> bool:
-    """Report whether the Pod's own constraints read labels that it gets from its node."""
+    """Report whether the Pod's own constraints select Pods by labels that the Pod gets from its node."""
     selectors: list[LabelSelector | None] = [c.selector for c in pod.spec.topology_spread]
     affinity = pod.spec.pod_affinity
     selectors += [term.selector for term in (*affinity.required_affinity, *affinity.required_anti_affinity)]
@@ -167,10 +174,10 @@ def _changes_when_bound(pod: Pod) -> bool:
 
 
 def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEachNode | None:
-    """Return the outcome of one Pod for each of these nodes, one after the other; None if this function cannot decide.
+    """Return the outcome of one Pod for each of these nodes, one after the other; None if the conditions are not met.
 
-    Valid if only the node itself matters: resources and ports. Evictions on one node reduce the allowed disruptions of
-    PDBs for the next.
+    Condition: only resources and ports of the node itself matter. Evictions on one node reduce the allowed disruptions
+    of PDBs for the next node.
     """
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:
@@ -192,9 +199,9 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
 
 
 def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode]:
-    """Yield the victims on each node. Candidates are computed in blocks of nodes.
+    """Yield the preemption on each node. Candidates are computed in blocks of nodes.
 
-    A new block starts early if evictions so far may cause a PDB violation on the next node.
+    A new block starts early if the evictions so far may cause a PDB violation on the next node.
     """
     snapshot = framework.snapshot
     known: dict[str, Candidate] = {}

@@ -1,8 +1,8 @@
 """The preemption cost on each node for Pods with equal requests, cached between predictions.
 
 A node's victims depend on its Pods, its nominations, and the PDBs without allowed disruptions. Between two cycles,
-these change on few nodes: only their victims are selected again, and the best of all nodes is picked. Source:
-kubernetes `pkg/scheduler/framework/preemption/preemption.go` (`pickOneNodeForPreemption`).
+these change on few nodes: only the victims on these nodes are selected again. Source: kubernetes
+`pkg/scheduler/framework/preemption/preemption.go` (`pickOneNodeForPreemption`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ _CRITERIA: Final = 5
 
 
 class Best(NamedTuple):
-    """The nodes with the lowest cost (rows of the columns, in order), and the number of PDB violations on each."""
+    """The row numbers of the nodes with the lowest cost, in order, and the number of PDB violations on each of
+    these nodes.
+    """
 
     nodes: NDArray[np.intp]
     violations: int
 
 
 class CostCache:
-    """The costs of one request at one priority. `lower`: the Pods below this priority, whose versions show changed
-    nodes.
+    """The preemption cost on each node for one request at one priority.
+
+    `lower`: the Pods with lower priority; versions in `lower` show which nodes have changed.
     """
 
     def __init__(self, lower: LowerPriorityPods, demands: int) -> None:
@@ -54,9 +57,9 @@ class CostCache:
         """[criterion, node]: the cost, smaller is better; see `costs_of`."""
 
     def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> Best:
-        """Return the best of these nodes, which have sufficient resources only without lower-priority Pods.
+        """Return the best of these nodes, on which resources are sufficient only without lower-priority Pods.
 
-        The Pods of the nodes must be sorted (`settle`).
+        Call `lower.settle` for the nodes first. `rows`: the requested resources. `nodes`: row numbers.
         """
         charge(10 * len(nodes) // VECTOR)
         # Of all nodes: numpy compares them sooner than it picks some out.
@@ -85,9 +88,10 @@ class CostCache:
 
 
 def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods) -> list[int]:
-    """Return the ranks of the victims on one node, by upstream's loop.
+    """Return the ranks of the victims on one node, by upstream's loop. `node`: row number.
 
-    A resource that is sufficient with all Pods is sufficient with any of them.
+    A resource that is sufficient with all Pods is not checked. Rank: index in the reprieve order of the lower-priority
+    Pods.
     """
     count = int(lower.count[node])
     room, tables = [], []
@@ -118,7 +122,7 @@ def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods
 def _cost(
     rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
-    """Return the cost of one node, as `costs_of`."""
+    """Return the preemption cost on one node, equal to `costs_of` for this node. `node`: row number."""
     goes = ranks_that_go(rows, node, lower)
     theirs = [int(priorities[kind]) for kind in lower.kind[goes, node].tolist()]
     return cost_of(lower.violations(node, goes), max(theirs), theirs, lower.start[goes, node].tolist())

@@ -1,13 +1,13 @@
-"""Capacity for equal Pods if zones, or other domains, have limits besides those of nodes.
+"""The number of equal Pods that fit, if zones or other topology domains have limits besides those of nodes.
 
-There are two kinds of limits. Anti-affinity allows one Pod in a domain. Spreading allows a domain a number of Pods
-above the minimum: the limit grows until the domain with the minimum is full. A limit that does not grow, and holds for
-whole domains of a finer one (a zone for its nodes), leaves the same capacity in any order: the capacities below are
-added, and cut at the limit.
-
-There may be one growing limit, for the coarsest domains: the domain that is full first, at the lowest count, limits the
-others. Or there may be two, for zones and their nodes, where nodes may differ by one Pod: then all nodes get one more
-Pod before any gets a second, and the number that a zone gets in each such round does not depend on the order either.
+There are two kinds of limits. Anti-affinity allows one Pod in a domain. Topology spread constraints allow a domain a
+number of Pods above the minimum of all domains: the limit grows until the domain with the minimum is full. For limits
+that do not grow, the order of Pods does not matter if each domain of one limit lies within one domain of the next
+(nodes within zones): the capacities of the smaller domains are added, and cut at the limit.
+There may be one growing limit, for the largest domains: the domain that is full first, at the lowest count, limits the
+others. Or there may be two, for zones and their nodes, if nodes may differ by one Pod: then all nodes get one more Pod
+before any gets a second, and the number of Pods that a zone gets in each such round does not depend on the order
+either.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MAX_ROUNDS: Final = 1000
 
 
 class Capacity:
-    """The number of Pods that fit one after the other, regardless of which feasible node each of them gets.
+    """The number of equal Pods that fit one after the other, regardless of which feasible node each of them gets.
 
-    `by_node`: the final number on each node, by name; None if that depends on the order. `total`: the sum.
+    `by_node`: node name -> number of Pods in the end; None if this depends on the order. `total`: the sum.
     """
 
     __slots__ = ("_added", "_names", "by_node", "total")
 
     def __init__(self, names: Sequence[str], added: NDArray[np.int64], tiers: Sequence[_Tier], total: int) -> None:
-        """`added`: number of Pods of each domain of the last tier, or of each node without tiers.
+        """`added`: [domain of the last tier, or node if there are no tiers], number of Pods. `names`: [node].
 
         `tiers`: from nodes to larger domains.
         """
@@ -48,7 +48,9 @@ class Capacity:
         self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
 
     def in_one_order(self) -> dict[str, int]:
-        """Return node name -> number of Pods, for Pods spread evenly over the parts of each domain."""
+        """Return node name -> number of Pods, for one possible order: Pods are spread evenly over the parts of
+        each domain.
+        """
         added, tiers = self._added
         for tier in reversed(tiers):
             added = tier.dealt(added)
@@ -56,7 +58,10 @@ class Capacity:
 
 
 class Spread(NamedTuple):
-    """A topology spread constraint. `present`: [node], number of Pods in its domain, for nodes in `concerned`."""
+    """A topology spread constraint. `concerned`: [node], bool: whether the constraint counts the node.
+
+    `present`: [node], number of matching Pods in the node's domain.
+    """
 
     concerned: NDArray[np.bool_]
     present: NDArray[np.int64]
@@ -64,19 +69,20 @@ class Spread(NamedTuple):
 
 
 class _Tier(NamedTuple):
-    """`parent`: [part], the domain of each part (a node, or a domain of the tier below). `capacity`: [part],
-    capacity.
+    """Domains of one size, which consist of parts: nodes, or domains of the tier below.
+
+    `parent`: [part], the domain of the part. `capacity`: [part], the number of Pods that fit.
     """
 
     parent: NDArray[np.int64]
     capacity: NDArray[np.int64]
 
     def sums(self, size: int) -> NDArray[np.int64]:
-        """Return [domain]: the sum of the capacities of its parts. Domains are numbered from 0 to `size`."""
+        """Return [domain]: the sum of the capacities of the domain's parts. `size`: the number of domains."""
         return np.bincount(self.parent, self.capacity, size).astype(np.int64)
 
     def dealt(self, added: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [part]: the number of Pods that it gets of those of its domain."""
+        """Return [part]: the number of Pods for each part, if each domain gets `added` ([domain]) Pods."""
         found = np.zeros(len(self.capacity), np.int64)
         order = np.argsort(self.parent, kind="stable")
         ends = np.searchsorted(self.parent[order], np.arange(len(added) + 1))
@@ -88,20 +94,23 @@ class _Tier(NamedTuple):
 
 
 class _Domains:
-    """The domains of one limit. `of`: [node], the domain of each node, -1 for none."""
+    """The topology domains of one limit. `of`: [node], the domain of each node, -1 for none."""
 
     def __init__(self, of: NDArray[np.int64]) -> None:
         self.of = of
         self.size = int(of.max(initial=-1)) + 2  # the last one stays empty: where nodes without a domain look
 
     def free(self, by_node: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [domain]: the sum of the capacities of its nodes."""
+        """Return [domain]: the sum of `by_node`, the capacities of the domain's nodes."""
         inside = self.of >= 0
         return np.bincount(self.of[inside], by_node[inside], self.size).astype(np.int64)
 
 
 class _Moving(_Domains):
-    """The domains of a topology spread constraint. `count`: [domain], number of Pods; -1: no such domain."""
+    """The domains of a topology spread constraint.
+
+    `count`: [domain], number of Pods; -1 if the domain does not exist.
+    """
 
     def __init__(self, spread: Spread, by_node: NDArray[np.int64]) -> None:
         domains = spread.skew.domains
@@ -116,18 +125,21 @@ class _Moving(_Domains):
         self.least = 0 if self.few or not self.there.any() else int(self.count[self.there].min())
 
     def is_constant(self, free: NDArray[np.int64]) -> bool:
-        """Report whether the minimum never changes."""
+        """Report whether the minimum count of all domains cannot grow. `free`: [domain], capacity."""
         return self.few or not self.there.any() or bool((free[self.there & (self.count == self.least)] == 0).any())
 
     def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [domain]: the number of Pods that fit. The domain that is full first limits the others."""
+        """Return [domain]: the number of Pods that fit. `free`: [domain], capacity without the constraint.
+
+        The domain that is full first limits the others.
+        """
         full = self.count + free
         least = 0 if self.few or not self.there.any() else int(full[self.there].min())
         return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.max_skew)) - self.count, 0)
 
 
 class _Fixed(NamedTuple):
-    """A limit that does not grow. `capacity`: [domain], capacity."""
+    """A limit on the Pods of each domain that does not grow. `capacity`: [domain], the maximum number of Pods."""
 
     domains: _Domains
     capacity: NDArray[np.int64]
@@ -139,10 +151,11 @@ def capacity_in_domains(
     apart: Sequence[NDArray[np.int64]],
     spread: Sequence[Spread],
 ) -> Capacity:
-    """Return the capacity of nodes with limits for domains.
+    """Return how many equal Pods fit on nodes if domains have limits, too.
 
-    `names`: [node]. `by_node`: [node], capacity of each node alone. `apart`: for each anti-affinity constraint, [node],
-    the domain; a domain holds one Pod. Raises NotValid if the result may depend on the order, or for too many limits.
+    `names`: [node]. `by_node`: [node], number of Pods that fit on each node alone. `apart`: for each anti-affinity
+    constraint, [node], the node's domain (-1: none); a domain holds one Pod. `spread`: topology spread constraints.
+    Raises NotValid if the result may depend on the order, or for too many limits.
     """
     if len(apart) + len(spread) > _MAX_BOUNDS:
         raise NotValid
@@ -183,12 +196,12 @@ def capacity_in_domains(
 
 
 def are_nodes(domains: NDArray[np.int64]) -> bool:
-    """Report whether each domain has only one node."""
+    """Report whether each domain has only one node. `domains`: [node], -1: none."""
     return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
 
 
 def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """Return (the tiers of limits that do not grow, the capacity of each domain of the last tier or of each node)."""
+    """Return (the tiers of limits that do not grow, [domain of the last tier, or node]: capacity)."""
     tiers: list[_Tier] = []
     capacity = by_node
     for bound in sorted(fixed, key=lambda bound: -bound.domains.size):
@@ -200,9 +213,9 @@ def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_
 def _within(
     tiers: list[_Tier], capacity: NDArray[np.int64], by_node: NDArray[np.int64], domains: _Domains
 ) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """Return the tiers with one more, and the capacity of each of its domains.
+    """Return (`tiers` with a tier for `domains` added, [domain]: the sum of the capacities of its parts).
 
-    Raises NotValid if a part of a tier lies in two of the domains.
+    `capacity`: [part of the new tier]. Raises NotValid if a part of a tier lies in two of the domains.
     """
     charge(8 * len(by_node) // VECTOR)
     some = np.flatnonzero(by_node)
@@ -218,10 +231,10 @@ def _within(
 
 
 def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """Return the tiers and [zone], the number of Pods that fit, if the minimums of zones and of nodes both grow.
+    """Return (tiers, [zone]: the number of Pods that fit), if the minimum counts of both zones and nodes grow.
 
-    No node may have two Pods more than another. In a round, each node with the minimum gets one Pod, if its zone allows
-    it. After all nodes have theirs, the next round starts.
+    No node may have two Pods more than another node. In a round, each node with the minimum count gets one Pod, if the
+    limit of its zone allows one. After all nodes have got their Pod, the next round starts.
     """
     tiers, _ = _within([], by_node, by_node, nodes)
     free = nodes.free(by_node)
@@ -244,9 +257,9 @@ def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tu
 
 
 def _evenly(total: int, capacity: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return [part]: `total` Pods spread over parts with these capacities, as evenly as possible.
+    """Return [part]: `total` Pods spread as evenly as possible over parts with these capacities.
 
-    The capacity is enough for all Pods. No part gets two Pods more than another part with free capacity.
+    The capacity must be enough for all Pods. No part gets two Pods more than another part with free capacity.
     """
     sizes = np.sort(capacity)
     others = len(sizes) - np.arange(len(sizes))

@@ -62,13 +62,15 @@ class EquivalenceClasses:
         return found
 
     def forget(self) -> None:
-        """Clear the tables. They refer to each other: otherwise only garbage collection would free them."""
+        """Clear the tables. The tables refer to each other: otherwise only garbage collection would free them."""
         self._numbers.clear()
         self.members.clear()
         self.of_namespace.clear()
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """Return [class]: the amount of a resource that a Pod uses (`pods`: 1), in the units of the columns."""
+        """Return [class]: the amount of a resource that a Pod of the class uses, in the units of `Columns`
+        (`pods`: 1).
+        """
         if resource not in self._amounts:
             self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
         return self._amounts[resource].values()
@@ -77,7 +79,7 @@ class EquivalenceClasses:
 class PerClass:
     """A number for each equivalence class, computed once; 0 for class 0, which means no Pod.
 
-    `of`: Pod -> number. `namespace`: classes of other namespaces have 0.
+    `of`: Pod -> number. `namespace`: classes of other namespaces have 0; None: no restriction.
     """
 
     def __init__(self, kinds: EquivalenceClasses, of: Callable[[Pod], int], namespace: str | None = None) -> None:
@@ -88,7 +90,7 @@ class PerClass:
         self._values = np.zeros(64, np.int64)
 
     def values(self) -> NDArray[np.int64]:
-        """Return [class]: the numbers. Do not modify. Raises CutShort; the next call continues."""
+        """Return [class]: the numbers. Do not modify the array. Raises CutShort; the next call continues."""
         members = self._kinds.members
         if self._filled < len(members):
             if len(members) > len(self._values):

@@ -1,4 +1,4 @@
-"""The Pods below one priority on each node, in the order in which preemption reprieves them."""
+"""The Pods with lower priority than a given one on each node, in the order in which preemption reprieves them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ LOWEST: Final = -(2**62)
 
 
 class Amounts(NamedTuple):
-    """The amounts of one resource.
+    """The amounts of one resource that lower-priority Pods use.
 
-    `by_rank`: [rank, node]. `total`: [node], the sum. `violating`: [node], the sum of Pods that violate a PDB.
+    `by_rank`: [rank, node]. `total`: [node], the sum. `violating`: [node], the sum of Pods whose eviction violates a
+    PDB.
     """
 
     by_rank: NDArray[np.int64]
@@ -53,19 +54,21 @@ class Amounts(NamedTuple):
     violating: NDArray[np.int64]
 
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
-        """Return [rank, node] of the first ranks on these nodes; `by_rank` itself for all nodes in their order."""
+        """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes. For all nodes: all ranks."""
         return self.by_rank if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
 
     def on_one(self, node: int, ranks: int) -> list[int]:
-        """Return [rank] of the first ranks on one node."""
+        """Return [rank]: the amounts of the first `ranks` ranks on one node."""
         found: list[int] = self.by_rank[:ranks, node].tolist()
         return found
 
 
 class AmountsOfFew(NamedTuple):
-    """The amounts of Pods on some nodes only; all other nodes count as 0.
+    """The amounts of lower-priority Pods, evaluated only for some nodes; all other nodes count as 0.
 
-    A table of all nodes would need memory pages that the kernel clears first, which takes longer than the search.
+    A table of all nodes would need memory pages that the operating system clears first, which takes longer than the
+    search. `per_kind`: [class]. `kind`: [rank, node]. `counts`: [node], bool: whether the node is evaluated. `total`,
+    `violating`: as in Amounts.
     """
 
     per_kind: NDArray[np.int64]
@@ -75,20 +78,20 @@ class AmountsOfFew(NamedTuple):
     violating: NDArray[np.int64]
 
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
-        """Return [rank, node] of the first ranks on these nodes."""
+        """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes."""
         return self.per_kind[self.kind[:ranks, nodes]] * self.counts[nodes]
 
     def on_one(self, node: int, ranks: int) -> list[int]:
-        """Return [rank] of the first ranks on one node."""
+        """Return [rank]: the amounts of the first `ranks` ranks on one node."""
         found: list[int] = (self.per_kind[self.kind[:ranks, node]] * self.counts[node]).tolist()
         return found
 
 
 class Bounds(NamedTuple):
-    """Limits of the amounts of one resource.
+    """Limits of the amounts of one resource that lower-priority Pods use.
 
-    `largest`: [node], the largest amount of a Pod. `above`: [level, node], the sum of the Pods above this priority,
-    without Pods that violate a PDB.
+    `largest`: [node], the largest amount of a Pod. `above`: [level, node], the sum of Pods with a higher priority than
+    this level of `LowerPriorityPods.levels`, without Pods whose eviction violates a PDB.
     """
 
     largest: NDArray[np.int64]
@@ -96,7 +99,8 @@ class Bounds(NamedTuple):
 
 
 class LowerPriorityPods:
-    """Tables of [rank, node] for the Pods below one priority: class, start time, and whether a PDB is violated.
+    """Tables of [rank, node] for the Pods with lower priority than `priority`: class, start time, and whether a PDB is
+    violated.
 
     The Pod of rank 0 is reprieved first.
     """
@@ -133,8 +137,9 @@ class LowerPriorityPods:
         """Indices in the tables of the nodes that still exist; None: all."""
 
     def sync(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Update the tables to this Snapshot, except the order on stale nodes. Raises CutShort; the next call
-        continues.
+        """Update the tables to this Snapshot. The Pods of changed nodes are stale: unsorted until `settle`.
+
+        Raises CutShort; the next call continues.
         """
         if self._left is not None:
             self._keep_only(self._left)
@@ -153,7 +158,7 @@ class LowerPriorityPods:
             self._put(others[start : start + BLOCK], matrix)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices. The tables shrink at the next use of this priority."""
+        """Remove the nodes at these indices. The tables shrink at the next `sync`."""
         left = np.arange(len(self.serials)) if self._left is None else self._left
         self._left = np.delete(left, rows)
 
@@ -189,7 +194,9 @@ class LowerPriorityPods:
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
-        """Return those of these nodes whose Pods are unsorted, or sorted before a relevant change of PDBs."""
+        """Return those of these nodes whose Pods are unsorted, or were sorted before a PDB that matters for them
+        changed.
+        """
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
@@ -228,7 +235,7 @@ class LowerPriorityPods:
             self.levels = levels if len(levels) <= MAX_LEVELS else levels[:0]
 
     def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
-        """Sort the Pods of some nodes."""
+        """Sort the Pods of some nodes into the order in which preemption reprieves them."""
         charge(20 + _SORTING * len(matrix.kind) * len(some) // VECTOR)
         order = reprieve_order(matrix, self.priority, self._pdbs, some)
         ranks = len(order.kind)
@@ -304,19 +311,23 @@ class LowerPriorityPods:
         return self._amounts[resource]
 
     def total(self, resource: str, matrix: PodMatrix) -> NDArray[np.int64]:
-        """Return [node]: the sum of a resource over its Pods, also for stale nodes."""
+        """Return [node]: the sum of a resource over the lower-priority Pods of the node, also for stale nodes."""
         if resource not in self._totals:
             charge(self.kind.size // VECTOR)
             self._totals[resource] = matrix.kinds.amounts(resource)[self.kind].sum(axis=0)
         return self._totals[resource]
 
     def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
-        """Return the amounts of the Pods for a number of each equivalence class, `per_kind`."""
+        """Return the amounts of the lower-priority Pods by `per_kind`: [class], amount of a Pod of the class."""
         by_rank = per_kind[self.kind]
         return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
 
     def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> AmountsOfFew:
-        """Return the amounts for Pods of these nodes only (rows of the columns). `per_kind`: [class]."""
+        """Return the amounts of the lower-priority Pods of some nodes only. `per_kind`: [class], amount of a Pod of the
+        class.
+
+        `nodes`: row numbers.
+        """
         theirs, violates = per_kind[self.kind[:, nodes]], self.violates[:, nodes]
         counts, (total, violating) = np.zeros(len(self.count), np.bool_), np.zeros((2, len(self.count)), np.int64)
         counts[nodes], total[nodes] = True, theirs.sum(axis=0)
@@ -339,7 +350,9 @@ class LowerPriorityPods:
     def _above(
         self, matrix: PodMatrix, by_rank: NDArray[np.int64], kind: NDArray[np.int32], violates: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return `Bounds.above` ([level, node]) of some nodes. The tables have only the columns of these nodes."""
+        """Return `Bounds.above` ([level, node]) for the nodes in the tables `by_rank`, `kind` and `violates`
+        ([rank, node]).
+        """
         # A sum with `where` makes no table of amounts: at 5,000 nodes these are pages that the kernel clears first.
         above = np.empty((len(self.levels), kind.shape[1]), np.int64)
         others, priority = ~violates, matrix.kinds.priority.values()
@@ -348,17 +361,20 @@ class LowerPriorityPods:
         return above
 
     def violations(self, row: int, ranks: Iterable[int]) -> int:
-        """Return how many Pods of these ranks on a node violate a PDB: violating Pods have the first ranks."""
+        """Return for how many Pods of these ranks on a node the eviction violates a PDB.
+
+        Such Pods have the first ranks.
+        """
         violating = int(self.violating[row])
         return sum(rank < violating for rank in ranks)
 
     def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
-        """Return the Pods of these ranks on a node."""
+        """Return the Pods of these ranks on a node. `row`, `info`: the row number and NodeInfo of the node."""
         return [info.pods[place] for place in self.place[ranks, row].tolist()]
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:
-    """Return the current tables of the Pods below a priority. The least recently used table is dropped for a new one.
+    """Return the up-to-date tables of the Pods with lower priority than `priority`; cached for few priorities.
 
     Raises CutShort: the next call continues; NotValid: some of the Pods are in PodGroups.
     """

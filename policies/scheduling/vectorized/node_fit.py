@@ -1,5 +1,5 @@
-"""The nodes on which a Pod fits, or else the node that preemption selects: the outcome without reasons, in
-milliseconds.
+"""The nodes on which a Pod fits, or the node and victims of preemption, computed by numpy in milliseconds,
+without reasons.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class VectorizedAnswer(NamedTuple):
 
 
 def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
-    """Return the result of `schedule_one` over all nodes. None if this function cannot decide.
+    """Return the outcome of a Pod over all nodes; None if the conditions are not met.
 
-    Valid if all plugins of the profile support columns; there may be nominated Pods on any node. Then each used amount
-    on a node only shrinks when a Pod leaves, and nothing else depends on Pods except required affinity, which is
-    evaluated without all of them.
+    Condition: the numpy implementation supports all plugins of the profile. There may be nominated Pods on any node.
+    Then the removal of a Pod only reduces amounts in use, and nothing else depends on Pods except required affinity,
+    which is also evaluated without all lower-priority Pods.
     """
     if framework.without_columns:
         return None
@@ -86,7 +86,7 @@ def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None
 
 
 def why_not_in_columns(framework: Framework, pod: Pod) -> str:
-    """Return why `vectorized_answer` cannot decide, as text after "because"; empty if it can."""
+    """Return why `vectorized_answer` returns None, as text after "because"; "" if it does not."""
     if framework.without_columns:
         return f"of plugin {framework.without_columns}, which does not say how it looks in columns"
     snapshot = framework.snapshot
@@ -99,7 +99,7 @@ def why_not_in_columns(framework: Framework, pod: Pod) -> str:
 
 
 class NodeFit(NodeFitProblem):
-    """The outcome of one Pod on one Snapshot."""
+    """The outcome of one Pod on one Snapshot, computed by numpy for all nodes at once."""
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
@@ -137,7 +137,9 @@ class NodeFit(NodeFitProblem):
         return VectorizedAnswer([], names, candidate, self._finishes_before(len(nodes)))
 
     def _finishes_before(self, candidates: int) -> bool:
-        """Report whether the search for candidates stops before it has found this number of candidates."""
+        """Report whether kube-scheduler stops the search for preemption candidates before it has found
+        `candidates` ones.
+        """
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
@@ -147,7 +149,8 @@ class NodeFit(NodeFitProblem):
         return candidates > args.num_candidates(int(np.count_nonzero(self._unschedulable())))
 
     def _unschedulable(self) -> NDArray[np.bool_]:
-        """Return [node], bool: whether preemption may resolve the first rejection, even if it does not help there.
+        """Return [node], bool: whether the node's first rejection is one that preemption may resolve (code
+        Unschedulable).
 
         Raises NotValid.
         """
@@ -157,8 +160,9 @@ class NodeFit(NodeFitProblem):
         return found.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
-        """Yield the candidates of these nodes, on which only Pods prevent scheduling; none where preemption does not
-        help.
+        """Yield the preemption candidates among these nodes.
+
+        `nodes`: row numbers; only Pods may prevent scheduling on them.
         """
         if not self.framework.preempts or self.pod.preemption_policy == PREEMPT_NEVER:
             return
@@ -181,9 +185,10 @@ class NodeFit(NodeFitProblem):
         )
 
     def has_terminating_victims(self) -> bool:
-        """Report whether victims of an earlier preemption are terminating. Raises NotValid.
+        """Report whether victims of an earlier preemption are still terminating on the Pod's nominated node. Raises
+        NotValid.
 
-        If two plugins reject a node, the first decides whether preemption may resolve it. Source: upstream
+        If two plugins reject the node, the first decides whether preemption may resolve the rejection. Source: upstream
         `PodEligibleToPreemptOthers`.
         """
         row = self.snapshot.rows.get(self.pod.nominated_node_name)
@@ -194,15 +199,17 @@ class NodeFit(NodeFitProblem):
         return waits and bool(self._unschedulable()[row])
 
     def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """Return the amounts, and the nodes (rows of the columns) that are sufficient without lower-priority Pods."""
+        """Return (the amounts of each constraint, the row numbers of nodes on which the Pod fits without all
+        lower-priority Pods).
+        """
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         return self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
 
     def _clearable(self, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """Return the amounts, and those of these nodes that are sufficient without all lower-priority Pods.
+        """Return (the amounts of each constraint, those of `nodes` on which the Pod fits without all lower-priority
+        Pods).
 
-        Afterwards, the Pods of these nodes are sorted: after an eviction, few of the nodes with Pods of its PDBs
-        matter.
+        Sorts the Pods of the returned nodes. Raises NotValid.
         """
         if self.affinity is not None:
             nodes = nodes[self._potential[nodes]]
@@ -223,7 +230,7 @@ class NodeFit(NodeFitProblem):
         return rows, nodes
 
     def rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        """Return the amounts of each constraint, with the part of lower-priority Pods."""
+        """Return the amounts of each constraint: those in use, the limit, and those of lower-priority Pods."""
         rows = []
         for demand in self.demands:
             charge(lower.kind.size // VECTOR)
@@ -238,9 +245,9 @@ class NodeFit(NodeFitProblem):
 
 
 def candidate_of(lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp], snapshot: Snapshot) -> Candidate:
-    """Return a node (a row of the columns) as a candidate, with the Pods of these ranks as victims.
+    """Return a node as a candidate, with the Pods of these ranks as victims. `row`: row number of the node.
 
-    As upstream, sorts the victims by importance if the node has both violating and other potential victims.
+    As upstream, sorts the victims by importance if only some of the potential victims violate PDBs.
     """
     info = snapshot.node_infos[row]
     victims = lower.pods(row, ranks, info)

@@ -1,4 +1,4 @@
-"""Find the nodes that label selectors match, from the columns of the labels.
+"""Find the nodes that label selectors match, from tables of the nodes' labels.
 
 A function of labels is called once for each value of a label, not for each node. Selectors of a single label value, as
 for local volumes, are counted together.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
-    """Return [node], bool: whether one requirement holds. See `Requirement.matches`."""
+    """Return [node], bool: whether the node's labels satisfy one requirement. See `Requirement.matches`."""
     key, operator, values = requirement
     charge(1 + 2 * len(nodes.nodes) // VECTOR)
     if key not in nodes.keys:
@@ -42,7 +42,7 @@ def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]
 
 
 def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
-    """Return [node], bool: whether all requirements hold."""
+    """Return [node], bool: whether the node's labels satisfy all requirements."""
     found = np.ones(len(nodes.nodes), np.bool_)
     for requirement in requirements:
         found &= with_label(nodes, requirement)
@@ -50,7 +50,8 @@ def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[
 
 
 def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
-    """Return [node], bool: whether a volume with this affinity can be mounted there; fields of nodes are ignored.
+    """Return [node], bool: whether the node can mount a volume with this node affinity (None: all nodes). Ignores
+    fields of nodes.
 
     See `NodeSelector.matches` without a name.
     """
@@ -64,7 +65,7 @@ def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool
 
 
 class Selectors:
-    """A collection of node selectors that counts for each node how many match."""
+    """A collection of node selectors, which counts for each node how many of the selectors match."""
 
     def __init__(self) -> None:
         self._everywhere = 0
@@ -75,7 +76,9 @@ class Selectors:
         """The terms of each other selector, one of which must hold."""
 
     def add(self, *terms: tuple[Requirement, ...]) -> None:
-        """Add a selector: the requirements of each of its terms, one of which must hold."""
+        """Add a selector. `terms`: the requirements of each term; a node matches if all requirements of one term
+        hold.
+        """
         if len(terms) == 1 and len(terms[0]) <= 1:
             if not terms[0]:
                 self._everywhere += 1
@@ -89,14 +92,14 @@ class Selectors:
             self._others.append(terms)
 
     def add_affinity(self, affinity: NodeSelector | None) -> None:
-        """Add the node affinity of a volume."""
+        """Add the node affinity of a volume as a selector; None matches all nodes."""
         if affinity is None:
             self.add(())
             return
         self.add(*(t.expressions for t in affinity.terms if (t.expressions or t.fields) and not t.error))
 
     def counts(self, nodes: NodeTables) -> NDArray[np.int64]:
-        """Return [node]: how many selectors match."""
+        """Return [node]: how many selectors match the node."""
         found = np.full(len(nodes.nodes), self._everywhere, np.int64)
         for key, weights in self._by_key.items():
             if key in nodes.keys:
@@ -106,7 +109,9 @@ class Selectors:
         return found
 
     def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
-        """Return [node]: how many selectors match the node's value of a label."""
+        """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of the
+        label `key`.
+        """
         charge(1 + len(topology.values) // VECTOR)
         known = self._numbered.get(key)
         if known is None or known[0] is not topology or len(known[1]) != len(topology) + 1:

@@ -1,4 +1,4 @@
-"""Nodes as columns: the static filters of a Pod, and the topology domains."""
+"""The nodes as arrays: cached results of static filters, amounts and topology domains for each node."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LARGE: Final = 8 * 1024
 
 
 class StaticFilter(NamedTuple):
-    """A plugin that only reads nodes: whether a node passes for one Pod.
+    """The filter of a plugin for one Pod that reads only the node, not its Pods.
 
-    `may_reject`: the only nodes that the plugin may reject for any Pod (for example, with taints); None: all.
+    `may_reject`: True for the nodes that the plugin may reject for any Pod (for example, nodes with taints); None: all.
     """
 
     passes: Callable[[Node], bool]
@@ -37,7 +37,7 @@ class StaticFilter(NamedTuple):
 class Mask:
     """Whether a condition holds for each node, updated when nodes change.
 
-    `keep`: an object that must stay alive. `values`: the initial values if known, else None.
+    `keep`: an object that must stay alive. `values`: [node], bool, the initial values if known.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Mask:
         return self._any
 
     def set(self, row: int, node: Node) -> None:
-        """Set another node at index `row`."""
+        """Evaluate the condition for the node that is now at index `row`."""
         self.values[row] = self._holds(node)
         self._any = None
 
@@ -72,14 +72,17 @@ class Mask:
 
 
 class Amounts:
-    """A number for each node, updated when nodes change. `keep`: an object that must stay alive."""
+    """A number for each node, updated when nodes change.
+
+    `of`: node -> number. `keep`: an object that must stay alive.
+    """
 
     def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
         self._of, self.keep = of, keep
         self.values: NDArray[np.int64] = np.fromiter(map(of, each(nodes, 1)), np.int64)
 
     def set(self, row: int, node: Node) -> None:
-        """Set another node at index `row`."""
+        """Compute the number of the node that is now at index `row`."""
         self.values[row] = self._of(node)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
@@ -88,8 +91,9 @@ class Amounts:
 
 
 class Topology:
-    """The domain of each node by a label: `values` is [node], the number of the label's value, or -1 without the
-    label.
+    """The domain of each node by a label.
+
+    `values`: [node], an integer that identifies the label's value; -1 without the label.
     """
 
     def __init__(self, nodes: Sequence[Node], key: str) -> None:
@@ -102,18 +106,18 @@ class Topology:
         return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
 
     def set(self, row: int, node: Node) -> None:
-        """Set another node at index `row`."""
+        """Update the domain of the node that is now at index `row`."""
         self.values[row] = self._number(node)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices. The numbers of values do not change."""
+        """Remove the nodes at these indices. The integers that identify values do not change."""
         self.values = np.delete(self.values, rows)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def one_of(self, values: Collection[str]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the node's value is one of these."""
+        """Return [node], bool: whether the node's value of the label is one of `values`."""
         charge((len(values) + len(self._numbers)) // VECTOR)
         if len(values) == 1:
             number = self._numbers.get(next(iter(values)))
@@ -121,12 +125,12 @@ class Topology:
         return self.numbered(dict.fromkeys(values, 1))[self.values] > 0
 
     def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether `holds` is true for the node's value; False without a value."""
+        """Return [node], bool: whether `holds` is true for the node's value of the label; False without the label."""
         known = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
         return np.append(known, False)[self.values]
 
     def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
-        """Return [number of a value]: its weight, 0 if it has none. The last entry is 0, for nodes without a value."""
+        """Return [number of a value]: the value's weight, or 0. The last entry is 0, for nodes without the label."""
         by_number = np.zeros(len(self) + 1, np.int64)
         for value, weight in weights.items():
             number = self._numbers.get(value)
@@ -140,20 +144,20 @@ class Topology:
         return self.values >= 0
 
     def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `amounts` over all nodes with the same value; 0 without a value."""
+        """Return [node]: the sum of `amounts` ([node]) over all nodes with the same value; 0 without the label."""
         return np.where(self.present, self.by_value(amounts)[self.values], 0)
 
     def by_value(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [number of a value]: the sum of `amounts` over its nodes, and a last 0 for no value. `amounts`:
-        [node].
+        """Return [number of a value]: the sum of `amounts` ([node]) over nodes with the value; a last entry 0 for
+        nodes without the label.
         """
         present = self.present
         return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
 
 
 def _is_large(spec: PodSpec) -> bool:
-    """Report whether a mask of this spec is too expensive to update, because every change of a node would pay for
-    it.
+    """Report whether a spec is so large that a mask for it would be too expensive to update on every change of a
+    node.
     """
     if spec.size > _LARGE:
         return True
@@ -166,8 +170,8 @@ def _is_large(spec: PodSpec) -> bool:
 
 
 def node_constraints_of(spec: PodSpec) -> Hashable | None:
-    """Return the fields of a spec that the scheduler's own plugins compare with nodes; None for label selectors and
-    large specs.
+    """Return the fields of a spec that kube-scheduler's plugins compare with nodes; None for specs with node
+    selectors and large ones.
     """
     affinity = spec.node_affinity
     if affinity.node_selector is not None or affinity.required is not None or _is_large(spec):
@@ -176,7 +180,7 @@ def node_constraints_of(spec: PodSpec) -> Hashable | None:
 
 
 class NodeTables:
-    """Masks, topologies and amounts of the nodes in their current state."""
+    """Cached masks, topologies and amounts of the nodes in their current state."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes: list[Node | None] = [None] * nodes
@@ -189,7 +193,7 @@ class NodeTables:
         """All label keys that nodes have or had. A new object after each addition."""
 
     def set(self, row: int, node: Node) -> None:
-        """Set another node, or another state of a node, at index `row`."""
+        """Update all tables for the node that is now at index `row`."""
         if self.nodes[row] is node:
             return
         for mask in (*self._may_reject.values(), *self._masks.values()):
@@ -214,7 +218,7 @@ class NodeTables:
             amounts.remove(rows)
 
     def cost(self, row: int, node: Node) -> int:
-        """Return the units of work of `set`."""
+        """Return the cost of `set` with these arguments, in units of work."""
         masks = len(self._may_reject) + 2 * len(self._masks) + 2 * len(self._amounts)
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
@@ -223,8 +227,8 @@ class NodeTables:
     ) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass; cached.
 
-        `what`: key for everything but the spec. `filters`: called only if the result is unknown. `said`: all fields of
-        the spec that the filters read; None: any field.
+        `what`: the key for everything but the spec. `filters`: returns the filters; called only if the result is
+        unknown. `said`: the fields of the spec that the filters read; None: any field.
         """
         key = what, id(spec) if said is None else said
         found = self._masks.get(key)
@@ -244,7 +248,7 @@ class NodeTables:
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass.
 
-        Each filter only evaluates nodes of its `may_reject` that pass the earlier filters.
+        Each filter evaluates only nodes that its `may_reject` includes and that the earlier filters pass.
         """
         nodes = self._known()
         passing = np.ones(len(nodes), np.bool_)
@@ -256,11 +260,13 @@ class NodeTables:
         return passing
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether a function of the node alone is true, for example a plugin's `may_reject`."""
+        """Return [node], bool: the results of a function that depends only on the node, for example a plugin's
+        `may_reject`; cached.
+        """
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
-        """Report whether a function of the node alone is true for any node."""
+        """Report whether a function that depends only on the node is true for any node; cached."""
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Mask:
@@ -270,14 +276,19 @@ class NodeTables:
         return found
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether a condition holds that depends only on the Pod's spec and the node."""
+        """Return [node], bool: whether `holds` is true, which depends only on `what`, the Pod's spec and the
+        node; cached.
+        """
         if _is_large(spec):
             return Mask(self._known(), holds, spec).values
         found = self._masks.get((what, id(spec)))
         return (found or self._keep((what, id(spec)), Mask(self._known(), holds, spec))).values
 
     def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
-        """Return [node]: a number that depends only on the Pod's spec and the node. Do not modify."""
+        """Return [node]: the number `of`, which depends only on `what`, the Pod's spec and the node; cached.
+
+        Do not modify.
+        """
         if _is_large(spec):
             return Amounts(self._known(), of, spec).values
         found = self._amounts.get((what, id(spec)))
@@ -294,7 +305,7 @@ class NodeTables:
         return mask
 
     def topology(self, key: str) -> Topology:
-        """Return the domains of a label."""
+        """Return the domains of the nodes by the label `key`; cached."""
         found = self._topologies.get(key)
         if found is None:
             if len(self._topologies) >= CACHE_SIZE:

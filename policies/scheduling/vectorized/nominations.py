@@ -1,4 +1,4 @@
-"""The nominated Pods in columns: the amounts that they will use in addition to the Pods on their nodes.
+"""The nominated Pods as arrays: the amounts that they will use in addition to the Pods on their nodes.
 
 Updated node by node, because few nominations change from cycle to cycle. Source: kubernetes
 `pkg/scheduler/framework/runtime/framework.go` (`addGENominatedPods`).
@@ -28,7 +28,7 @@ _CACHE_SIZE: Final = 64
 
 
 class Nominated(NamedTuple):
-    """A nominated Pod that counts. `row`: its node in the columns. `kind`: its equivalence class."""
+    """A nominated Pod that counts. `row`: the row number of its node. `kind`: the number of its equivalence class."""
 
     row: int
     kind: int
@@ -36,7 +36,7 @@ class Nominated(NamedTuple):
 
 
 class Nominations:
-    """The nominated Pods of a set of nodes, updated from table to table."""
+    """The nominated Pods on the nodes of a Snapshot, updated from one Snapshot to the next."""
 
     def __init__(self, matrix: PodMatrix) -> None:
         self._kinds = matrix.kinds
@@ -62,7 +62,7 @@ class Nominations:
         return bool(self._by_node)
 
     def is_of(self, snapshot: Snapshot) -> bool:
-        """Whether these are the nominated Pods of this snapshot."""
+        """Report whether these are the nominated Pods of this Snapshot."""
         return snapshot.objects.nominated is self._table and snapshot.rows is self._nodes
 
     def sync(self, snapshot: Snapshot) -> None:
@@ -90,7 +90,8 @@ class Nominations:
     def _change(
         self, snapshot: Snapshot, old: Mapping[str, tuple[Pod, ...]], new: Mapping[str, tuple[Pod, ...]]
     ) -> None:
-        """Replace one shard of the table. Removes nominations first, because a Pod may move to another node.
+        """Replace one shard of the table of nominated Pods. Removes nominations first, because a Pod may move to
+        another node.
 
         Raises CutShort before any change.
         """
@@ -142,7 +143,9 @@ class Nominations:
                 total[nominated.row] += amounts[resource]
 
     def changed_since(self, version: int) -> list[int] | None:
-        """Return the rows that changed since a version; None if it is too old."""
+        """Return the row numbers of nodes that changed since a version, perhaps repeated; None if the version is
+        too old.
+        """
         count = self.version - version
         return self._changed[len(self._changed) - count :] if count <= len(self._changed) else None
 
@@ -151,7 +154,7 @@ class Nominations:
         return self._by_pod.get(pod.identity)
 
     def amounts(self, resource: str, priority: int) -> NDArray[np.int64]:
-        """Return [node]: the amount of a resource for nominated Pods of at least this priority. Do not modify."""
+        """Return [node]: the amount of a resource for the nominated Pods with at least this priority. Do not modify."""
         found = self._sums.get((priority, resource))
         if found is None:
             if len(self._sums) >= _CACHE_SIZE:
@@ -163,7 +166,7 @@ class Nominations:
         return found
 
     def may_reach(self, resource: str, amount: int) -> bool:
-        """Report whether nominated Pods on one node may use this much of a resource: an upper bound."""
+        """Report whether the nominated Pods on one node may use at least `amount` of a resource; by an upper bound."""
         known = self._largest.get(resource)
         if known is None or known[0] != len(self._kinds):
             amounts = self._kinds.amounts(resource)
@@ -184,7 +187,8 @@ class Nominations:
 def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
     """Return the nominated Pods of a Snapshot, up to date.
 
-    Two tables alternate: the table of the cluster has many shards, the table after a hypothetical preemption has one.
+    Caches two kinds of tables: the table of the cluster has many shards, the table after a hypothetical preemption has
+    one.
     """
     table = snapshot.objects.nominated
     known: Nominations

@@ -41,10 +41,10 @@ class _Numbered(NamedTuple):
 
 
 class MatchingPdbs:
-    """The PDBs that each equivalence class matches, cached while their selectors stay the same.
+    """The PDBs that match each equivalence class, cached while the selectors of the PDBs do not change.
 
-    PDBs have numbers, consecutive within a namespace. A PDB that only allows more or fewer disruptions keeps its
-    number: after a preemption, nothing is matched again. Numbers of deleted PDBs are not reused.
+    PDBs have numbers, consecutive within a namespace. A PDB that only allows more or fewer disruptions has the same
+    number as before, so after a preemption, no selector is evaluated again. Numbers of deleted PDBs are not reused.
     """
 
     def __init__(self, kinds: EquivalenceClasses) -> None:
@@ -61,7 +61,7 @@ class MatchingPdbs:
         self._count = 0
 
     def of(self, pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
-        """Return the PDBs that match a Pod. `pdbs`: the PDBs of its namespace."""
+        """Return the PDBs that match a Pod. `pdbs`: the PDBs of the Pod's namespace."""
         if not pdbs:
             return ()
         numbered = self._numbered(pod.namespace, pdbs)
@@ -70,8 +70,9 @@ class MatchingPdbs:
     def of_kinds(
         self, kinds: NDArray[np.intp], pdbs: Mapping[str, Sequence[PodDisruptionBudget]]
     ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return ([index in `kinds`], number of matching PDBs; the numbers of these PDBs, class after class). Raises
-        CutShort.
+        """Return ([index in `kinds`]: number of matching PDBs; the numbers of these PDBs, one class after the other).
+
+        `pdbs`: namespace -> PDBs. Raises CutShort.
         """
         self._learn(pdbs)
         work = meter()
@@ -92,7 +93,7 @@ class MatchingPdbs:
 
     @property
     def allowed(self) -> NDArray[np.int64]:
-        """[PDB number]: allowed disruptions, as of the last `of_kinds`. Do not modify."""
+        """[PDB number]: allowed disruptions at the last `of_kinds`. Do not modify."""
         return self._allowed[: self._count]
 
     @property
@@ -113,7 +114,7 @@ class MatchingPdbs:
         self._all = pdbs
 
     def _numbered(self, namespace: str, pdbs: Sequence[PodDisruptionBudget]) -> _Numbered:
-        """Return the PDBs of a namespace with their numbers, updated to these states."""
+        """Return the PDBs of a namespace with their numbers, after an update to `pdbs`."""
         known = self._namespaces.get(namespace)
         if known is not None and known.pdbs is pdbs:
             return known
@@ -140,7 +141,10 @@ class MatchingPdbs:
             self._of_kind.pop(kind, None)
 
     def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
-        """Return the numbers of the PDBs that match an equivalence class; cached. The namespace must be numbered."""
+        """Return the numbers of the PDBs that match an equivalence class; cached.
+
+        Call `_numbered` for the namespace first.
+        """
         found = self._of_kind.get(kind)
         if found is None:
             pdbs, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
@@ -158,10 +162,11 @@ def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisru
 def affected(
     matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]
 ) -> NDArray[np.bool_]:
-    """Return [node], bool: whether Pods in the table `kind` ([rank, node]) may violate other PDBs than before.
+    """Return [node], bool: whether other evictions may violate PDBs than before the changes. `kind`: [rank, node],
+    Pods.
 
-    `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before
-    and after, is not violated there.
+    `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before and
+    after, cannot be violated on the node.
     """
     if len(changed) > _FEW:
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
@@ -183,7 +188,7 @@ def affected(
 
 
 def may_affect(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudget]]) -> NDArray[np.bool_]:
-    """Return [node], bool: an upper bound of `affected`, which counts Pods of any priority."""
+    """Return [node], bool: an upper bound of `affected`, which counts Pods of all priorities."""
     found = np.zeros(len(matrix.serials), np.bool_)
     for allowed, pdb in changed:
 
@@ -198,7 +203,7 @@ def may_affect(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudg
 def changed_pdbs(
     old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> Iterator[tuple[int, PodDisruptionBudget]]:
-    """Yield (n, PDB) for added, changed and deleted PDBs: nodes with up to n of its Pods are not affected."""
+    """Yield (n, PDB) for added, changed and deleted PDBs: nodes with at most n Pods of the PDB are not affected."""
     for namespace in old.keys() | new.keys():
         before, after = old.get(namespace, ()), new.get(namespace, ())
         if before is after:

@@ -1,7 +1,7 @@
 """Pods as a table: a column for each node, a row for each position in `NodeInfo.pods`. Updated by NodeInfo serials.
 
-Updates are metered like other work, although every prediction benefits: the first prediction after many changes must
-not miss its deadline. An interrupted update continues node by node.
+Updates count as work of the prediction that triggers them, although every prediction benefits: the first prediction
+after many changes must not miss its deadline. An interrupted update continues node by node.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _NODE: Final = 14
 
 
 class PodCounts:
-    """Counts of the Pods of each node, and of each domain of the requested topologies.
+    """The number of Pods on each node that match a condition, and on each domain of the requested topologies.
 
-    `of`: what a Pod counts, usually 1 or 0; `keep`: objects that must stay alive for it.
+    `here`: [node]. `of`: the number for one Pod, usually 1 or 0. `keep`: objects that must stay alive for `of`.
     """
 
     __slots__ = ("_domains", "here", "keep", "of")
@@ -69,7 +69,10 @@ class PodCounts:
                 counts[number] += amount
 
     def by_domain(self, topology: Topology) -> NDArray[np.int64]:
-        """Return [number of a domain]: the sum over its nodes. The last entry is 0, for nodes without the label."""
+        """Return [number of a domain]: the sum over the domain's nodes.
+
+        The last entry is 0, for nodes without the label.
+        """
         found = self._domains.get(topology)
         if found is None:
             if len(self._domains) >= _MAX_TOPOLOGIES:
@@ -83,7 +86,7 @@ class PodCounts:
 
 
 class PodMatrix:
-    """The tables of one set of nodes: Pods, labels, and the order of victims for each priority."""
+    """The tables of the nodes of a Snapshot: Pods, labels, and the order of victims for each priority."""
 
     def __init__(self, nodes: int, semantics: Semantics) -> None:
         self.semantics = semantics
@@ -141,7 +144,7 @@ class PodMatrix:
 
     @property
     def attracting_kinds(self) -> list[int]:
-        """Equivalence classes whose Pod affinity affects the scores of other Pods."""
+        """The numbers of equivalence classes whose Pod affinity affects the scores of other Pods."""
         members = self.kinds.members
         if self._attracting_known < len(members):
             for number in range(self._attracting_known, len(members)):
@@ -203,7 +206,7 @@ class PodMatrix:
             raise
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices. Values of the other nodes remain."""
+        """Remove the nodes at these indices. Values of the other nodes do not change."""
         self.kind, self.start = np.delete(self.kind, rows, axis=1), np.delete(self.start, rows, axis=1)
         self.serials, self._columns = np.delete(self.serials, rows), None
         gone = set(rows.tolist())
@@ -222,9 +225,10 @@ class PodMatrix:
     def cached(
         self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None = None
     ) -> NDArray[np.int64]:
-        """Return [class]: `of` for each equivalence class, which depends only on `key`; cached.
+        """Return [class]: the result of `of`, which depends only on `key` and the class; cached.
 
-        `keep`: the objects that the key identifies by id. `namespace`: classes of other namespaces have 0.
+        `keep`: the objects that the key identifies by id, which must stay alive. `namespace`: classes of other
+        namespaces have 0; None: no restriction.
         """
         found = self.matches.get(key)
         if found is None:
@@ -234,9 +238,10 @@ class PodMatrix:
         return found[0].values()
 
     def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None) -> PodCounts:
-        """Return the sums of `of` by node for the Pods of a namespace (None: all), maintained while Pods change.
+        """Return the sums of `of` by node for the Pods of a namespace (None: all); cached, and updated when Pods
+        change.
 
-        `of` depends only on `key` and the Pod's class; `keep`: as in `cached`.
+        `of` depends only on `key` and the Pod's class. `keep`: as in `cached`.
         """
         found = self._counts.get(key)
         if found is None:
@@ -251,7 +256,7 @@ class PodMatrix:
         return found
 
     def counted(self, key: Hashable) -> PodCounts | None:
-        """Return the cached counts of a key, or None."""
+        """Return the numbers of Pods on each node that are cached under this key, or None."""
         return self._counts.get(key)
 
     def _forget_counts(self) -> None:
@@ -273,7 +278,10 @@ class PodMatrix:
 
     @staticmethod
     def _summed(kind: NDArray[np.int32], per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `per_kind` over its Pods. `kind`: [position, node], equivalence classes."""
+        """Return [node]: the sum of `per_kind` ([class]) over the Pods of the node.
+
+        `kind`: [position, node], class of each Pod.
+        """
         found: NDArray[np.int64]
         counted = np.flatnonzero(per_kind)
         if len(counted) == 1:  # as of the pods of one workload: twenty times as fast as looking up each pod's number
@@ -285,7 +293,10 @@ class PodMatrix:
         return found
 
     def scores_of_resources(self, least: Amounts, balance: Amounts | None, weights: Weights) -> ResourceScores:
-        """Return the cached scores for Pods with equal requests. See ResourceScores."""
+        """Return the cached scores by resources, shared by Pods with equal requests.
+
+        See ResourceScores for the arguments.
+        """
         found = self._resource_scores.get((least, balance, weights))
         if found is None:
             if len(self._resource_scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
@@ -297,7 +308,7 @@ class PodMatrix:
         return found
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `per_kind` ([class]) over its Pods."""
+        """Return [node]: the sum of `per_kind` ([class], small numbers) over the Pods of the node."""
         charge(self.kind.size // VECTOR)
         if not per_kind.any():
             return np.zeros(self.kind.shape[1], np.int64)
@@ -313,14 +324,14 @@ def _attracts(pod: Pod) -> bool:
 
 
 def cache_size(least: int, size: int) -> int:
-    """Return the maximum number of cached tables of this size, at least `least`."""
+    """Return the maximum number of cached tables with `size` entries each; at least `least`."""
     return min(max(least, _CACHED_NUMBERS // max(size, 1)), _MAX_CACHED)
 
 
 def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:
     """Return the tables of a Snapshot, up to date. Raises CutShort.
 
-    Call this, and use the result, within `snapshot.derived.taken()`.
+    Hold `snapshot.derived.locked()` during the call and while you use the result.
     """
     derived = snapshot.derived
     if derived.matrix is None:

@@ -1,10 +1,11 @@
-"""One Pod on one snapshot in columns: the amounts that it uses, its possible nodes, and the reasons of the others.
+"""The constraints of one Pod on one Snapshot, as arrays over all nodes: amounts in use, limits, and the possible nodes.
 
-Each plugin provides its part (`in_columns`, `static_filter`, `not_in_columns`); a profile with a plugin that does not
-provide it is not supported. Constraints other than resources are treated like resources: amounts of Pods, and a limit
-for each node. That is valid because each constraint only becomes stricter with every Pod that stays on the node, so
-that "amount ≤ limit" is the whole condition: anti-affinity and host ports have the limit 0; for a spread constraint,
-the counts of all other domains do not change. Required affinity becomes easier: it is separate.
+Each plugin adds its part (`in_columns`, `static_filter`, `not_in_columns`); profiles with a plugin without these
+methods are not supported. Constraints other than resources are treated like resources: amounts of Pods, and a limit for
+each node. This is valid because such a constraint only becomes stricter with every Pod that stays on the node, so
+"amount ≤ limit" is the whole condition: anti-affinity and host ports have the limit 0; for a topology spread
+constraint, the counts of all other domains do not change. Required affinity is separate, because more Pods make it
+easier to satisfy.
 """
 
 from __future__ import annotations
@@ -34,13 +35,17 @@ MAX: Final = 2**60
 
 
 class NotValid(Exception):
-    """Columns do not support the Pod or its profile. The text, if any, is the reason."""
+    """The error if the numpy implementation does not support the Pod or its profile.
+
+    The text, if any, is the reason.
+    """
 
 
 class Skew(NamedTuple):
     """A topology spread constraint: no domain may have more than `max_skew` Pods above the minimum.
 
-    `few`: there are fewer domains than minDomains, so the minimum is 0. `domains`: [node], number of the domain.
+    `few`: there are fewer domains than minDomains, so the minimum is 0. `domains`: [node], number of the domain, -1 for
+    none.
     """
 
     max_skew: int
@@ -70,15 +75,16 @@ class Constraint(NamedTuple):
 
 
 class RequiredAffinity(NamedTuple):
-    """The domains that satisfy required Pod affinity: those with Pods that match all terms, in each of these
-    topologies.
+    """The domains that satisfy required Pod affinity: for the topology key of each term, the domains with Pods that
+    match all terms.
 
-    More such Pods never remove a domain, so preemption need not evaluate it again when Pods are reprieved. `now`: the
-    nodes that satisfy it; `with_nominated`: the same with the nominated Pods of each node. `after`: the number of
-    earlier demands. `labelled`: nodes with the labels of all terms. `per_kind`: 1 for matching Pods; `here`: their
-    number on each node; `least`: their number in the domain of a node with the fewest; `total`: in all topologies
-    together. `matches_itself`: whether the Pod matches its own terms: without other matching Pods, it may be the first.
-    Source: upstream `satisfyPodAffinity`.
+    More such Pods never remove a domain, so preemption need not evaluate the affinity again when Pods are reprieved.
+    Arrays are [node] unless stated otherwise. `now`: the nodes that satisfy the affinity; `with_nominated`: the same
+    with the nominated Pods of each node. `after`: the number of constraints whose plugins run before. `labelled`: nodes
+    with the labels of all terms. `per_kind`: [class], 1 for matching Pods; `here`: number of matching Pods on the node;
+    `least`: their number in the domain of the node with the fewest; `total`: their number in all topologies together.
+    `matches_itself`: whether the Pod matches its own terms: if no other Pod matches, the Pod may be the first. Source:
+    upstream `satisfyPodAffinity`.
     """
 
     now: NDArray[np.bool_]
@@ -93,14 +99,15 @@ class RequiredAffinity(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether more Pods like this one leave the domains unchanged, because they join existing matching Pods.
+        """Whether more Pods like this one do not change the domains, because they join existing matching Pods.
 
-        False for the first Pod of a group: the others must follow it.
+        False for the first Pod of a group, because the other Pods have to follow it.
         """
         return self.total > 0 or not self.matches_itself
 
     def when_removed(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return [index in `nodes`], bool: whether the affinity is met there without the Pods of that node in `kind`.
+        """Return [index in `nodes`], bool: whether the node satisfies the affinity without those of its Pods that are
+        in `kind`.
 
         `kind`: [position, node], equivalence classes of the removed Pods of all nodes.
         """
@@ -114,9 +121,9 @@ class RequiredAffinity(NamedTuple):
 
 
 class CapacityConstraint(NamedTuple):
-    """An amount with a limit: of a resource, or of a constraint.
+    """The amount of a resource, or of another constraint, on each node, and its limit.
 
-    `present`, `limit`: [node]. `present` includes nominated Pods.
+    `present`, `limit`: [node]. `present` includes nominated Pods. `resource`: "" for a constraint.
     """
 
     present: NDArray[np.int64]
@@ -128,9 +135,9 @@ class CapacityConstraint(NamedTuple):
 class NodeFitProblem:
     """One Pod on one Snapshot, for the plugins of its profile to add their constraints.
 
-    `possible`: [node], bool, the nodes that static filters and constraints do not exclude. `resolvable`: those of them
-    with sufficient allocatable resources. `row`: units of work for a few operations on one number for each node. Raises
-    NotValid if columns do not support the Pod.
+    `possible`: [node], bool, the nodes that static filters and constraints do not exclude. `resolvable`: those of
+    `possible` with sufficient allocatable resources. `row`: the cost of a few numpy operations on a [node] array, in
+    units of work. Raises NotValid if the numpy implementation does not support the Pod.
     """
 
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, framework: Framework) -> None:
@@ -171,7 +178,10 @@ class NodeFitProblem:
             self.added[plugin.name] = self.demands[before:]
 
     def _static(self) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the node passes all static filters. Sets `static_key`."""
+        """Return [node], bool: whether the node passes all static filters.
+
+        Sets `static_key`, the key of the cached result.
+        """
         framework, pod = self.framework, self.pod
 
         def filters() -> list[StaticFilter]:
@@ -192,25 +202,28 @@ class NodeFitProblem:
         return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
     def is_valid(self, matrix: PodMatrix) -> bool:
-        """Whether the problem still belongs to these tables, which may have been built again."""
+        """Report whether the problem still belongs to these tables, which may have been replaced by new ones."""
         return self._kinds is matrix.kinds and self._nominations is nominations_of(self.snapshot, matrix)
 
     def add(self, constraint: Constraint) -> None:
-        """Add a constraint."""
+        """Add a constraint of the plugin that is currently evaluated."""
         self.demands.append(self.counted(constraint))
         if constraint.possible is not None:
             self.possible = self.possible & constraint.possible
 
     def counted(self, constraint: Constraint) -> CapacityConstraint:
-        """Return the constraint with an amount that includes the Pods nominated to each node."""
+        """Return the constraint as an amount and a limit on each node.
+
+        The amount includes the Pods nominated to the node.
+        """
         nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
     def narrow(self, plugin: str, found: Rejections) -> None:
-        """Exclude the nodes that a plugin rejects regardless of their Pods.
+        """Exclude the nodes that a plugin rejects, with any Pods on them.
 
-        Preemption evaluates a node if the first plugin that rejects it does not call it unresolvable, although
-        preemption cannot help. Raises NotValid if the Pod is nominated to one of these nodes.
+        kube-scheduler tries preemption on such a node if the first plugin that rejects the node does not call it
+        unresolvable, although preemption cannot help. Raises NotValid if the Pod is nominated to an excluded node.
         """
         charge(self.row)
         rejected = found.codes >= 0
@@ -228,7 +241,7 @@ class NodeFitProblem:
         self.possible = self.possible & ~rejected
 
     def full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether one of these constraints is exceeded."""
+        """Return [node], bool: whether one of the constraints in `demands` is exceeded."""
         charge(len(demands) * self.row)
         full = np.zeros(len(self.possible), np.bool_)
         for demand in demands:
@@ -236,9 +249,9 @@ class NodeFitProblem:
         return full
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        """Return [node]: `present` plus the amount of a resource for nominated Pods. Raises NotValid.
+        """Return [node]: `present` plus the amount of a resource for the nominated Pods of at least the Pod's priority.
 
-        Source: `addGENominatedPods`.
+        Raises NotValid for very large amounts. Source: `addGENominatedPods`.
         """
         if not self._nominations:
             return present
@@ -252,7 +265,11 @@ class NodeFitProblem:
         return total
 
     def of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `per_kind` ([class]) over the Pods nominated to it. Raises NotValid."""
+        """Return [node]: the sum of `per_kind` ([class]) over the Pods nominated to the node with at least the Pod's
+        priority.
+
+        Raises NotValid for very large sums.
+        """
         total = np.zeros(len(self.possible), np.int64)
         if self._nominations:
             rows, kinds = self._nominations.columns(self.pod.effective_priority)
@@ -266,5 +283,5 @@ class NodeFitProblem:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """[node], bool: whether the Pod fits, or would fit without other Pods; ignores required affinity."""
+        """[node], bool: whether the Pod may fit if all other Pods were removed. Ignores required affinity."""
         return self.possible & self.resolvable

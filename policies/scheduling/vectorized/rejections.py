@@ -1,4 +1,4 @@
-"""The reason for which each node rejects a Pod, computed for all nodes at once, plugin by plugin."""
+"""The rejection of a Pod by each node, computed with numpy for all nodes at once, one plugin after the other."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
 
 
 class Present:
-    """The amounts in use on each node, including nominated Pods."""
+    """The amounts in use on each node, including nominated Pods. Subclasses assume that some Pods are removed."""
 
     def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
-        """Return [node]: the amount in use of a resource, or of the count of a constraint."""
+        """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
         return demand.present
 
     def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the Pod's required affinity is met."""
+        """Return [node], bool: whether the node satisfies the Pod's required affinity."""
         return affinity.now
 
     def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:  # noqa: ARG002
-        """Return [node], bool: as `affinity_met`, with the Pods nominated to the node. Raises NotValid."""
+        """Return the same as `affinity_met`, but with the Pods nominated to each node. Raises NotValid."""
         return affinity.with_nominated
 
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the amount in use exceeds the limit."""
+        """Return [node], bool: whether the amount in use on the node exceeds the limit."""
         charge(len(demand.limit) // VECTOR)
         return self.of(demand) > demand.limit
 
 
 class FirstRejections:
-    """The first status of each node: as in upstream, no plugin evaluates a node that an earlier plugin rejected."""
+    """The first rejection of each node: as in upstream, no plugin evaluates a node that an earlier plugin rejected."""
 
     def __init__(self, nodes: int) -> None:
         self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
@@ -67,7 +67,7 @@ class FirstRejections:
         self.statuses: list[Status] = []
 
     def add(self, found: Rejections, plugin: str) -> None:
-        """Apply the next plugin to the nodes that passed all earlier plugins."""
+        """Record the rejections of the next plugin, for nodes that passed all earlier plugins."""
         charge(2 + len(self.codes) // VECTOR)
         new = (self.codes < 0) & (found.codes >= 0)
         if new.any():
@@ -80,17 +80,16 @@ class FirstRejections:
         return has[self.codes]
 
     def of(self, rows: Sequence[int]) -> list[Status]:
-        """Return the statuses of these nodes, which must be rejected."""
+        """Return the statuses of these nodes, all of which must be rejected. `rows`: row numbers."""
         return [self.statuses[code] for code in self.codes[rows].tolist()]
 
 
 def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Present) -> FirstRejections:
-    """Return the first status of each node.
+    """Return the first rejection of each node.
 
-    `static`: the static rejections; `amounts`: the Pods that count. Raises NotValid.
-
-    The filters run with nominated Pods, then without: only required affinity can fail in the second run alone. Source:
-    upstream `RunFilterPluginsWithNominatedPods`.
+    `static`: the rejections that do not depend on Pods. `amounts`: the amounts in use. Raises NotValid. The filters run
+    with nominated Pods, then without: only required affinity can fail in the second run alone. Source: upstream
+    `RunFilterPluginsWithNominatedPods`.
     """
     found = FirstRejections(len(problem.possible))
     found.codes, found.statuses = static.codes.copy(), list(static.statuses)
@@ -105,7 +104,10 @@ def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Prese
 
 
 class _Known:
-    """Cached static rejections. `codes` of a node is valid while the object in `nodes` is the same."""
+    """Cached static rejections.
+
+    `codes` of a node is valid as long as the NodeInfo's node is the same object as in `nodes`.
+    """
 
     def __init__(self, nodes: int, keep: object) -> None:
         self.keep = keep
@@ -116,14 +118,15 @@ class _Known:
 
 
 def excluded_reason(restricting: Sequence[str]) -> str:
-    """Return the reason of nodes that PreFilter plugins exclude. Source: upstream `schedulePod`."""
+    """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
 
 
 class StaticRejections(NamedTuple):
-    """The rejections by plugins that read only the node, and run before those that read Pods.
+    """The rejections by plugins that read only the node, and that run before those that read Pods.
 
-    `left`: [node], bool, the nodes after PreFilter. `restricting`: the PreFilter plugins that exclude nodes.
+    `left`: [node], bool, the nodes that PreFilter does not exclude. `restricting`: the PreFilter plugins that exclude
+    nodes.
     """
 
     left: NDArray[np.bool_]
@@ -132,7 +135,10 @@ class StaticRejections(NamedTuple):
 
 
 def static_rejections(fit: NodeFitProblem) -> StaticRejections:
-    """Run PreFilter, and Filter on rejected nodes, of plugins that read only the node. Raises NotValid."""
+    """Return the rejections by plugins that read only the node. Runs their PreFilter, and Filter on the rejected nodes.
+
+    Raises NotValid if PreFilter rejects the Pod.
+    """
     state, framework, rows = CycleState(), fit.framework, fit.snapshot.rows
     static = {plugin.name for plugin in framework.static_plugins}
     prepared = [plugin for plugin in framework.pre_filters if plugin.name in static]
@@ -147,7 +153,7 @@ def static_rejections(fit: NodeFitProblem) -> StaticRejections:
 
 
 def _filtered(fit: NodeFitProblem, state: CycleState) -> Rejections:
-    """Return the first static status of each node. Raises NotValid."""
+    """Return the first rejection of each node by a plugin that reads only the node. Raises NotValid."""
     matrix, pod, key = fit.matrix, fit.pod, fit.static_key
     known: _Known | None = matrix.static_statuses.get(key)
     if known is None or len(known.statuses) > known.max_statuses:

@@ -1,4 +1,4 @@
-"""The order in which preemption reprieves Pods, for many nodes at once; used by `LowerPriorityPods`."""
+"""The order in which preemption reprieves Pods, computed with numpy for many nodes; used by `LowerPriorityPods`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class ReprieveOrder(NamedTuple):
-    """Tables of [rank, node] with the Pods in order.
+    """Tables of [rank, node] with the lower-priority Pods of each node in reprieve order.
 
-    `kind`: equivalence class. `start`: start time. `place`: index in the Pods of the node. `violates`: whether a PDB is
-    violated. `undecided`: nodes where the order depends on names of Pods, which the tables do not contain. Nodes are
-    numbered by their index in the argument `nodes`.
+    `kind`: equivalence class. `start`: start time. `place`: index in the Pods of the node. `violates`: whether the
+    eviction violates a PDB. `undecided`: nodes whose order depends on names of Pods, which the tables do not contain.
+    Nodes are numbered by their index in the argument `nodes`.
     """
 
     kind: NDArray[np.int32]
@@ -35,9 +35,10 @@ class ReprieveOrder(NamedTuple):
 def reprieve_order(
     matrix: PodMatrix, priority: int, pdbs: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
 ) -> ReprieveOrder:
-    """Return the Pods below a priority on these nodes, violating Pods first, each group by importance.
+    """Return the Pods with lower priority than `priority` on these nodes: first Pods that violate a PDB, each group by
+    importance.
 
-    Source: upstream `SelectVictimsOnNode`.
+    `pdbs`: namespace -> PDBs. `nodes`: row numbers. Source: upstream `SelectVictimsOnNode`.
     """
     priorities = matrix.kinds.priority.values()
     kinds, starts = matrix.kind[:, nodes], matrix.start[:, nodes]
@@ -72,7 +73,7 @@ def _by_importance(
     *,
     in_order: bool,
 ) -> NDArray[np.intp]:
-    """Return the order by node, highest priority, earliest start.
+    """Return the indices that sort Pods by node, then by highest priority, then by earliest start. All arrays: [Pod].
 
     Pods that have not started are last, by `place` if `in_order`, otherwise in reverse order.
     """
@@ -94,7 +95,7 @@ def _lexsort(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the index of each element within its run of equal neighbours."""
+    """Return the index of each element within its run of equal neighbours: 0, 1, 2, … for each run."""
     index = np.arange(len(group))
     first = np.concatenate(([True], group[1:] != group[:-1])) if len(group) else np.zeros(0, np.bool_)
     return index - np.maximum.accumulate(np.where(first, index, 0))
@@ -106,10 +107,11 @@ def _violations(
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return two bool arrays [Pod]: whether the Pod violates a PDB, and whether that is undecided.
+    """Return two bool arrays [Pod]: whether the eviction of the Pod violates a PDB, and whether this is undecided.
 
-    Pods are sorted by node and importance. A Pod and a matching PDB are a pair; of the pairs of one node and one PDB,
-    in order, those beyond the allowed disruptions violate it.
+    Pods are sorted by node and importance. A Pod and a matching PDB are a pair; of the pairs with the same node and
+    PDB, in order, those beyond the allowed disruptions violate the PDB. `node`, `kind`: [Pod], node and equivalence
+    class.
     """
     violates = np.zeros(len(kind), np.bool_)
     if not pdbs:

@@ -1,6 +1,6 @@
-"""The scores of nodes by resources for one request of cpu and memory, cached between Pods.
+"""The scores of nodes by resources for Pods with equal requests of cpu and memory, cached between Pods.
 
-A score depends only on a node and the requests of its Pods: only changed nodes are scored again. Source: kubernetes
+A score depends only on the node and the requests of its Pods: only changed nodes are scored again. Source: kubernetes
 `pkg/scheduler/framework/plugins/noderesources` (`leastResourceScorer`, `balancedResourceScorer`).
 """
 
@@ -34,8 +34,8 @@ Weights = tuple[int, int]
 class ResourceScores:
     """The scores of all nodes for Pods with equal requests.
 
-    `least`: requests with defaults for missing ones. `balance`: requests without defaults; None without any.
-    `scores_the_change`: whether NodeResourcesBalancedAllocation compares the balance with the Pod to that without it.
+    `least`: requests with defaults for missing ones. `balance`: requests without defaults; None if there are none.
+    `scores_the_change`: whether NodeResourcesBalancedAllocation compares the balance with and without the Pod.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ResourceScores:
         self._serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
 
     def of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the weighted score of the node."""
+        """Return [index in `rows`]: the weighted sum of both scores of the node."""
         serials = snapshot.columns.serials
         changed = rows[self._serials[rows] != serials[rows]]
         if len(changed):
@@ -103,8 +103,8 @@ class ResourceScores:
         return fit * least + balanced * balance
 
     def parts_of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return ([index in `rows`], score of NodeResourcesFit; the same of NodeResourcesBalancedAllocation),
-        unweighted.
+        """Return ([index in `rows`]: score of NodeResourcesFit; the same of NodeResourcesBalancedAllocation),
+        without weights.
         """
         columns = snapshot.columns
         least = np.zeros(len(rows), np.int64)
@@ -131,7 +131,10 @@ def _evenness_of_one(cpu: float, memory: float) -> int:
 
 
 def _evenness(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return [node]: 100 minus the deviation of the used fractions. Source: upstream `balancedResourceScore`."""
+    """Return [node]: 100 minus the deviation of the used fractions in percent. `used`, `has`: [resource, node].
+
+    Source: upstream `balancedResourceScore`.
+    """
     fractions = np.minimum(used / np.maximum(has, 1), 1.0)
     both = (has > 0).all(axis=0)
     deviation = np.where(both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)

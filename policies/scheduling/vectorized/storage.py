@@ -1,6 +1,6 @@
-"""Storage as columns: CSINodes, attachments, and the equivalence classes that use claims and disks.
+"""Storage as arrays over nodes: CSINodes, attachments, and the equivalence classes that use claims and disks.
 
-Values derived from a table of objects are cached while the table stays the same.
+Values derived from a table of objects are cached until the table changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MANY: Final = 10_000
 
 
 class Users:
-    """The equivalence classes of Pods that use each claim and disk."""
+    """The Pods that use each PersistentVolumeClaim and each disk, as numbers of their equivalence classes."""
 
     def __init__(self) -> None:
         self._claims: dict[str, list[int]] = {}
@@ -79,7 +79,7 @@ class Users:
     def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> NDArray[np.int64]:
         """Return [class]: the number of volumes of a Pod with claims of these names, in any namespace.
 
-        Raises NotValid if there are too many to sum up.
+        Raises NotValid for more volumes than can be summed up.
         """
         found = np.zeros(len(matrix.kinds), np.int64)
         for name in each(tuple(names), 1):
@@ -112,7 +112,9 @@ class Users:
         return sum(not there.isdisjoint(own) for own in of_claim)
 
     def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
-        """Return [class]: 1 if a Pod has a disk that conflicts with one of these on the same node."""
+        """Return [class]: 1 if a Pod of the class has a disk that conflicts with one of `disks` on the same node;
+        otherwise 0.
+        """
         found = np.zeros(len(matrix.kinds), np.int64)
         for disk in each(tuple(disks), 1):
             same = self._disks.get((disk.kind, disk.id), ())
@@ -124,7 +126,7 @@ class Users:
 
 
 class StorageColumns:
-    """The storage columns of one set of nodes."""
+    """The CSINodes of the nodes of a Snapshot, and the volumes in use on the nodes, as arrays."""
 
     def __init__(self) -> None:
         self._table: object = None
@@ -179,7 +181,7 @@ class StorageColumns:
         return np.fromiter(said, np.int64, len(self.csi_nodes))
 
     def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
-        """Return [node]: the number of VolumeAttachments of a driver."""
+        """Return [node]: the number of VolumeAttachments of a driver for the node."""
         table = snapshot.objects.attachments
 
         def made() -> NDArray[np.int64]:
@@ -198,7 +200,7 @@ class StorageColumns:
         return self._users
 
     def used(self, matrix: PodMatrix) -> NDArray[np.int64]:
-        """Return [node]: the number of volumes of its Pods that may be attached. Do not modify."""
+        """Return [node]: the number of volumes of the node's Pods that may be attached. Do not modify."""
         if len(self._serials) != len(matrix.serials):
             self._serials, self._used = np.full(len(matrix.serials), -1), np.zeros(len(matrix.serials), np.int64)
         rows, per_kind = np.flatnonzero(self._serials != matrix.serials), volumes_of_kinds(matrix)
@@ -209,7 +211,7 @@ class StorageColumns:
         return self._used
 
     def cached(self, table: Sized, key: Hashable, made: Callable[[], T]) -> T:
-        """Return a value that depends only on a table and a key, cached."""
+        """Return the result of `made`, which depends only on a table and a key; cached."""
         if id(table) not in self._cached and len(self._cached) >= _TABLES:
             self._cached.clear()
         _, answers = self._cached.setdefault(id(table), (table, {}))
@@ -223,7 +225,7 @@ class StorageColumns:
 
 
 def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
-    """Return [class]: the number of volumes of a Pod that may be attached."""
+    """Return [class]: the number of volumes of a Pod of the class that may be attached."""
     return matrix.cached("volumes", None, _volumes_of)
 
 
@@ -232,7 +234,7 @@ def _volumes_of(pod: Pod) -> int:
 
 
 def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
-    """Return the storage columns of a Snapshot, up to date. Raises CutShort."""
+    """Return the storage of the Snapshot's nodes, up to date. Raises CutShort."""
     if matrix.storage is None:
         matrix.storage = StorageColumns()
     found: StorageColumns = matrix.storage

@@ -1,4 +1,6 @@
-"""Select victims on all nodes at once, and the node with the lowest cost: upstream's loop, one rank at a time."""
+"""Select victims on all nodes at once, and the nodes with the lowest cost: upstream's loop, one rank of Pods at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ _HIGHEST = 2**62
 
 
 class Occupancy(NamedTuple):
-    """An amount that Pods use, for each node.
+    """The amount of one constraint that Pods use on each node. Arrays are [node].
 
-    `present`: with all Pods. `limit`: the maximum beside the new Pod. `amounts`: the part of lower-priority Pods.
+    `present`: with all Pods. `limit`: the maximum for other Pods so that the new Pod fits. `amounts`: the part of
+    lower-priority Pods.
     """
 
     amounts: Amounts | AmountsOfFew
@@ -32,19 +35,19 @@ class Occupancy(NamedTuple):
 
     @property
     def base(self) -> NDArray[np.int64]:
-        """[node]: the amount in use without all lower-priority Pods."""
+        """[node]: the amount in use if all lower-priority Pods were removed."""
         return self.present - self.amounts.total
 
     def base_at(self, node: int) -> int:
-        """Return `base` of one node (a row of the columns)."""
+        """Return `base` of one node. `node`: row number."""
         return int(self.present[node] - self.amounts.total[node])
 
 
 class Found(NamedTuple):
-    """The nodes with the lowest cost, in order.
+    """The nodes with the lowest preemption cost, in order (row numbers).
 
-    `victims`: [rank, node], bool. `violations`: PDB violations on each node; `highest`: highest priority of the
-    victims; `total`: sum of their priorities as upstream counts it.
+    `victims`: [rank, node], bool. `violations`: PDB violations on each node. `highest`: highest priority of the
+    victims. `total`: sum of their priorities as upstream counts it.
     """
 
     nodes: NDArray[np.intp]
@@ -57,7 +60,11 @@ class Found(NamedTuple):
 def cheapest(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Return the best of these nodes (rows of the columns), on which the Pod fits only without lower-priority Pods."""
+    """Return the best of these nodes for preemption. `nodes`: row numbers; the Pod fits on them only without
+    lower-priority Pods.
+
+    `rows`: the constraints. `priorities`: [class].
+    """
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
     harmless = _without_violations(rows, nodes, lower)
     if len(harmless) and len(lower.levels):
@@ -69,9 +76,10 @@ def cheapest(
 def _narrowed(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Return the best of nodes without PDB violations; selects victims only on nodes that can be the best.
+    """Return the best of nodes without PDB violations. Selects victims only on nodes that can be the best.
 
-    For resources, limits show exactly the priority of the first victim, and the minimum number of victims.
+    Limits of the resources show which nodes can be the best: by the highest priority of a victim, and by a lower bound
+    of the number of victims.
     """
     level, top = _lowest_level(rows, nodes, lower)
     least = _least_victims(rows, level)
@@ -90,7 +98,9 @@ def _narrowed(
 def _lowest_level(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
 ) -> tuple[NDArray[np.intp], int]:
-    """Return the nodes without victims above a priority, and the lowest such priority for which there are any."""
+    """Return (the nodes that need no victim above a priority level, that level): the lowest level for which such
+    nodes exist.
+    """
     room = [
         (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
         for row in rows
@@ -106,7 +116,9 @@ def _lowest_level(
 
 
 def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return [index in `nodes`]: a lower bound of the number of victims, as if each were the largest Pod."""
+    """Return [index in `nodes`]: a lower bound of the number of victims, as if each victim were the largest Pod
+    of its node.
+    """
     least = np.ones(len(nodes), np.int64)
     for row in rows:
         if row.bounds is not None:
@@ -119,7 +131,7 @@ def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArra
 def _without_violations(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
 ) -> NDArray[np.intp]:
-    """Return the nodes where all Pods that violate PDBs can stay: they are reprieved first, so this is exact."""
+    """Return the nodes where all Pods that violate PDBs can stay. Exact, because these Pods are reprieved first."""
     if not lower.violating[nodes].any():
         return nodes
     harmless = np.ones(len(nodes), np.bool_)
@@ -129,7 +141,11 @@ def _without_violations(
 
 
 def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods) -> NDArray[np.bool_]:
-    """Return [rank, node], bool: the victims, by upstream's loop: a Pod is reprieved if the new Pod still fits."""
+    """Return [rank, node], bool: whether the Pod is a victim. As in upstream, a Pod is reprieved if the new Pod still
+    fits.
+
+    `rows`: the constraints that are exceeded with all Pods.
+    """
     ranks = int(lower.count[nodes].max())
     every = len(nodes) == len(lower.count)
     matrix = [row.amounts.on(nodes, ranks) for row in rows]
@@ -150,7 +166,7 @@ def _of_one(
     matrix: list[NDArray[np.int64]],
     limits: list[NDArray[np.int64]],
 ) -> None:
-    """Run the loop from rank `begin` for one insufficient amount, the usual case, with three operations for each rank.
+    """Run the reprieve loop from rank `begin` for one exceeded constraint, the usual case.
 
     Writes the result to `victims`.
     """
@@ -169,7 +185,7 @@ def _of_many(
     matrix: list[NDArray[np.int64]],
     limits: list[NDArray[np.int64]],
 ) -> None:
-    """Run the loop from rank `begin` for several insufficient amounts. Writes the result to `victims`."""
+    """Run the reprieve loop from rank `begin` for several exceeded constraints. Writes the result to `victims`."""
     for rank in range(begin, len(victims)):
         charge(len(used) * victims.shape[1] // VECTOR)
         goes = victims[rank]
@@ -184,7 +200,7 @@ def _of_many(
 def _remaining_ranks(
     used: list[NDArray[np.int64]], matrix: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
 ) -> int:
-    """Return how many ranks are reprieved on all nodes; afterwards, `used` includes these ranks."""
+    """Return how many of the first ranks are reprieved on all nodes, and add the amounts of these ranks to `used`."""
     sums, over = [], []
     for table, amount, limit in zip(matrix, used, limits, strict=True):
         charge(2 * table.size // VECTOR)
@@ -201,7 +217,7 @@ def _remaining_ranks(
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Return the nodes with the lowest cost. PDB violations are compared first, because they exclude most nodes."""
+    """Return the nodes with the lowest cost. Compares PDB violations first, because they exclude most nodes."""
     if lower.violating[nodes].any():
         violations = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
         few = np.flatnonzero(violations == violations.min())
@@ -212,7 +228,10 @@ def _best(
 
 
 def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return those of `places` with the lowest cost. `costs`: [criterion, place], see `costs_of`."""
+    """Return those of `places` (columns of `costs`) with the lowest cost.
+
+    `costs`: [criterion, place], see `costs_of`.
+    """
     for criterion in costs:
         cost = criterion[places]
         places = places[cost == cost.min()]
@@ -224,7 +243,7 @@ def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp
 def costs_of(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return [criterion, node], smaller is better.
+    """Return [criterion, node]: the preemption cost of each node, smaller is better.
 
     The criteria: PDB violations, the highest priority, the sum of priorities, the number of victims, and the negative
     start time of the oldest victim of the highest priority. Source: upstream `pickOneNodeForPreemption`.
