@@ -27,7 +27,7 @@ TRACEBACK: Final = "FOREWARN_TRACEBACK"
 class Command(NamedTuple):
     """A subcommand: its function (arguments in, exit status out), its help section (`group`) and its help line.
 
-    `group` is empty for a command that only the help of its own command group lists.
+    `group` is empty for a command that only the help of its command group lists.
     """
 
     group: str
@@ -199,7 +199,7 @@ def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
 
 
 def _write_no_more() -> None:
-    """Redirect stdout to /dev/null, so that the interpreter does not flush the unwritten rest at exit."""
+    """Redirect stdout to /dev/null, so that the interpreter does not try to flush unwritten output at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -211,9 +211,9 @@ def _exit_on_sigterm() -> None:
 
 
 def _load(name: str) -> Callable[[Sequence[str]], int] | None:
-    """The function of a command; None for an unknown command.
+    """Return the function of a command; None for an unknown command.
 
-    Other distributions add commands by the entry-point group forewarn.commands.
+    Other distributions can add commands by the entry-point group forewarn.commands.
     """
     command = COMMANDS.get(name) or RECORDED.get(name)
     if command is not None:

@@ -1,4 +1,4 @@
-"""Copy-on-write tables: the mutable Cache updates them, and freezing one for a snapshot is cheap."""
+"""Copy-on-write tables: the mutable Cache updates a table; freezing a table for a snapshot costs little."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHARDS_OF_A_GROUP: Final = 16
 
 
 class _Shard(dict[K, V]):
-    """One of the dicts that a table consists of.
+    """One of the dicts of which a table consists.
 
-    `derived`: values computed from a frozen shard, by the function that computed them. A frozen shard never changes;
-    the copy that a later write makes starts without these values.
+    `derived`: function -> value that the function computed from the frozen shard. A frozen shard never changes; the
+    copy that a later write makes has no such values.
     """
 
     __slots__ = ("derived",)
@@ -55,7 +55,7 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
     def get(self, key: K, /, default: V | T) -> V | T: ...
 
     def get(self, key: K, /, default: V | T | None = None) -> V | T | None:
-        """Return the value of a key, or `default`. Mapping's version raises and catches KeyError for missing keys."""
+        """Return the value of a key, or `default`. Faster than Mapping's method, which raises and catches KeyError."""
         return self._shards[hash(key) % len(self._shards)].get(key, default)
 
     def __iter__(self) -> Iterator[K]:
@@ -71,16 +71,18 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
         return self._shards
 
     def items(self) -> ItemsView[K, V]:
-        """See Mapping. The iteration looks up no keys."""
+        """Return the items view, whose iteration looks up no keys."""
         return _Items(self, self._shards)
 
     def values(self) -> ValuesView[V]:
-        """See Mapping. The iteration looks up no keys."""
+        """Return the values view, whose iteration looks up no keys."""
         return _Values(self, self._shards)
 
 
 def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]:
-    """Return `make` of each shard of a frozen table (cached), or of a whole other mapping (computed each time)."""
+    """Return `make(shard)` for each shard of a frozen table (cached); for any other mapping, `make(table)` (not
+    cached).
+    """
     return table.derived(make) if isinstance(table, FrozenTable | FrozenGroups) else [make(table)]
 
 
@@ -119,9 +121,9 @@ class _Values(ValuesView[V]):
 
 
 class Table(Generic[K, V]):
-    """A mutable mapping with one owner. The first write to a shard after `freeze` copies that shard, not the table.
+    """A mutable mapping with one owner. The first write to a shard after `freeze` copies only that shard.
 
-    Shards without entries are the same object: most tables of a small cluster stay empty.
+    Empty shards are the same object, because most tables of a small cluster stay empty.
     """
 
     def __init__(self, shards: int = _SHARDS) -> None:
@@ -205,7 +207,7 @@ class Overlay(Generic[K, V]):
 
 
 class FrozenGroups(Mapping[G, V], Generic[G, V]):
-    """An immutable mapping with tuple keys, which also returns the entries of one group without a search.
+    """An immutable mapping with tuple keys, which can return all entries of one group without a search.
 
     `place`: the index of the group's name in a key.
     """
@@ -243,11 +245,11 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
         return self._length
 
     def items(self) -> ItemsView[G, V]:
-        """See Mapping. The iteration looks up no keys."""
+        """Return the items view, whose iteration looks up no keys."""
         return _Items(self, self._parts())
 
     def values(self) -> ValuesView[V]:
-        """See Mapping. The iteration looks up no keys."""
+        """Return the values view, whose iteration looks up no keys."""
         return _Values(self, self._parts())
 
     def _parts(self) -> tuple[Mapping[G, V], ...]:
@@ -308,9 +310,7 @@ class GroupedTable(Generic[G, V]):
         return self._frozen
 
     def _changing(self, key: G) -> Table[G, V]:
-        """Return the table of a key's group for writing. Creates the table if it is missing, and marks the group as
-        changed.
-        """
+        """Return the table of a key's group for writing, and mark the group as changed. Creates a missing table."""
         name: str = key[self._place]
         self._frozen = None
         self._changed.add(name)

@@ -1,4 +1,4 @@
-"""Audiences of a text, and how much of the Pods and numbers an audience may see: names, or only counts."""
+"""Audiences of a text, and how many names and numbers of Pods an audience may see."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class Disclose(StrEnum):
 
 
 class Shown(NamedTuple):
-    """The detail in which a requester may see a prediction.
+    """How much of a prediction a requester may see.
 
-    `coarse`: ranges instead of numbers about other Pods. `not_predicted`: why the prediction is hidden; "" if it is
-    shown.
+    `coarse`: ranges instead of numbers about other Pods. `not_predicted`: why the prediction is hidden; "" if shown.
     """
 
     coarse: bool = False
@@ -60,7 +59,7 @@ def count_range(number: int) -> Range:
 
 
 def priority_range(lowest: int, highest: int) -> Range:
-    """The range of the two priority values: the bands are below 0, from 0, from 1,000 and from 1,000,000."""
+    """Return the range that contains two priority values. The ranges: below 0, from 0, from 1,000, from 1,000,000."""
     bands = [
         next(band for band in _PRIORITIES if band.highest is None or value <= band.highest)
         for value in (lowest, highest)
@@ -69,7 +68,7 @@ def priority_range(lowest: int, highest: int) -> Range:
 
 
 def seconds_range(seconds: int) -> Range:
-    """The interval of 30 seconds that contains a time; no upper end for more than 300 seconds."""
+    """Return the interval of 30 seconds that contains a time; without upper end for more than 300 seconds."""
     if seconds > _LONGEST:
         return Range(_LONGEST + 1, None)
     highest = -(-seconds // _EACH) * _EACH
@@ -77,9 +76,10 @@ def seconds_range(seconds: int) -> Range:
 
 
 class Audience(NamedTuple):
-    """The readers of a text: users of `namespace` ("" for an object without namespace). Default: readers of all names.
+    """The readers of a text: users of `namespace` ("" for an object without namespace). Default: readers of all
+    names.
 
-    `knows`: returns true if these readers may learn that a PriorityClass of this name exists. `shown`: how much of a
+    `knows`: returns whether these readers may learn that a PriorityClass of this name exists. `shown`: how much of a
     prediction they may see.
     """
 
@@ -120,11 +120,11 @@ class _Pod(Protocol):
 
 
 class ShownPods(NamedTuple):
-    """What an audience may see of Pods.
+    """The names and numbers of Pods that an audience may see.
 
     `number`, `priorities`: of all Pods. `named`: the names that the audience may read, as `namespace/name`, in the
-    order of the Pods. `others`: the number of the other Pods, with their priorities (None without other Pods) and the
-    number of their namespaces: 0 if it is not shown, 1, or 2 for several.
+    order of the Pods. `others`: the number of unnamed Pods, with their priorities (None if there are none) and the
+    number of their namespaces: 0 if not shown, 1, or 2 for several.
     """
 
     number: Range
@@ -156,12 +156,12 @@ def shown_pods(pods: Sequence[_Pod], audience: Audience) -> ShownPods:
 
 
 def shown_count(number: int, audience: Audience) -> Range:
-    """A number of other Pods: exact, or a range for a coarse audience."""
+    """Return a number of Pods as a Range: exact, or wider for an audience that sees only ranges."""
     return count_range(number) if audience.coarse else Range(number, number)
 
 
 def shown_seconds(seconds: int, audience: Audience) -> Range:
-    """The grace period of other Pods in seconds: exact, or a range for a coarse audience."""
+    """Return a grace period in seconds as a Range: exact, or wider for an audience that sees only ranges."""
     return seconds_range(seconds) if audience.coarse else Range(seconds, seconds)
 
 

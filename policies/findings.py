@@ -1,4 +1,4 @@
-"""Findings about objects, with locations. They have a total order, so that every run prints the same report."""
+"""Findings about objects, with locations. Findings have a total order, so that every run prints the same report."""
 
 from __future__ import annotations
 
@@ -75,11 +75,12 @@ NO_OBJECT: Final = ObjectRef()
 
 
 class Text(NamedTuple):
-    """The text of a finding for one audience, in sentences without a full stop at their end.
+    """The text of a finding for one audience, in sentences without a final full stop.
 
-    `problem`: the first sentence, in at most 120 characters, lowercase, without the name of the object, which is shown
-    beside it. `shorter`: versions of the problem with fewer names and facts, the best first. `more`: further sentences.
-    `caveats`: those of them that no output omits. `fix`: an imperative. An empty problem shows nothing.
+    `problem`: the first sentence, in at most 120 characters, lowercase, without the name of the object, which is
+    shown beside it. `shorter`: versions of the problem with fewer names and facts, the best first. `more`: further
+    sentences. `caveats`: those sentences of `more` that no output omits. `fix`: an imperative. A Text with an empty
+    problem is not shown.
     """
 
     problem: str
@@ -109,13 +110,13 @@ class Text(NamedTuple):
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """The sentences that are not empty as one text, without a full stop at its end."""
+    """Return the sentences that are not empty as one text, without a final full stop."""
     *others, last = [sentence for sentence in sentences if sentence] or [""]
     return " ".join([*map(with_full_stop, others), last])
 
 
 def with_full_stop(sentence: str) -> str:
-    """The sentence with a full stop, if it has no other punctuation at its end."""
+    """Return the sentence with a full stop, unless it ends with punctuation."""
     return sentence if sentence[-1:] in (".", "!", "?", "…") else f"{sentence}."
 
 
@@ -131,11 +132,11 @@ class Details(Protocol):
 class Problem(NamedTuple):
     """The result of a rule. The evaluator adds id, severity, action, object and location, and returns a Finding.
 
-    `message`: the problem, as in `Text.problem`. A problem that depends on other objects than the reviewed object and
-    its PriorityClass has Details instead, because not everybody may see their names. `remediation`: the fix, as an
-    imperative; empty with Text or Details. `path`: the wrong value; empty for an absent field (the object's name is
-    shown). `location` overrides `path` for positions outside the object. `detail`: JSON for programs, with all names.
-    `severity`: lowers the rule's severity; a note never warns or denies.
+    `message`: the problem, as in `Text.problem`. A problem that depends on objects other than the reviewed object and
+    its PriorityClass has Details instead, because some requesters may not see the names of these objects.
+    `remediation`: the fix, as an imperative; empty with Text or Details. `path`: the wrong value; empty for an absent
+    field (the object's name is shown). `location` overrides `path` for positions outside the object. `detail`: JSON
+    for programs, with all names. `severity`: lowers the rule's severity; a note never warns or denies.
     """
 
     message: str | Text | Details
@@ -148,10 +149,10 @@ class Problem(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A problem with one object, with the severity and action in force.
+    """A problem with one object, with the configured severity and action.
 
-    `text` and `detail` name everything: they are for the audit log and for commands. `for_requester`: the text for the
-    requester; None if it is the same.
+    `text` and `detail` contain all names, for the audit log and for commands. `for_requester`: the text for the
+    requester; None if the same.
     """
 
     location: Location
@@ -187,15 +188,14 @@ class Finding(NamedTuple):
         return self._replace(text=self.for_requester) if self.for_requester else self
 
     def with_texts(self, change: Callable[[Text], Text]) -> Finding:
-        """The finding with both texts changed, except a text that shows nothing."""
+        """Return the finding with `change` applied to both texts, except to a text that is not shown."""
         shown = self.for_requester
         return self._replace(text=change(self.text), for_requester=change(shown) if shown and shown.problem else shown)
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Sort key of a report: by location, then the most severe first.
-
-        The order is total, so every run prints the same.
+        """Sort key of a report: by location, then the most severe first. The order is total, so every run prints the
+        same report.
         """
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
@@ -218,7 +218,7 @@ _INVISIBLE: Final = re.compile(
 
 
 def one_line(text: str) -> str:
-    r"""The text on one line, with invisible characters made visible, so that it can be printed anywhere.
+    r"""Return the text on one line, with invisible characters made visible, so that any output can contain the text.
 
     A space replaces a run of control characters, lone surrogates and line breaks. An escape such as `\u202e` replaces
     characters that change the direction of text (bidi), have no width, are tags or variation selectors, or are
@@ -240,7 +240,7 @@ _LINE_COMMAND_IN_MARKUP: Final = re.compile(r"^([ \t]*)((?=::)[:]|(?=(?:---|\+\+
 
 
 def no_command(text: str, *, is_patch: bool = False) -> str:
-    """A line without commands of CI systems; carets below it remain aligned.
+    """Return a line without commands of CI systems (such as `::error::`); carets on the next line remain aligned.
 
     Only a file name can start a line with a command, so `./` is added before it. `is_patch`: the line belongs to a
     patch; its `---` and `+++` remain.
@@ -255,7 +255,7 @@ def no_command(text: str, *, is_patch: bool = False) -> str:
 
 
 def no_command_in_json(text: str) -> str:
-    """JSON without commands of CI systems: escapes replace them in strings, the only place where they can occur."""
+    """Return JSON without commands of CI systems: escapes replace commands in strings, where alone they can occur."""
     return _FOLD.sub(r"\1\\u003a", _NAMED_COMMAND.sub(r"#\\u0023", text))
 
 

@@ -25,8 +25,8 @@ def max_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
 def memory_of(value: Any, limit: int) -> int:
     """Return the bytes of memory of a parsed JSON value; each distinct key counts once.
 
-    The function stops when the sum exceeds `limit`: a result above `limit` means only that the value is larger. It
-    follows only the types that JSON is parsed to, no subclasses.
+    Stops when the sum exceeds `limit`: a result above `limit` means only that the value is larger. Only follows the
+    types that a JSON parser creates, no subclasses.
     """
     total = 0
     keys: set[str] = set()

@@ -1,11 +1,11 @@
 """Limit the work on one question: loops count their work, and a callback stops them when the time is up.
 
 `policies` reads no clock. The caller passes `expired()`; loops charge the current meter before they do work, in
-proportion to the work. Every LOOK_EVERY units the meter calls `expired()`. If it returns true, or the work exceeds its
-bound, the meter raises CutShort. The handler then returns a partial result: `rest="unknown"`, in the annotation
-`"incomplete": true`.
+proportion to the work. Every LOOK_EVERY units the meter calls `expired()`. If `expired()` returns true, or the work
+exceeds its bound, the meter raises CutShort. The handler then returns a partial result: `rest="unknown"`, in the
+annotation `"incomplete": true`.
 
-Without `metered` nothing is limited: offline commands compute complete results.
+Without `metered`, work is not limited: offline commands compute complete results.
 
 Guarantee for callers of `metered`: during the work, the thread calls `expired()` about every 0.5 ms, at least every 2
 ms and at most every 0.1 ms. `expired()` may block to let cheaper requests run first. Exception: while `holding()` is
@@ -38,14 +38,14 @@ class CutShort(Exception):
 
 
 class Excess(NamedTuple):
-    """The exceeded bound (`the Pod has 501 tolerations; forewarn evaluates at most 500`), and the fix."""
+    """The exceeded limit (`the Pod has 501 tolerations; forewarn evaluates at most 500`), and the fix."""
 
     problem: str
     fix: str = ""
 
 
 class TooLarge(CutShort):
-    """A size bound, not the time, stopped the evaluation. `detail`: the known facts as JSON, for programs."""
+    """A size limit, not the time, stopped the evaluation. `excess`: the limit. `detail`: the known facts as JSON."""
 
     def __init__(self, problem: str, fix: str = "", detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(problem)
@@ -63,14 +63,16 @@ class Meter:
     __slots__ = ("_expired", "_most", "_remaining", "locks")
 
     def __init__(self, expired: Callable[[], bool], most: int = MAX_WORK) -> None:
-        """`expired`: returns true when the time is up. `most`: maximum units, regardless of the time."""
+        """Start to count. `expired`: returns true when the time is up. `most`: maximum units of work, regardless of
+        the time.
+        """
         self._expired = expired
         self._remaining, self._most = CHECK_INTERVAL, most
         self.locks = 0
         """How many locks are held that other questions need."""
 
     def charge(self, units: int = 1) -> None:
-        """Count work before it is done. Raises CutShort if the time is up or the bound is exceeded."""
+        """Count work before the work is done. Raises CutShort if the time is up or the work exceeds the limit."""
         self._remaining -= units
         if self._remaining <= 0:
             self._check_time()
@@ -101,7 +103,7 @@ class _Free(Meter):
 
 
 def never() -> bool:
-    """An `expired()` that is never true, for callers without a time limit."""
+    """Return false: an `expired()` for callers without a time limit."""
     return False
 
 
@@ -127,17 +129,17 @@ def unmetered() -> Iterator[None]:
 
 
 def meter() -> Meter:
-    """The current meter. Call this once before a loop, and charge the meter inside the loop."""
+    """Return the current meter. Call `meter` once before a loop, and charge the meter inside the loop."""
     return _CURRENT.get()
 
 
 def limited() -> bool:
-    """True if the current work is counted."""
+    """Report whether the current work is limited."""
     return _CURRENT.get() is not _FREE
 
 
 def charge(units: int = 1) -> None:
-    """Count work before it is done, on the current meter. Raises CutShort."""
+    """Count work on the current meter, before the work is done. Raises CutShort."""
     _CURRENT.get().charge(units)
 
 
@@ -147,7 +149,9 @@ def check_time() -> None:
 
 
 def each(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
-    """The items, each charged `units`. Up to FEW items are free, because the caller has charged for itself."""
+    """Return the items; iterating charges `units` for each. Up to FEW items are free, because the caller charges for
+    its own work.
+    """
     return items if len(items) <= FEW else _charged(items, units)
 
 
@@ -160,7 +164,7 @@ def _charged(items: Sequence[T], units: float) -> Iterator[T]:
 
 @contextmanager
 def holding_lock() -> Iterator[None]:
-    """Mark a block in which this thread has a lock that other questions wait for."""
+    """Mark a block in which this thread has a lock that other questions need."""
     current = _CURRENT.get()
     if current is _FREE:  # every thread has this one
         yield
@@ -173,5 +177,5 @@ def holding_lock() -> Iterator[None]:
 
 
 def holding() -> bool:
-    """True inside `held`: `expired()` must not wait for another question then."""
+    """Report whether this thread is inside `holding_lock`; `expired()` must then not wait for another question."""
     return _CURRENT.get().locks > 0

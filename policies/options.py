@@ -38,7 +38,7 @@ class LimitedResource(NamedTuple):
 class AllowedClasses(NamedTuple):
     """The users and namespaces that may use some PriorityClasses (shell patterns).
 
-    Each condition that is set must hold; of a list, one entry must match.
+    Each condition that is set must hold; a condition with a list holds if one entry matches.
     """
 
     classes: tuple[str, ...]
@@ -54,9 +54,9 @@ class AllowedClasses(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """A promise that no Pod of `by` preempts a Pod of `preempted`.
+    """An expectation of the configuration: no Pod of `by` preempts a Pod of `preempted`.
 
-    `number`: its position in the configuration, from 1.
+    `number`: the position in the configuration, from 1.
     """
 
     name: str
@@ -73,9 +73,10 @@ class NamedGroup(NamedTuple):
 
 
 class Rendering(NamedTuple):
-    """How `forewarn lint --render` renders the charts and kustomizations in these directories (shell patterns).
+    """The settings of `forewarn lint --render` for the charts and kustomizations in these directories (shell
+    patterns).
 
-    `values`: values files, relative to the chart's directory. `namespace`: of the release; empty if unknown.
+    `values`: values files, relative to the chart's directory. `namespace`: of the release; "" if unknown.
     """
 
     paths: tuple[str, ...]
@@ -87,9 +88,9 @@ class Rendering(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """Findings that the configuration silences: of these rules, in these files, on these objects (shell patterns).
+    """Findings that the configuration suppresses: of these rules, in these files, on these objects (shell patterns).
 
-    `file` and `line`: the position of this entry in the configuration.
+    `until`: end date; "" for none. `file` and `line`: the position of this entry in the configuration.
     """
 
     rules: tuple[str, ...]
@@ -102,9 +103,10 @@ class Ignored(NamedTuple):
 
 
 class BreakGlass(NamedTuple):
-    """The groups that may exempt a namespace by annotation (shell patterns), and the longest exemption.
+    """The groups that may exempt a namespace by annotation (shell patterns), and the maximum duration of the
+    exemption.
 
-    The default groups: the group that RBAC cannot restrict, and the administrators that kubeadm creates.
+    The default groups: system:masters, which RBAC cannot restrict, and the administrators that kubeadm creates.
     """
 
     groups: tuple[str, ...] = ("system:masters", "kubeadm:cluster-admins")
@@ -116,13 +118,13 @@ class Options(NamedTuple):
 
     `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
     `template_classes`: classes that templates of the input define, with unknown values. `groups`, `exclude`,
-    `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if not
-    set. `gates`: the feature gates that are set.
+    `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
+    not set. `gates`: the feature gates that are set.
 
     `class_paths`: paths of PriorityClass names in custom resources, for the linter. `placeholder_pods`: selects Pods
     that only reserve capacity; None: Pods with negative priority that only run the pause image. `recreates_pods`: the
-    `group/Kind` of further controllers that recreate their Pods. `namespace`: the linter's namespace for manifests that
-    set none; empty if not given.
+    `group/Kind` of further controllers that recreate their Pods. `namespace`: the linter's namespace for manifests
+    that set none; "" if not given.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS

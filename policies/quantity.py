@@ -1,8 +1,8 @@
 """Quantities as the API server reads and prints them (apimachinery `pkg/api/resource`).
 
-A quantity is an exact number with the notation of its input. Arithmetic is exact; a sum keeps the notation of its first
-non-zero operand, as upstream's `Quantity.Add` does, because messages print it. Texts that upstream's fast path takes as
-canonical are printed as they were written (`1.500`, `+5Ki`, `1e+3`), until arithmetic touches them.
+A quantity is an exact number with the notation of its input. Arithmetic is exact; a sum has the notation of its first
+non-zero operand, as in upstream's `Quantity.Add`, because messages print sums. Upstream prints some texts as they
+were written (`1.500`, `+5Ki`, `1e+3`) until arithmetic changes them; so does this module.
 
 Not reproduced: amounts beyond 10^1000 (rejected here, accepted upstream), and 64-bit overflow of `Value` and
 `MilliValue`.
@@ -52,7 +52,7 @@ class Format(Enum):
 class Quantity:
     """An exact amount: `nano` billionths, printed in `format`. Equality and order depend only on the amount.
 
-    `text`: the printed form, if it differs from the canonical form.
+    `text`: the printed form, "" if it is the canonical form.
     """
 
     nano: int
@@ -122,7 +122,7 @@ def parse_quantity(text: object) -> Quantity:
 
 
 def _parse(text: str) -> Quantity:
-    """Parse a quantity as `_read` does; only short texts are cached."""
+    """Parse a quantity as `_read` does, with a cache for short texts."""
     return _read(text) if len(text) <= _CACHE_SIZE else _read.__wrapped__(text)
 
 
@@ -154,14 +154,14 @@ def _read(text: str) -> Quantity:
 
 
 def _is_fast(digits: str, fraction: str, power: int, shift: int) -> bool:
-    """True if upstream parses the text in 64 bits; it then prints a canonical-looking text as written."""
+    """Report whether upstream parses the text in 64 bits; upstream then prints some texts as written."""
     if shift:
         return not fraction and len(digits) + shift * 3 // 10 + 1 <= 15
     return len(digits) <= 18 and power >= -9
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
-    """The power of ten, power of two and notation of a suffix. Raises InvalidQuantity."""
+    """Return (power of ten, power of two, notation) of a suffix. Raises InvalidQuantity."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], 0, Format.DECIMAL_SI
     if suffix in _BINARY:

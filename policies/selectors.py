@@ -73,7 +73,7 @@ class Requirement(NamedTuple):
 
 
 class _Merged:
-    """Several requirements on one label key, merged, for a label that is present."""
+    """Several requirements on one label key, merged, to match labels that contain the key."""
 
     __slots__ = ("_absent", "_allowed", "_denied", "_key")
 
@@ -99,7 +99,7 @@ class _Merged:
 
 
 class _Many(tuple[Requirement, ...]):
-    """Many requirements, indexed by label key, so that matching an object does not iterate over all of them."""
+    """Many requirements, indexed by label key, so that matching an object does not check all of them."""
 
     @cached_property
     def _by_key(self) -> dict[str, Requirement | _Merged]:
@@ -177,7 +177,8 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
 def with_label_keys(
     selector: LabelSelector | None, operator: str, keys: Iterable[str], labels: Mapping[str, str]
 ) -> LabelSelector | None:
-    """The selector with additional requirements: for each of `keys`, the value in `labels` (`In`) or not (`NotIn`).
+    """Return the selector with a requirement for each of `keys`: the value in `labels` (`In`), or any other value
+    (`NotIn`).
 
     Keys that are not in `labels` are ignored; a nil selector stays nil. Source: pkg/registry/core/pod/strategy.go,
     `applyLabelKeysToLabelSelector`.
@@ -205,7 +206,7 @@ def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERAT
 
 
 def _int64(text: object) -> int | None:
-    """A whole number as Go's ParseInt reads it, None where it is none."""
+    """Return a whole number as Go's ParseInt reads it; None for other text."""
     if not isinstance(text, str) or _INTEGER.fullmatch(text) is None:
         return None
     if len(text.lstrip("+-").lstrip("0")) > _INT64_DIGITS:

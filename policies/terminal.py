@@ -25,14 +25,16 @@ _STYLE: Final = re.compile(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
 
 
 class _Program:
-    """The program that the user typed: a pattern of commands to rewrite in messages; None for `forewarn` itself."""
+    """The program that the user runs. `plugin`: matches commands to rewrite in messages for the kubectl plugin; None
+    for `forewarn`.
+    """
 
     plugin: re.Pattern[str] | None = None
 
 
 @contextmanager
 def as_kubectl_plugin(commands: Iterable[str]) -> Iterator[None]:
-    """Write `kubectl forewarn COMMAND` in messages and help for `forewarn COMMAND`, until the end of the block."""
+    """Inside the block, write `kubectl forewarn COMMAND` instead of `forewarn COMMAND` in messages and help."""
     words = "|".join(sorted({re.escape(name.partition(" ")[0]) for name in commands}))
     _Program.plugin = re.compile(rf"(?<!kubectl )(?<!-- )\bforewarn(?=:| (?:{words}|COMMAND|--help)\b)")
     try:
@@ -54,7 +56,7 @@ def complain(command: str, fault: object, status: int) -> int:
 
 
 def print_notice(line: str) -> None:
-    """Print one line on standard error that belongs to no finding."""
+    """Print one line, which belongs to no finding, on standard error."""
     print(as_invoked(no_command(one_line(line))), file=sys.stderr)  # noqa: T201
 
 
@@ -91,7 +93,7 @@ def columns() -> int:
 
 
 def is_about_output(error: OSError) -> bool:
-    """True if the error is about writing to an open stream, not about a named file."""
+    """Report whether the error is about writing to an open stream, not about a named file."""
     return error.filename is None and error.errno in _NOT_WRITTEN
 
 

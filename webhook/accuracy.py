@@ -1,11 +1,11 @@
 """The accuracy of predictions: compares the prediction for an admitted Pod with kube-scheduler's decision.
 
-A prediction is compared with kube-scheduler's first decision about the Pod: bind it, nominate a node (and preempt other
-Pods there), or report it as unschedulable. Pods of controllers have their own names and uids, so they are followed,
-too. Predictions for workloads are compared with the end of the rollout (webhook.workload_accuracy).
+A prediction is compared with kube-scheduler's first decision about the Pod: bind it, nominate a node (and preempt
+other Pods there), or report it as unschedulable. Pods of controllers are followed, too. Predictions for workloads are
+compared with the end of the rollout (webhook.workload_accuracy).
 
-A difference is `explained` if objects that predictions read have changed in between, otherwise `wrong`. Without a
-decision, the result is `unknown`.
+A difference is `explained` if objects that predictions read changed between prediction and decision, otherwise
+`wrong`. Without a decision, the result is `unknown`.
 
 Memory is bounded: the number of predictions at a time (the oldest is dropped), of names in each, of changes and of
 examples.
@@ -49,7 +49,7 @@ _READ: Final = frozenset({POD, *(spec.group_kind for spec in KINDS if spec.table
 
 
 class Example(NamedTuple):
-    """A wrong prediction. `at`: seconds since 1970. `change`: the last change in between."""
+    """A wrong prediction. `at`: seconds since 1970. `change`: the last change of cluster state before the decision."""
 
     result: str
     pod: str
@@ -80,7 +80,9 @@ class _Preempted(NamedTuple):
 
 
 class _Followed:
-    """A prediction without a result. `since`: time of the request. `placed`: the cache contains the decision."""
+    """A prediction without a result yet. `since`: time of the request. `placed`: the cache contains kube-scheduler's
+    decision.
+    """
 
     __slots__ = ("act", "acted", "expected", "placed", "pod", "since")
 
@@ -140,7 +142,10 @@ class Accuracy:
             return True
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
-        """Record that a view in the cluster state changed (None: created, or deleted), in the order of changes."""
+        """Record that an object in the cluster state changed, in the order of changes.
+
+        `before`: None if created. `after`: None if deleted.
+        """
         self._workloads.changed(kind, before, after)
         if kind not in _READ or before == after:
             return
@@ -152,7 +157,7 @@ class Accuracy:
                 self._note(_Change(now, kind, "", kind.rpartition("/")[2]))
 
     def seen(self, pod: ApiObject, gone: bool) -> None:
-        """Record a Pod event of a watch; `changed` was called before."""
+        """Record a Pod event of a watch, after `changed` has recorded the change. `gone`: the Pod was deleted."""
         uid = at(pod, "metadata", "uid")
         with self._lock:
             followed = self._waiting.get(uid) if isinstance(uid, str) else None
@@ -167,13 +172,14 @@ class Accuracy:
             self._settle()
 
     def settle(self) -> None:
-        """Determine the results of predictions that are due."""
+        """Determine the results of predictions whose waiting time is over."""
         self._workloads.settle()
         with self._lock:
             self._settle()
 
     def table(self) -> dict[str, Any]:
-        """Results so far as JSON: counts of results, of open and of uncompared predictions, and examples, newest first.
+        """Return the results so far as JSON: counts of results, of predictions without result and of predictions that
+        cannot be compared, and examples, newest first.
 
         `workloads`: the same counts and examples for workloads.
         """
@@ -244,15 +250,15 @@ class Accuracy:
         self._end(result)
 
     def _victims(self, node: str, since: float) -> list[Victim]:
-        """The Pods on a node that kube-scheduler has preempted since a time."""
+        """Return the Pods on a node that kube-scheduler has preempted since a time."""
         recent = takewhile(lambda preempted: preempted.at >= since, reversed(self._preempted))
         return [preempted.victim for preempted in recent if preempted.node == node]
 
     def _change_between(self, followed: _Followed, own: set[str]) -> str:
-        """The last change between the prediction and the decision; "" without one.
+        """Return the last change between the prediction and the decision; "" without one.
 
-        Also includes changes after the decision, because events can arrive late, but not changes of PDBs then:
-        evictions change them.
+        `own`: uids of objects whose changes do not count. Changes after the decision also count, because events can
+        arrive late, except those of PodDisruptionBudgets: evictions change PodDisruptionBudgets.
         """
         since = followed.since - LAG
         for change in reversed(self._changes):

@@ -1,4 +1,4 @@
-"""The webhook's prediction for a Pod in a comparable form, and kube-scheduler's decision on the Pod."""
+"""The webhook's prediction for a Pod as plain values, and kube-scheduler's decision on the Pod, to compare both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rank = tuple[int, int]
 
 
 class Victim(NamedTuple):
-    """A victim of preemption."""
+    """A victim of preemption. `key`: namespace and name. `rank`: see `rank_of`."""
 
     uid: str
     key: str
@@ -39,8 +39,8 @@ class Victim(NamedTuple):
 class Expectation(NamedTuple):
     """The prediction for one Pod, in plain values that can be pickled.
 
-    `nodes`: the possible nodes; empty if they are not compared. `victims`: those on `node`, if only one node is
-    possible; None if they are not compared.
+    `nodes`: the possible nodes; empty if nodes are not compared. `victims`: the victims on `node`, if only one node
+    is possible; None if victims are not compared.
     """
 
     uid: str
@@ -62,9 +62,10 @@ class Act(NamedTuple):
 
 
 def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectation | WorkloadExpectation | None:
-    """The values of a prediction for a later comparison; None without a prediction, or if it cannot be compared.
+    """Return the values of a prediction for a later comparison; None without a prediction, or if it cannot be
+    compared.
 
-    Computes nothing that the response did not need. Pods with ephemeral volumes are predicted without these.
+    Only reads what the response has already computed.
     """
     if impact is None:
         return None
@@ -106,15 +107,16 @@ def _preemption(uid: str, prediction: Prediction, small: bool) -> Expectation:
 
 
 def rank_of(pod: Pod) -> Rank:
-    """The rank of a Pod. All Pods that have not started have the same start time."""
+    """Return (priority, start time) of a Pod, which the comparison uses instead of its name. Not started: -1."""
     return pod.effective_priority, -1 if pod.start_time is None else pod.start_time
 
 
 def act_of(pod: ApiObject) -> Act | None:
-    """kube-scheduler's decision, read from the stored Pod; None before a decision. Raises InvalidObject.
+    """Return kube-scheduler's decision, read from the stored Pod; None before a decision. Raises InvalidObject.
 
     Source: pkg/scheduler/schedule_one.go, `handleSchedulingFailure`: one patch sets the condition and the nominated
-    node. A nominated node alone is the node of a binding in progress (NominatedNodeNameForExpectation).
+    node. A nominated node without the condition is the node of a binding in progress
+    (NominatedNodeNameForExpectation).
     """
     node, nominated = at(pod, "spec", "nodeName"), at(pod, "status", "nominatedNodeName")
     if node:
@@ -128,7 +130,9 @@ def act_of(pod: ApiObject) -> Act | None:
 
 
 def differs(expected: Expectation, act: Act, victims: Iterable[Victim]) -> bool:
-    """True if kube-scheduler's decision differs from the prediction. `victims`: those on the node of the decision."""
+    """Report whether kube-scheduler's decision differs from the prediction. `victims`: the victims on the node of the
+    decision.
+    """
     if act.outcome != expected.outcome or (expected.nodes and act.node not in expected.nodes):
         return True
     if expected.outcome != PREEMPTS or expected.victims is None or act.node != expected.node:

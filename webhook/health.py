@@ -15,9 +15,10 @@ MAX_SILENCE: Final = 30.0
 
 @dataclass(slots=True)
 class Health:
-    """The state of this process for probes.
+    """The state of this process for probes. Thread-safe to read.
 
-    `faults`: each returns a reason for not ready, or "". Thread-safe to read.
+    `faults`: each returns why the process is not ready, or "". `beat`: time at which the event loop last ran
+    (monotonic clock).
     """
 
     faults: tuple[Callable[[], str], ...] = ()
@@ -26,7 +27,7 @@ class Health:
     beat: float = field(default_factory=monotonic)
 
     def ready(self) -> str:
-        """Reason for not ready; empty if ready."""
+        """Return why the process is not ready; "" if ready."""
         if self.draining:
             return "draining"
         if not self.listening:
@@ -34,6 +35,6 @@ class Health:
         return "; ".join(fault for check in self.faults if (fault := check()))
 
     def alive(self) -> str:
-        """Reason for a restart; empty if alive."""
+        """Return why the process must restart; "" if alive."""
         silence = monotonic() - self.beat
         return f"the event loop is blocked for {silence:.0f} s" if silence > MAX_SILENCE else ""

@@ -51,8 +51,8 @@ class _Line(NamedTuple):
 class LogWriter:
     """Writes lines to a file descriptor on a separate thread. `put` is thread-safe and never blocks.
 
-    A blocked reader blocks only that thread. Lines beyond `most` are dropped and counted in `dropped`; a log line
-    reports their number later.
+    A blocked reader of the log blocks only that thread. Lines beyond `most` are dropped and counted in `dropped`; a
+    log line reports their number later.
     """
 
     def __init__(self, descriptor: int, most: int = MAX_WAITING) -> None:
@@ -67,7 +67,7 @@ class LogWriter:
         Thread(target=self._run, name="log", daemon=True).start()
 
     def put(self, line: _Line) -> None:
-        """Queue one line, or drop it if the queue is full; after `stop`, write it immediately."""
+        """Queue one line, or drop the line if the queue is full; after `stop`, write the line immediately."""
         if self._done.is_set():
             with suppress(OSError):
                 os.write(self._descriptor, encode(line))
@@ -112,7 +112,7 @@ class LogWriter:
 
 
 def encode(line: _Line) -> bytes:
-    """The line as JSON in ASCII with a line break. ASCII, so that a terminal executes no control sequences."""
+    """Return the line as JSON in ASCII with a line break. ASCII, so that a terminal executes no control sequences."""
     told: dict[str, Any] = {
         "time": _moment(line.at),
         "level": logging.getLevelName(line.level).lower(),
@@ -149,7 +149,7 @@ def _short(value: object) -> object:
 
 
 class _Handler(logging.Handler):
-    """Puts records of the logging module (uvicorn, libraries, tracebacks) into the writer's queue."""
+    """Puts records of the logging module (uvicorn, libraries, tracebacks) into the queue of the LogWriter."""
 
     def __init__(self, writer: LogWriter) -> None:
         super().__init__()
@@ -173,10 +173,10 @@ def is_in_a_pod(environment: Mapping[str, str]) -> bool:
 
 
 def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
-    """Send the logs of this process to stderr; returns a function that writes the last lines.
+    """Send the logs of this process to stderr; return a function that writes the remaining lines.
 
-    A command calls this once, in a Pod before any other step. In a Pod (by `environment`), everything that the process
-    prints becomes a log line: usage errors, Python warnings, tracebacks.
+    A command calls this function once, in a Pod before any other step. In a Pod (by `environment`), everything that
+    the process prints becomes a log line: usage errors, Python warnings, tracebacks.
     """
     global _writer
     writer = _writer = LogWriter(sys.stderr.fileno())
@@ -216,7 +216,7 @@ def _log_fault(what: str, error: BaseException | None) -> None:
 
 
 class _Output(io.TextIOBase):
-    """The standard output or error of a Pod: each printed line becomes a log line."""
+    """Standard output or error of a process in a Pod: each printed line becomes a log line."""
 
     def __init__(self, descriptor: int, level: int) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ class _Output(io.TextIOBase):
         return len(text)
 
     def fileno(self) -> int:
-        """The file descriptor of the log."""
+        """Return the file descriptor to which the log is written."""
         return self._descriptor
 
     def _log(self, line: str) -> None:
@@ -252,7 +252,7 @@ def count_dropped(count: Callable[[], object]) -> None:
 
 
 def silence() -> None:
-    """Stop logging, in a forked process, which has no writer thread."""
+    """Stop logging in a forked process, which has no writer thread."""
     global _writer
     _writer = None
     logging.disable(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. The values of each label are a closed set, so no client can make the process grow."""
+"""Metrics for Prometheus. The values of each label are a closed set, so that clients cannot increase memory use."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RejectionReason(StrEnum):
 
     @classmethod
     def of(cls, status: int) -> RejectionReason:
-        """The reason for an HTTP status, if nothing more specific is known."""
+        """Return the reason for an HTTP status, if no more specific reason is known."""
         return _REJECTION_REASONS.get(status, cls.OTHER)
 
 
@@ -100,7 +100,7 @@ def _seconds(name: str, help_: str, labels: Sequence[str], registry: CollectorRe
 
 
 class _OwnProcess(ProcessCollector):
-    """The standard `process_*` metrics, with help texts that name the process."""
+    """The standard `process_*` metrics, with help texts that name the webhook process."""
 
     def collect(self) -> Iterable[Metric]:
         """Metrics of this process; none without /proc."""

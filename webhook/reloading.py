@@ -21,7 +21,7 @@ SECONDS: Final = 5.0
 
 
 class Reloaded(Generic[T]):
-    """Content of some files, loaded by `load`. Any thread may read `current`; one thread calls `check`."""
+    """Content that `load` reads from files. Any thread may read `current`; one thread calls `check`."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Reloaded(Generic[T]):
         return self.current
 
     def check(self) -> bool:
-        """Load the files if they have changed; returns true if new content is in use."""
+        """Load the files if they have changed; return true if new content is in use. Logs rejected content."""
         digest = self._digest()
         is_new, self._seen = digest != self._seen, digest
         if not is_new and not self._is_pending:
@@ -63,9 +63,8 @@ class Reloaded(Generic[T]):
         return not why
 
     def _digest(self) -> bytes:
-        """A digest of the contents, because times and inodes are unreliable on a mounted volume.
-
-        Covers missing files.
+        """Return a digest of the contents of the files (times and inodes are unreliable on a mounted volume), also of
+        missing files.
         """
         digest = hashlib.sha256()
         for path in self._paths:

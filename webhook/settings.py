@@ -308,7 +308,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the variables that the kubelet sets for Services."""
+    """Return the environment without the variables that the kubelet sets for Services."""
     return {name: value for name, value in environment.items() if not _is_service_link(name, value)}
 
 
@@ -317,7 +317,7 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """FOREWARN_ variables that match no flag, except those that the kubelet sets for Services."""
+    """Return the FOREWARN_ variables that match no flag, except those that the kubelet sets for Services."""
     known = {_variable(name) for name in LISTS} | {flag.variable for flag in FLAGS}
     ours = {name for name in _without_service_links(environment) if name.startswith(PREFIX)}
     return sorted(name for name in ours - known if not _OF_A_SERVICE.fullmatch(name))

@@ -79,7 +79,10 @@ class _Nominated(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A change that may not belong to the rollout. `workload`: the owner of a Pod that was created or is deleted."""
+    """A change of the cluster that may not belong to the rollout.
+
+    `workload`: the owner of a Pod that was created or is deleted; None for other changes.
+    """
 
     at: float
     what: str
@@ -87,16 +90,16 @@ class _Change(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """A Pod of the workload. `is_new`: created after the request."""
+    """A Pod of the followed workload. `is_new`: created after the request."""
 
     is_new: bool
     pod: Pod
 
 
 class _Rollout:
-    """A prediction without a result.
+    """A prediction for a workload without a result yet.
 
-    `last`: time of the last event of its Pods. `changes`: stored changes of the spec.
+    `last`: time of the last event of the workload's Pods. `changes`: number of stored changes of the spec.
     """
 
     __slots__ = ("changes", "expected", "last", "pods", "since")
@@ -110,7 +113,7 @@ class _Rollout:
     def counted(self) -> list[Pod]:
         """The workload's new Pods that are neither terminating nor preempted.
 
-        Of a Job only the first ones: it creates others when these have finished.
+        For a Job only the first Pods: the Job creates others when these have finished.
         """
         found = [own.pod for own in self.pods.values() if own.is_new and not (own.pod.terminating or own.pod.preempted)]
         return found[: self.expected.new] if self.expected.key[1] == "Job" else found
@@ -129,7 +132,7 @@ def _is_starting(pod: Pod) -> bool:
 
 
 class WorkloadExample(NamedTuple):
-    """A wrong prediction. `at`: seconds since 1970. `change`: a change by others."""
+    """A wrong prediction. `at`: seconds since 1970. `change`: a change of the cluster by other requests; "" if none."""
 
     result: str
     workload: str
@@ -140,9 +143,9 @@ class WorkloadExample(NamedTuple):
 
 
 class WorkloadAccuracy:
-    """Compares predictions for workloads with what happens. Thread-safe.
+    """Compares predictions for workloads with the outcomes of rollouts. Thread-safe.
 
-    `count` is called with each result. `clock`: monotonic; `wall`: since 1970.
+    `count`: called with each result. `clock`: monotonic; `wall`: seconds since 1970.
     """
 
     def __init__(self, count: Callable[[str], object], clock: Callable[[], float], wall: Callable[[], float]) -> None:
@@ -178,7 +181,10 @@ class WorkloadAccuracy:
                     self._end(UNKNOWN, _CROWDED)
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
-        """Record that a view in the cluster state changed (None: created or deleted), in the order of changes."""
+        """Record that an object in the cluster state changed, in the order of changes.
+
+        `before`: None if created. `after`: None if deleted.
+        """
         now = self._clock()
         if kind in KINDS_FOLLOWED:
             with self._lock:
@@ -196,8 +202,8 @@ class WorkloadAccuracy:
             self._settle()
 
     def table(self) -> dict[str, Any]:
-        """Results so far as JSON, reasons for unknown ones, the number of open predictions, and examples, newest
-        first.
+        """Return the results so far as JSON, with reasons for unknown results, the number of open predictions, and
+        examples (newest first).
         """
         with self._lock:
             self._settle()
@@ -328,7 +334,9 @@ class WorkloadAccuracy:
         self._end(result)
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
-        """Workloads without part in the rollout whose Pods were created or deleted meanwhile, with one such Pod."""
+        """Return workload -> one of its Pods, for workloads without part in the rollout whose Pods were created or
+        deleted during it.
+        """
         part = {rollout.expected.key, *(each.workload for each in self._preempted if each.at >= rollout.since)}
         since = rollout.since - _LAG
         return {
@@ -338,9 +346,10 @@ class WorkloadAccuracy:
         }
 
     def _victims(self, rollout: _Rollout) -> tuple[list[_Preempted], list[_Preempted]]:
-        """The Pods that were preempted for the rollout: those with a node at the time of the request, and later ones.
+        """Return the Pods that were preempted for the rollout: those on a node before the request, and those that got
+        a node later.
 
-        Excludes victims of Pods that others created meanwhile.
+        Excludes victims of Pods that other workloads created during the rollout.
         """
         since = rollout.since
         every = [each for each in self._preempted if each.at >= since]
@@ -357,7 +366,9 @@ class WorkloadAccuracy:
         return bool(near) and near <= others.keys()
 
     def _change_by_others(self, rollout: _Rollout) -> str:
-        """A change by others between the request and now, unknown to the prediction; "" if there is none."""
+        """Return a change since the request that neither the rollout nor the prediction includes; "" if there is
+        none.
+        """
         others = self._others(rollout)
         if others:
             return next(reversed(others.values()))

@@ -1,4 +1,4 @@
-"""The webhook's prediction for the rollout of a workload, in a comparable form."""
+"""The webhook's prediction for the rollout of a workload as plain values, for a later comparison."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Key = tuple[str, str, str]
 
 
 class Lost(NamedTuple):
-    """A preempted Pod: `namespace/name`, and its priority value."""
+    """A victim of preemption: `namespace/name`, and priority value."""
 
     key: str
     priority: int
@@ -48,11 +48,11 @@ class Lost(NamedTuple):
 class WorkloadExpectation(NamedTuple):
     """The prediction for one workload, in plain values that can be pickled.
 
-    `placed`: number of new Pods that finally get a node; `pending`: number of the others. `victims`: Pods that new or
-    previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`: number of Pods
-    that the victims' replacements preempt; None if unknown. `timing`: true if the prediction depends on timing; `ties`:
-    true if several nodes or Pods tie; `assumes`: the assumption. `quiet`: seconds without an event after which the
-    rollout is complete.
+    `placed`: number of new Pods that get a node in the end; `pending`: number of the other new Pods. `victims`: Pods
+    that new or previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`:
+    number of Pods that the victims' replacements preempt; None if unknown. `timing`: the prediction depends on
+    timing; `ties`: several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds without an
+    event after which the rollout counts as complete.
     """
 
     key: Key
@@ -78,9 +78,10 @@ class WorkloadExpectation(NamedTuple):
         return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
 
     def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
-        """True if a rollout has the predicted numbers of Pods and, except for ties, the predicted victims.
+        """Report whether a rollout has the predicted numbers of Pods and, except for ties, the predicted victims.
 
-        `victims`: had a node before the request; `let_in`: number of victims that got a node after the request.
+        `victims`: victims that had a node before the request; `let_in`: number of victims that got a node after the
+        request.
         """
         if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
             return False
@@ -126,7 +127,10 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
 
 
 def _victims(preempting: Iterable[Prediction], let_in: Container[str]) -> dict[str, Pod]:
-    """The predicted victims by identity, except new Pods of the rollout and Pods that already terminate."""
+    """Return the predicted victims by identity, without new Pods of the rollout and Pods that already terminate.
+
+    `let_in`: identities of the new Pods.
+    """
     every = (victim for prediction in preempting for victim in prediction.victims)
     return {v.identity: v for v in every if not (v.terminating or v.preempted) and v.identity not in let_in}
 

@@ -26,12 +26,12 @@ BACKDATED: Final = timedelta(minutes=5)
 
 
 class NoCertificate(ValueError):
-    """A text without a certificate or key in PEM, or a pair that does not match."""
+    """The text has no certificate or key in PEM, or certificate and key do not match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The served certificate in PEM: the chain, its key, and the CA that clients must trust ("" for files)."""
+    """The served certificate in PEM: the chain, its key, and the CA that clients must trust (empty if from files)."""
 
     chain: bytes
     key: bytes
@@ -50,7 +50,7 @@ class Validity(NamedTuple):
         return self.not_before <= now < self.not_after
 
     def part(self, share: float) -> datetime:
-        """The time at which this share of the validity period has passed."""
+        """Return the time at which this share (0 to 1) of the validity period has passed."""
         return self.not_before + share * (self.not_after - self.not_before)
 
 
@@ -88,7 +88,7 @@ class Authority:
         return cls(certificate, key, validity)
 
     def sign(self, now: datetime, names: Sequence[str] = NAMES, life: timedelta = LIFE) -> Certificate:
-        """Sign a serving certificate for these names. It expires no later than the CA."""
+        """Sign a serving certificate for these names, which expires no later than the CA."""
         ca, ca_key, key = _load(self.certificate), _load_key(self.key), ec.generate_private_key(ec.SECP256R1())
         ends = min((now + life).astimezone(UTC), self.validity.not_after)
         builder = _builder(_name("forewarn"), ca.subject, (key.public_key(), ca_key.public_key()), (now, ends))
@@ -124,7 +124,9 @@ def certificates_in(pem: bytes) -> list[bytes]:
 
 
 def names_of(pem: bytes) -> tuple[str, ...]:
-    """The DNS names and addresses of the first certificate in a PEM. Raises NoCertificate."""
+    """Return the DNS names and addresses of the first certificate in a PEM; empty if there are none, or if
+    unreadable.
+    """
     try:
         found = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -134,7 +136,8 @@ def names_of(pem: bytes) -> tuple[str, ...]:
 
 
 def is_issued_by(chain: bytes, bundle: bytes) -> bool:
-    """True if a CA of the bundle has signed the first certificate of the chain, directly or through the chain.
+    """Report whether a CA of the bundle has signed the first certificate of the chain, directly or through
+    intermediates.
 
     Checks only signatures. Raises NoCertificate.
     """

@@ -1,4 +1,4 @@
-"""A Pod or PodGroup as the API server admits it to a cluster, and its prediction."""
+"""Defaults that the API server's admission sets in a Pod or PodGroup, and the Pod's prediction."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod, *, reasons: bool = 
 
 
 def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
-    """Return a new Pod (API object) as a view, with the defaults that admission sets.
+    """Return a new Pod (API object) as a view, with the defaults that admission sets: resources by LimitRanges,
+    priority by PriorityClasses.
 
-    The LimitRanges of the namespace set resources, the PriorityClasses the priority. Raises InvalidObject for an
-    unreadable Pod or an unknown PriorityClass.
+    Raises InvalidObject for an unreadable Pod or an unknown PriorityClass.
     """
     from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
     from forewarn.policies.objects.pod import Pod
@@ -62,10 +62,10 @@ def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
 
 
 def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
-    """Return the Pod with the priority, class and preemption policy that admission sets, or unchanged if it has a
+    """Return the Pod with the priority, class and preemption policy that admission sets; unchanged if it has a
     priority.
 
-    The default class of the namespace counts. Raises InvalidObject for an unknown PriorityClass.
+    Also considers the default class in the namespace's annotation. Raises InvalidObject for an unknown PriorityClass.
     """
     if pod.priority is not None:
         return pod

@@ -78,7 +78,7 @@ class ClusterSnapshot:
 
     @property
     def scheduling(self) -> Snapshot:
-        """The scheduler's snapshot. Built on first use, which also imports numpy."""
+        """The scheduler's Snapshot, built on first use (which also imports numpy)."""
         return self._scheduling.get()
 
     @property
@@ -87,13 +87,15 @@ class ClusterSnapshot:
         return self.objects.semantics
 
     def prepare(self) -> None:
-        """Compute now what the first prediction would compute. Raises CutShort; the next call continues."""
+        """Compute data now that the first prediction would otherwise compute. Raises CutShort; the next call
+        continues.
+        """
         from forewarn.policies.scheduling.bulk import prepare
 
         prepare(self.scheduling)
 
     def scheduled_as(self, snapshot: Snapshot) -> ClusterSnapshot:
-        """Return the cluster with another scheduling Snapshot, for example one with future Pods."""
+        """Return the cluster with another scheduling Snapshot, for example with Pods that will be created."""
         return replace(self, _scheduling=LazySnapshot.of(snapshot))
 
     def with_pod_groups(self, groups: Iterable[PodGroup]) -> ClusterSnapshot:
@@ -105,7 +107,7 @@ class ClusterSnapshot:
         return self.scheduled_as(self.scheduling.with_node_infos(objects, {}))
 
     def within(self, namespace: str) -> ClusterSnapshot:
-        """Return the cluster with the Pods and workloads of one namespace only; scheduling still uses all of them."""
+        """Return the cluster with only the Pods and workloads of one namespace; scheduling still uses all Pods."""
         pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)
         return replace(self, pods=pods, workloads=workloads)
 
@@ -125,18 +127,18 @@ class ClusterSnapshot:
         return self.namespaces.get(("", name))
 
     def node_of(self, pod: Pod) -> str:
-        """Return the node on which a Pod uses capacity: its node, or the nominated node while it is being bound; else
-        empty.
+        """Return the node whose capacity a Pod uses: its node, or the nominated node while the Pod is being bound;
+        otherwise "".
         """
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
-        """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToKeep."""
+        """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToRetain."""
         self.check_retained(namespace, RESOURCE_QUOTA)
         return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
-        """Return the LimitRanges of a namespace, sorted by name. Raises TooLargeToKeep."""
+        """Return the LimitRanges of a namespace, sorted by name. Raises TooLargeToRetain."""
         self.check_retained(namespace, LIMIT_RANGE)
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
 
@@ -154,7 +156,7 @@ class ClusterSnapshot:
     def top_workload_of(self, pod: Pod) -> str:
         """Return `namespace/name` of a Pod's topmost workload: the Deployment, not its ReplicaSet.
 
-        For a Pod without a controller, and for a static Pod, this is the name of the Pod.
+        For a Pod without a controller, and for a static Pod, the name is that of the Pod.
         """
         owner = pod.owner
         if owner is None:
@@ -169,8 +171,8 @@ class ClusterSnapshot:
 class Cache:
     """The mutable state of a cluster: add and remove API objects one at a time; `snapshot()` returns the state.
 
-    Only one thread may change it. `replaced`: called with `group/Kind`, the previous and the new view (None: absent),
-    for each change except of PriorityClasses and workloads. `templates`: the `group/Kind`s of workloads
+    Only one thread may change the cache. `replaced`: called with `group/Kind`, the previous and the new view (None:
+    absent), for each change except of PriorityClasses. `templates`: the `group/Kind` of workloads
     (`Options.pod_template_paths`). `semantics`: of the cluster's release; may change.
     """
 
@@ -240,7 +242,7 @@ class Cache:
     def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
         """Decode an object and store its view. Raises InvalidObject.
 
-        A namespaced object that is too large has no view; only its name is recorded.
+        For a namespaced object that is too large, only the name is recorded.
         """
         try:
             view: Any = _reader(kind)(obj if kind == POD else retained_part(dict(obj)))
@@ -305,7 +307,7 @@ class Cache:
         )
 
     def _put(self, kind: str, key: Key, view: Any) -> None:
-        """Set a view or remove it (None); update the scheduler's tables and call `replaced`."""
+        """Set a view, or remove the view (None); update the scheduler's tables and call `replaced`."""
         table = self._tables[kind]
         if self._replaced is not None:
             self._replaced(kind, table.get(key), view)
@@ -329,7 +331,7 @@ class Cache:
             table.put(key, view)
 
     def _put_workload(self, key: tuple[str, str, str], view: Workload | None) -> None:
-        """Set a workload or remove it (None); call `replaced`."""
+        """Set a workload, or remove the workload (None); call `replaced`."""
         table = self._tables[_WORKLOADS]
         if self._replaced is not None:
             self._replaced(key[0], table.get(key), view)
@@ -339,7 +341,7 @@ class Cache:
             table.put(key, view)
 
     def _count(self, pod: Pod | None, difference: int) -> None:
-        """Add `difference` to the count of the Pod's class and priority. Earlier snapshots do not change."""
+        """Add `difference` to the number of Pods with the Pod's class and priority. Earlier snapshots do not change."""
         if pod is None or pod.terminal:
             return
         if self._pod_counts_are_shared:
@@ -366,8 +368,10 @@ class Cache:
         )
 
     def _not_listed(self) -> frozenset[str]:
-        """Return the `group/Kind`s without objects here that may exist in the cluster. Equal results are the same
-        object.
+        """Return the `group/Kind` of objects that may exist in the cluster but were not listed and are not in the
+        cache.
+
+        Equal results are the same object.
         """
         listed = _VIEWS.keys() if self.listed is None else self.listed
         unlisted = frozenset(kind for kind in _VIEWS.keys() - listed if not self._tables[kind])
@@ -376,7 +380,7 @@ class Cache:
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
-    """Return the entries whose key has the namespace at index `place`."""
+    """Return the entries of a namespace. `place`: index of the namespace in the keys."""
     if isinstance(table, FrozenGroups):
         return table.group(namespace)
     return {key: value for key, value in table.items() if key[place] == namespace}

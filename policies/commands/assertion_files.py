@@ -1,4 +1,4 @@
-"""Detects files of Chainsaw and kuttl tests with assertions: parts of objects, or expressions, that are never
+"""Detects files with assertions of Chainsaw and kuttl tests: parts of objects, or expressions, that are never
 applied.
 """
 
@@ -30,7 +30,7 @@ _MAX_STEPS: Final = 10_000
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
-    """The normalized paths of assertion files in a tree: by their name, or because a Chainsaw test names them."""
+    """Return the normalized paths of assertion files: recognized by their name, or named by a Chainsaw test."""
     found, patterns, paths = set[str](), set[str](), []
     for file in files:
         directory, name = os.path.split(file.path)
@@ -59,7 +59,9 @@ def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
 
 
 def _referenced(test: File) -> Iterator[str]:
-    """The files with assertions of a Chainsaw test; none if the test is unreadable, which reading it reports."""
+    """Yield the assertion files that a Chainsaw test names; none if the test is unreadable, which the linter reports
+    elsewhere.
+    """
     try:
         read = [each.value for each in values(read_file(test), test.path)]
     except (Fault, SourceError):

@@ -154,7 +154,7 @@ def _evaluated(options: argparse.Namespace, findings: list[Finding], cluster: Cl
 def _changes(
     options: argparse.Namespace, findings: list[Finding], previous: dict[str, Any] | None
 ) -> list[Change] | None:
-    """Raises InvalidInput."""
+    """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
     previous = earlier_report(previous, options)
     if previous is None:
         return None
@@ -219,7 +219,9 @@ def for_programs(
     suppressed: int,
     changes: list[Change] | None,
 ) -> Iterator[str]:
-    """The report of `-o json` or `-o sarif`, in parts."""
+    """Yield the report of `-o json` or `-o sarif`, in parts. `form`: the format. `objects`: number of checked
+    objects.
+    """
     from forewarn.policies.render.report import Report
 
     report = Report(findings, (), objects, cache.skipped, lambda _file, _line: None, suppressed)

@@ -48,7 +48,9 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
 
 
 def reject_node_templates(add: Callable[..., object], why: str) -> None:
-    """Add a hidden `--node-templates` that always fails with the message `why`, for users of other commands."""
+    """Add a hidden `--node-templates` that always fails with the message `why`, because other commands have this
+    option.
+    """
 
     class RejectedOption(argparse.Action):
         def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
@@ -58,7 +60,9 @@ def reject_node_templates(add: Callable[..., object], why: str) -> None:
 
 
 def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
-    """The settings for autoscalers, from the options or else the configuration; exits if one of them is invalid."""
+    """Return the settings for autoscalers, from the options, otherwise the configuration; exits if a setting is
+    invalid.
+    """
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
     try:
@@ -80,7 +84,9 @@ def _groups(path: str | None) -> Sequence[NodeGroup]:
 
 
 def recreated_by(options: argparse.Namespace) -> frozenset[str]:
-    """The `group/Kind` of controllers that create their Pods again by the configuration. Raises ConfigError."""
+    """Return the `group/Kind` of controllers that, by the configuration, create their Pods again. Raises
+    ConfigError.
+    """
     return frozenset(_config(options).options.recreates_pods)
 
 
@@ -90,7 +96,9 @@ def rule_options_of(options: argparse.Namespace) -> Options:
 
 
 def _config(options: argparse.Namespace) -> Config:
-    """The configuration of --config, or else of the configuration file that is found. Raises ConfigError."""
+    """Return the configuration of --config, or of the configuration file in this directory or a parent. Raises
+    ConfigError.
+    """
     found = getattr(options, "config", None) or find_config(os.curdir)
     if not found:
         return Config()

@@ -42,10 +42,11 @@ _PATTERN: Final = frozenset("*?[")
 
 
 def add_cluster_option(add: Callable[..., object], *, required: bool = True, several: bool = False) -> None:
-    """Add `--cluster`, `--context` and `--kubeconfig` by a parser's `add_argument`.
+    """Add `--cluster`, `--context` and `--kubeconfig` with `add`, a parser's `add_argument`.
 
-    `required`: the command is about a cluster, so the current context is the default. `several`: the command evaluates
-    several clusters in one run, so `--context` takes several names and patterns; also add `--clusters` and its options.
+    `required`: the command needs a cluster, so the current context is the default. `several`: the command can
+    evaluate several clusters in one run, so `--context` takes several names and patterns; also add `--clusters` and
+    its options.
     """
     default = "default: the current kubeconfig context" if required else "default: none"
     told = f"cluster snapshot (a file or directory, repeatable), or live for a running cluster ({default})"
@@ -64,7 +65,9 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True, sev
 
 
 class _Contexts(argparse.Action):
-    """Stores the last value as `context` and all values as `contexts`; rejects several if the command takes one."""
+    """Stores the last value as `context` and all values as `contexts`; rejects several values if the command takes
+    one cluster.
+    """
 
     def __init__(self, *, several: bool, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -111,10 +114,12 @@ def use_kubeconfig(options: argparse.Namespace) -> None:
 
 
 def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> None:
-    """Set the sources of `--cluster` by `--context` and `--kubeconfig`; the current context if none is given.
+    """Complete `options.cluster` from `--context` and `--kubeconfig`; the default is the current context if
+    `required`.
 
-    `options.announced` becomes the running cluster that is used by default; `loaded` prints it on standard error.
-    `options.several` becomes true if the command line selects several clusters, also if a pattern matches only one.
+    `options.announced` becomes the running cluster that is used by default; `loaded` prints its name on standard
+    error. `options.several` becomes true if the command line selects several clusters, also if a pattern matches only
+    one.
     """
     use_kubeconfig(options)
     options.contexts = contexts = getattr(options, "contexts", ())
@@ -130,9 +135,10 @@ def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> Non
 
 
 def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) -> Cache:
-    """Load the cluster of the options with `load_cluster`; prints the cluster's name if it was the default.
+    """Load the cluster of the options with `load_cluster`; print the cluster's name if used by default. Raises
+    SourceError.
 
-    Raises SourceError.
+    `into`: the Cache to fill. `more`: further arguments of `load_cluster`.
     """
     from forewarn.policies.sources.cluster import (  # a linter without a cluster does not wait for it
         described,
@@ -169,10 +175,10 @@ def add_color_option(add: Callable[..., object]) -> None:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments; the command's last positional argument may be split: `lint a.yaml -q b.yaml`.
+    """Parse the arguments. The last positional argument may be split, as in `lint a.yaml -q b.yaml`.
 
-    argparse only accepts positional arguments in one place. Its parser for intermixed arguments rejects parsers with
-    subcommands, such as that of `whatif`.
+    argparse accepts positional arguments only in one place, and its method for intermixed arguments does not support
+    subcommands, such as those of `whatif`.
     """
     options, rest = parser.parse_known_args(arguments)
     given = list(arguments)
@@ -242,7 +248,7 @@ def output_of(options: argparse.Namespace) -> Iterator[None]:
 
 
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of a command about a cluster, and complete `options.cluster`."""
+    """Parse the options of a command about a cluster, and complete `options.cluster` (see `choose_cluster`)."""
     options = parsed(parser, arguments)
     choose_cluster(options)
     if options.several:
@@ -267,9 +273,9 @@ def _check_several(options: argparse.Namespace, parser: argparse.ArgumentParser)
 
 
 def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:
-    """The exit status of `answer`; for an error, print one line on standard error and return 2 or 3 (`status_of`).
+    """Return the exit status of `answer`; for an error, print one line on standard error and return 2 or 3.
 
-    `places`: the positions of objects in files, for errors.
+    `places`: the positions of objects in files, for error messages.
     """
     try:
         with output_of(options):
@@ -279,5 +285,5 @@ def answered(command: str, options: argparse.Namespace, answer: Callable[[], int
 
 
 def status_without_answer(fault: BaseException) -> int:
-    """The exit status of a command that ends with one of NO_ANSWER."""
+    """Return the exit status for an exception in NO_ANSWER."""
     return USAGE if isinstance(fault, ConfigError) else status_of(fault)

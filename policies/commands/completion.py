@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
         @property
         def help(self) -> str:
-            """A line on it."""
+            """The help text of the command, one line."""
 
         def load(self) -> Callable[[Sequence[str]], int]:
-            """The function that runs it. Raises ImportError."""
+            """Import and return the function that runs the command. Raises ImportError."""
 
     Commands = Mapping[str, Command]
     Options = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -39,7 +39,7 @@ _CHANGE: Final = re.compile(r"^    ([a-z]+)  ", re.MULTILINE)
 
 
 def main(arguments: Sequence[str], commands: Commands) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status. `commands`: all commands by name."""
     parser = Parser(
         prog="forewarn completion",
         examples=("completion bash", "completion fish"),
@@ -91,7 +91,7 @@ def _help_of(command: Command, *words: str) -> str:
 
 
 def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
-    """The second words of commands by first word."""
+    """Return first word -> second words, for commands of two words (no second words for other commands)."""
     found: dict[str, list[str]] = {}
     for name in names:
         first, _, second = name.partition(" ")
@@ -100,7 +100,7 @@ def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _arguments(commands: Commands) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The kinds of simulations of `whatif` whose first argument has a fixed set of words, with these words."""
+    """Yield the kinds of simulations of `whatif` whose first argument has fixed values, with these values."""
     for change in changes(commands["whatif"]):
         if f"whatif {change}" not in commands and (found := arguments_of(commands["whatif"], change)):
             yield f"whatif {change}", found

@@ -22,7 +22,7 @@ class DigestedCache(DumpCache):
         self._sum = 0
 
     def add(self, obj: ApiObject) -> bool:
-        """See Cache."""
+        """Add an object, and include it in the digest. Returns as `Cache.add`."""
         text = json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()
         self._sum = (self._sum + int.from_bytes(hashlib.sha256(text).digest(), "big")) % _BITS
         return super().add(obj)

@@ -1,4 +1,4 @@
-"""`forewarn dry-run`: show kube-apiserver's response to manifests or recorded requests."""
+"""`forewarn dry-run`: predict kube-apiserver's response to manifests or recorded requests."""
 
 from __future__ import annotations
 
@@ -169,12 +169,15 @@ def _print(given: argparse.Namespace, path: str, subject: ReviewedObject, answer
 
 
 def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
-    """True if the kind is evaluated. A rejection is a valid result for any kind."""
+    """Report whether dry-run models the kind of the object. A rejection is a valid result for any kind."""
     return not answer.allowed or group_kind(subject.object) in _EVALUATED
 
 
 def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) -> int:
-    """Report the objects that are not evaluated, by kind; returns the exit status. `none`: no object is evaluated."""
+    """Print the number of objects that dry-run does not model, by kind; return the exit status.
+
+    `none`: dry-run has modelled no object.
+    """
     kinds = listed([f"{kind or 'no kind'} ({count})" for kind, count in sorted(others.items())], _SHOWN)
     evaluated = listed([judged.rpartition("/")[2] for judged in _EVALUATED], _SHOWN)
     told = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
@@ -210,10 +213,10 @@ def _rejection(path: str, subject: ReviewedObject, answer: Answer) -> str:
 
 
 def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The response to one case: a request, and the objects of its cluster. Raises InvalidObject, ValueError.
+    """Return the response to one case: a request, and the objects of its cluster. Raises InvalidObject, ValueError.
 
-    `evaluated` is false for objects of other kinds, which are accepted. For PodGroups and Workloads, the response also
-    has the `reason`, and unknown fields are rejected.
+    `evaluated` is false for kinds that dry-run does not model; such objects are accepted. For PodGroups and
+    Workloads, the response also has the `reason`, and unknown fields are rejected.
     """
     subject, cluster = _case(case, semantics)
     if group_kind(subject.object) not in _GROUPS:
@@ -226,7 +229,7 @@ def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEF
 
 
 def _decode(line: bytes) -> object:
-    """Decode a line of JSON; numbers retain their text. Raises ValueError."""
+    """Decode a line of JSON. Numbers with a fraction or exponent keep their text. Raises ValueError."""
     try:
         return json.loads(line, parse_float=Literal, parse_constant=_not_json)
     except (ValueError, RecursionError) as problem:
@@ -234,7 +237,10 @@ def _decode(line: bytes) -> object:
 
 
 def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, ClusterSnapshot]:
-    """The request of a case and its cluster. The case itself may contain `priorityClasses`."""
+    """Return the request of a case, and the case's cluster. Raises ValueError, InvalidObject.
+
+    The case itself may contain `priorityClasses`.
+    """
     operation = case.get("operation", "CREATE")
     if operation not in list(Operation):
         raise ValueError(f"operation must be one of {', '.join(Operation)}")
@@ -260,7 +266,7 @@ def _header(kind: str) -> ApiObject:
 
 
 class Literal(float):
-    """A JSON number that prints as it was written, for error messages and quantities."""
+    """A JSON number that prints as written in the input, for error messages and quantities."""
 
     def __new__(cls, text: str) -> Literal:
         """Create a Literal from the text of a number."""

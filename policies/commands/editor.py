@@ -37,7 +37,9 @@ _MAX_LISTED: Final = 3
 
 
 class Checked(NamedTuple):
-    """A text, its findings, and the classes that it may name, each with its file."""
+    """A checked text, its findings, and the PriorityClasses that the text can name, each with the file that defines
+    the class.
+    """
 
     text: str
     findings: list[Finding]
@@ -51,7 +53,7 @@ class Checked(NamedTuple):
 
 
 class Workspace:
-    """A directory with its configuration and the definitions in its files. "": no directory, for a separate file."""
+    """A directory with its configuration and the definitions in its files. Root "": no directory, for a single file."""
 
     def __init__(self, root: str = "") -> None:
         self._root = root
@@ -70,7 +72,7 @@ class Workspace:
             self.config = with_rules(load_config(found))
 
     def check(self, path: str, text: str) -> Checked:
-        """Check a file with this text, given the definitions in other files.
+        """Check a file with this text, together with the definitions in other files.
 
         Raises only internal errors of rules, regardless of the text.
         """
@@ -81,7 +83,7 @@ class Workspace:
         return Checked(text, [f for f in found if f.location.file == path], given, list(_classes(given)))
 
     def _with(self, path: str, text: str) -> Input:
-        """The input that the linter would have read, with this text in place of the file."""
+        """Return the linter's input for the directory, with this text in place of the file."""
         files, own = self._read(), os.path.realpath(path)
         reading = read(text, path, wanted_kinds(self.config), namespace=NAMESPACE)
         mine = [Member.of(subject, path) for subject in reading.subjects]
@@ -108,7 +110,7 @@ class Workspace:
 
 
 def meaning(checked: Checked, line: int, column: int) -> str:
-    """The description of a position (line and column from 1) as plain text; "" if there is none."""
+    """Return the hover text for a position (line and column from 1); "" if there is none."""
     found = [f for f in checked.findings if f.location.line == line and _covers(f, column)]
     told = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
     name = _name_at(checked, line, column)
@@ -138,7 +140,7 @@ def _covers(finding: Finding, column: int) -> bool:
 
 
 def _name_at(checked: Checked, line: int, column: int) -> str:
-    """The name at a position, if the line is about a PriorityClass; otherwise ""."""
+    """Return the name at a position, if the line can contain a PriorityClass name; otherwise ""."""
     lines = checked.lines
     text = lines[line - 1][:_LONGEST_LINE] if 0 < line <= len(lines) else ""
     if not re.search(r"[cC]lass|name", text):

@@ -129,7 +129,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
 
 
 def _sentence(text: str) -> str:
-    """The text with an uppercase first letter, unless it starts with a lowercase name (kubectl, forewarn)."""
+    """Return the text with an uppercase first letter, unless the first word is a lowercase name (kubectl, forewarn)."""
     first = text.split(maxsplit=1)[0]
     return text if first in _LOWERCASE or "-" in first or not first[0].isalpha() else text[:1].upper() + text[1:]
 

@@ -1,4 +1,4 @@
-"""Work in forked processes: the parent's state is available immediately, and changes stay in the fork."""
+"""Work in forked processes, which have the parent's state immediately and whose changes stay in the fork."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _Share:
-    """The number of CPUs for this process; None: all."""
+    """The number of CPUs that this process may use; None: all."""
 
     cores: int | None = None
 
@@ -23,15 +23,15 @@ def cores() -> int:
 
 
 def share_cores(count: int) -> None:
-    """Use so many CPUs in this process from now on, because other processes use the rest."""
+    """Limit this process to `count` CPUs from now on, because other processes use the rest."""
     _Share.cores = count
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
-    """Fork a process for `work`; returns its id and a pipe with its results, or None if that is impossible.
+    """Fork a process for `work`; return its process id and a pipe with its results, or None if a fork is impossible.
 
-    `work` gets the other end of the pipe; exceptions end the process silently. The caller reads the pipe to its end,
-    and then waits for the process.
+    `work` gets the other end of the pipe; exceptions end the process silently. The caller must read the pipe to its
+    end, and then wait for the process.
     """
     if sys.platform != "linux":
         return None

@@ -1,4 +1,4 @@
-"""`forewarn headroom`: predict how many more replicas fit, and the resource that limits them."""
+"""`forewarn headroom`: predict how many more replicas fit, and the resource that prevents more."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
 
 
 def _read_buffers(sources: Sequence[str], cache: BufferCache) -> str:
-    """Add the CapacityBuffers of the sources that are not files; a note if they cannot be read."""
+    """Add the CapacityBuffers of running clusters to the cache; return a note if they cannot be read, otherwise ""."""
     try:
         for source in sources:
             for obj in capacity_buffers_of(source):
@@ -116,7 +116,7 @@ def _read_buffers(sources: Sequence[str], cache: BufferCache) -> str:
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
-    """The objects, with one bare Pod of each PodGroup."""
+    """Return the objects, with only the first of several Pods of a PodGroup."""
     groups: dict[object, ApiObject] = {}
     for number, obj in enumerate(objects):
         name = at(obj, "spec", "schedulingGroup", "podGroupName")

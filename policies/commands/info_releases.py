@@ -67,7 +67,7 @@ def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:
 
 
 def _gates(minor: int) -> dict[str, bool]:
-    """The feature gates that change predictions and exist in a minor version, with their defaults."""
+    """Return the feature gates of a minor version that affect predictions, with their defaults."""
     return {name: Semantics(minor).enabled(name) for name in sorted(FEATURE_GATES) if is_known(name, minor)}
 
 

@@ -1,4 +1,4 @@
-"""Baselines, earlier reports, and rules by name: the findings that `lint` and `audit` do not report."""
+"""Baselines, earlier reports, and rules by name: which findings `lint` and `audit` report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
 
 
 def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The earlier report of `--since`, on one or several clusters as now. Raises ValueError."""
+    """Return the earlier report of `--since`; None without the option. Raises ValueError.
+
+    If the command evaluates several clusters, the report must be about several clusters, too.
+    """
     if options.since is None:
         return None
     found = _read(options.since, "a report of -o json")
@@ -33,9 +36,9 @@ def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def earlier_report(found: dict[str, Any] | None, options: argparse.Namespace) -> dict[str, Any] | None:
-    """The earlier report on the cluster of these options; None without one.
+    """Return the earlier report on the cluster of these options; None if there is none.
 
-    `found`: what `read_report` returned; of several clusters, it contains the report of each by name.
+    `found`: the result of `read_report`; for several clusters, it contains a report for each cluster name.
     """
     if found is None or not options.several:
         return found

@@ -69,7 +69,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Checked(NamedTuple):
-    """The input, and its unsuppressed findings before the baseline is applied."""
+    """The input of the linter, and its unsuppressed findings before the baseline is applied.
+
+    `suppressed`: number of suppressed findings. `unjudged`: number of objects that class-not-allowed cannot evaluate.
+    """
 
     given: Input
     grouping: Grouping
@@ -210,7 +213,9 @@ def _of_unreadable(given: Input) -> int:
 def findings_on(
     grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
 ) -> tuple[list[Finding], int]:
-    """The findings of all groups, without duplicates and sorted, and the number of objects not evaluated."""
+    """Return the sorted findings of all groups without duplicates, and the number of objects that class-not-allowed
+    cannot evaluate.
+    """
     now = datetime.now(UTC)
     found = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
     unjudged = 0

@@ -1,7 +1,7 @@
-"""Forked processes read the files of a large tree that contain no checked objects: most of the bytes.
+"""Forked processes that read, ahead of the linter, the files of a large tree that contain no checked objects.
 
-For such a file, a process returns the number of objects by kind and the kinds that the file defines. The main process
-reads all other files, so the findings do not depend on these processes.
+These files are most of the bytes. For each of them, a process returns the number of objects by kind and the kinds
+that the file defines. The main process reads all other files, so the findings do not depend on these processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
-    """The contents of some of these files by path; the caller must read the others."""
+    """Return the contents of some of these files by path; the caller must read the other files.
+
+    `wanted`: the kinds of checked objects.
+    """
     helpers = min(cores() - 1, _MAX_PROCESSES)
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
@@ -57,7 +60,7 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
 
 
 def _is_alone() -> bool:
-    """True if this process has one thread: a fork would copy locks of other threads, which are then never released."""
+    """Report whether this process has one thread: a fork with several threads copies locks that nothing releases."""
     try:
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
     except OSError:
@@ -65,7 +68,7 @@ def _is_alone() -> bool:
 
 
 def _large(files: Sequence[File]) -> list[File]:
-    """The files for helpers, the largest first; none if all together are too small."""
+    """Return the files for helper processes, the largest first; none if all together are too small."""
     sizes = []
     for file in files:
         if file.tree and not os.path.basename(file.path).lower().startswith("kustomization"):
@@ -80,7 +83,7 @@ def _large(files: Sequence[File]) -> list[File]:
 
 
 def _tickets(count: int) -> int:
-    """A pipe with the numbers below `count`: the process that reads a number reads the file with this index."""
+    """Return a pipe with the numbers below `count`: the process that reads a number reads the file with this index."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):  # what does not fit is read by nobody ahead
@@ -95,7 +98,7 @@ def _take(tickets: int) -> Iterator[int]:
 
 
 def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tuple[int, int] | None:
-    """Fork a helper; returns its id and a pipe with its results, or None if that is impossible."""
+    """Fork a helper process; return its id and a pipe with its results, or None if a fork is impossible."""
 
     def help_out(pipe: int) -> None:
         lines = [
@@ -110,7 +113,9 @@ def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tup
 
 
 def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
-    """The contents of a file in which objects are only counted; None if it may contain others."""
+    """Return the counts of a file's objects; None if the file may contain objects of the `wanted` kinds, or is
+    unreadable.
+    """
     kinds = {kind.rpartition("/")[2] for kind in wanted}
     try:
         content = read_file(file)
@@ -123,7 +128,7 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:
-    """Yield the results of a helper; fewer if it ended early."""
+    """Yield (file index, contents) from a helper process; fewer if it ended early."""
     with os.fdopen(pipe, "rb") as stream:
         for line in stream:
             with suppress(ValueError):

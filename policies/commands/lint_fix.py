@@ -39,7 +39,7 @@ class FixedFile(NamedTuple):
 
 
 def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
-    """The names of the PriorityClasses that fixes may use."""
+    """Return the names of the PriorityClasses that fixes may write."""
     known = {**(cluster.priority_classes if cluster else {})}
     for member in given.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
@@ -72,7 +72,7 @@ def fixed(
 
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
-    """True if the text after fixes has as many objects as before, and no new parse errors."""
+    """Report whether the fixed text has as many objects and parse errors as before."""
     wanted = wanted_kinds(config)
     old, new = read(before, name, wanted), read(after, name, wanted)
     return (old.objects, len(old.subjects), len(old.diagnostics)) == (

@@ -49,7 +49,7 @@ KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomizati
 
 
 def wanted_kinds(config: Config) -> frozenset[str]:
-    """The `group/Kind`s of objects that the linter reads."""
+    """Return the `group/Kind` of all objects that the linter checks."""
     return frozenset((*LINTED, *config.options.pod_template_paths, *config.options.class_paths))
 
 
@@ -59,7 +59,7 @@ def is_excluded(path: str, patterns: Sequence[str]) -> bool:
 
 
 class Rendered(NamedTuple):
-    """The output of a chart: the templates with output, and the PriorityClass names in it."""
+    """The output of a rendered chart: its templates with output, and the PriorityClass names in the output."""
 
     templates: frozenset[str]
     names: frozenset[str]
@@ -97,13 +97,13 @@ class Input:
         """Why files could not be read."""
 
     def leave_out(self, path: str, what: str) -> None:
-        """Count a skipped entry by type."""
+        """Count a skipped file or directory. `what`: the reason, as in the summary."""
         self.omitted[what] += 1
         if what == TEMPLATES:
             self.chart_templates.append(path)
 
     def add_rendered(self, chart: str, found: Rendered) -> None:
-        """Record that a chart was rendered: its templates, and those of its subcharts, no longer count as skipped."""
+        """Record that a chart was rendered: its templates, and those of subcharts, no longer count as skipped."""
         self.rendered[chart] = found
         self.omitted[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
         self.omitted += Counter()  # without what is 0
@@ -118,7 +118,7 @@ class Input:
         return [member.subject for member in self.members if member.reported and member.subject.object]
 
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
-        """The objects grouped by change set. `one`: all in one group."""
+        """Return the objects grouped by change set. `one`: all in one group. `limits_stay`: see `grouped`."""
         if one:
             return grouped([member._replace(file="", home=None) for member in self.members])
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
@@ -135,9 +135,10 @@ def read_input(
     definitions: Sequence[str] = (),
     every_definition: bool = False,
 ) -> Input:
-    """Read all files. Unreadable files are recorded in the result. Findings about `context` are not reported.
+    """Read all files. Unreadable files are recorded in the result.
 
-    `stdin_name`: name and assumed path of standard input. `definitions`: files and directories of which only
+    `context`: files that are read, but without reporting findings on them. `stdin_name`: name and assumed path of
+    standard input. `as_git`: skip files that .gitignore excludes. `definitions`: files and directories of which only
     CustomResourceDefinitions are read. `every_definition`: also those of kinds that no file uses.
     """
     given, wanted = Input(), wanted_kinds(config)
@@ -177,7 +178,7 @@ def _read(
     reported: bool,
     reading: Reading | None = None,
 ) -> None:
-    """Read a file into the input. `reading`: its contents, if they are already known."""
+    """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file."""
     content = b""
     if reading is None:
         try:
@@ -225,7 +226,7 @@ _VARIABLE: Final = re.compile(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%
 
 
 def _count_variable(content: bytes, file: File, given: Input) -> None:
-    """Count a manifest with a variable as PriorityClass name: its value is unknown."""
+    """Record a manifest with a variable as PriorityClass name, whose value is unknown."""
     if _VARIABLE.search(content) is None:
         return
     from forewarn.policies.commands.lint_templates import engine_of, has_variable_class
@@ -237,8 +238,8 @@ def _count_variable(content: bytes, file: File, given: Input) -> None:
 def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool) -> None:
     """Read the templates and values of unrendered charts, for checks that need no rendering.
 
-    Of rendered charts, reads the templates without output for these values. Leaves one diagnostic per directory for
-    unreadable templates.
+    For rendered charts, reads only the templates without output. Unreadable templates give one diagnostic per
+    directory.
     """
     wanted, exclude = wanted_kinds(config), config.options.exclude
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
@@ -256,7 +257,7 @@ def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool
 
 
 def is_helper(path: str) -> bool:
-    """True if a template file is only included by others."""
+    """Report whether a template file has no output of its own, because other templates include it."""
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
@@ -264,7 +265,7 @@ _TEMPLATE_FILES: Final = (".yaml", ".yml", ".tpl")
 
 
 def _values_of(chart: str, given: Input) -> Iterator[File]:
-    """Yield the values files beside a Chart.yaml that were read."""
+    """Yield the values files of a chart that were read."""
     try:
         names = sorted(os.listdir(chart))
     except OSError:
@@ -304,9 +305,10 @@ def _read_template(
     defining: set[str],
     read_before: Sequence[ReviewedObject] = (),
 ) -> None:
-    """Add the objects of an unrendered template, and the value keys that it uses as class names or in definitions.
+    """Add the objects of an unrendered template.
 
-    `read_before`: objects of the file that are not templates.
+    Adds to `used` the value keys that the template uses as class names, to `defining` those in definitions of
+    classes. `read_before`: objects of the file that are not templates.
     """
     from forewarn.policies.commands.lint_templates import definition_in, keys_of, literal_names
     from forewarn.policies.manifests.outline import outline
@@ -329,7 +331,10 @@ def _read_template(
 
 
 def _read_values(file: File, given: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
-    """Add the PriorityClass names in a chart's values. `printed`: names that the checked output contains."""
+    """Add the PriorityClass names in a chart's values.
+
+    `used`, `defining`: see `_read_template`. `printed`: names that the chart's checked output contains.
+    """
     from forewarn.policies.commands.lint_templates import class_of_value, names_in_values
 
     try:
@@ -344,7 +349,7 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str], p
 
 
 def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
-    """The type of an unreadable file that is not a manifest; "" if it may be one."""
+    """Return why an unreadable file is not a manifest, as a type of skipped file; "" if the file may be a manifest."""
     broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
     if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
         return ""
@@ -357,7 +362,7 @@ def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> st
 
 
 def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
-    """The group as kubectl would send it to this cluster: existing objects are updates."""
+    """Return the group as kubectl would send it to this cluster: objects that the cluster has become updates."""
     if cluster is None:
         return group
     sent = {id(subject): as_update(subject, cluster) for subject in group.subjects}
@@ -366,7 +371,7 @@ def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
 
 
 def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> ReviewedObject:
-    """The subject as kubectl would send it: an update if the cluster has the object."""
+    """Return the subject as kubectl would send it: an update if the cluster has the object."""
     kind, ref = group_kind(subject.object), subject.ref
     old: ApiObject | None = None
     if subject.old is not None:

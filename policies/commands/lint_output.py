@@ -55,9 +55,9 @@ def write(
     most: int = 0,
     notes: bool = True,
 ) -> None:
-    """Write one report. `most`: maximum findings of one rule in text (0: all). Raises SourceError.
+    """Write one report. Raises SourceError. `most`: maximum findings of one rule in text (0: all).
 
-    `notes`: include notes in text and annotations; machine-readable formats always include them.
+    `notes`: include notes in text and annotations; other formats always include notes.
     """
     form, path = target
     if not notes and form in _WITHOUT_NOTES:
@@ -82,7 +82,9 @@ FOLDED: Final = frozenset(("priority-class-not-checked",))
 
 
 def folded(findings: list[Finding]) -> list[Finding]:
-    """The findings; those of FOLDED rules once for each class, with the number of objects."""
+    """Return the findings, with findings of FOLDED rules merged to one for each PriorityClass, with the number of
+    objects.
+    """
     counts = Counter((f.rule, str(f.detail.get("class"))) for f in findings if f.rule in FOLDED)
     kept, told = [], set()
     for finding in findings:
@@ -201,7 +203,7 @@ _CACHE_SIZE: Final = 8
 
 
 class Lines:
-    """Source lines for excerpts: reads files with findings again."""
+    """Source lines for excerpts, from files with findings, which are read again."""
 
     def __init__(self, given: Input) -> None:
         self._given = given

@@ -1,6 +1,6 @@
 """`forewarn lint --render`: the output of `helm template` and `kustomize build` for a tree.
 
-Only on request: both tools execute the instructions of the tree, and kustomize downloads remote resources. Plugins and
+Only on request: both tools execute instructions in the tree, and kustomize downloads remote resources. Plugins and
 programs of the tree are disabled.
 """
 
@@ -53,7 +53,7 @@ class _Found(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """The output of a tool: its name in findings, and its template."""
+    """The output of a tool: its name in findings, and the path of its template ("" if unknown)."""
 
     name: str
     data: bytes
@@ -69,7 +69,7 @@ class _Renderer:
         self._wanted = wanted_kinds(config)
 
     def settings(self, directory: str) -> Rendering:
-        """The rendering settings for a directory; `-n` sets the default namespace."""
+        """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
         known = self._config.options.rendering
         found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
         return found._replace(namespace=found.namespace or self._namespace or "")
@@ -116,7 +116,7 @@ class _Renderer:
                 self._take_chart(job.directory, result)
 
     def _take_chart(self, directory: str, data: bytes) -> None:
-        """Add the objects of a rendered chart. Without a setting, the release's namespace is unknown."""
+        """Add the objects of a rendered chart. Without a setting for the namespace, RELEASE_NAMESPACE stands for it."""
         exclude, printed = self._config.options.exclude, set[str]()
         for text in _by_template(directory, data):
             printed.add(os.path.normpath(text.template))
@@ -131,7 +131,9 @@ class _Renderer:
         self._given.add_rendered(directory, Rendered(frozenset(printed), names))
 
     def _lines(self, text: _Text, directory: str) -> TemplateLines | None:
-        """The lines of a text's template; None if it is unreadable, or if suppressions need the rendered lines."""
+        """Return the mapping of rendered lines to template lines; None if the template is unreadable, or if
+        suppressions need the rendered lines.
+        """
         if not text.template or any(word in text.data for word in _SUPPRESSES):
             return None
         file = File(text.template, directory)
@@ -143,13 +145,13 @@ class _Renderer:
         return TemplateLines(template, text.data, text.template)
 
     def take_overlay(self, directory: str, data: bytes, origins: Origins) -> None:
-        """Add the objects of a rendered kustomization."""
+        """Add the objects of a rendered kustomization. `origins`: finds the parts of each object."""
         text = _Text(f"{directory} {_RENDERED}", data)
         subjects = self._take(text, self.settings(directory).namespace or DEFAULT_NAMESPACE)
         self._add(directory, [_traced(subject, origins) for subject in subjects])
 
     def _take(self, text: _Text, namespace: str) -> list[ReviewedObject]:
-        """The objects in a rendered text. Adds its other data to the input."""
+        """Return the objects in a rendered text, and add its counts, diagnostics and suppressions to the input."""
         reading, given = read(text.data, text.name, self._wanted, namespace=namespace), self._given
         given.texts[text.name] = text.data
         given.reported.append(text.name)
@@ -197,7 +199,7 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
 
 
 def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObject]]:
-    """The objects by file. `real`: real paths of files."""
+    """Return real path -> objects of the file. `real`: real paths of the input's files."""
     found: dict[str, list[ReviewedObject]] = {}
     for member in given.members:
         found.setdefault(real[member.file], []).append(member.subject)
@@ -215,7 +217,10 @@ def _jobs_of_charts(charts: dict[str, str], renderer: _Renderer) -> Iterator[Job
 
 
 def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
-    """Remove the files of rendered kustomizations from the input."""
+    """Remove the files of rendered kustomizations from the input.
+
+    `replaced`: real paths of their files. `rendered`: their directories.
+    """
     names = {file for file, path in real.items() if path in replaced}
     given.members = [m for m in given.members if m.file not in names]
     given.kustomizations = [k for k in given.kustomizations if k.directory not in rendered]
@@ -225,7 +230,7 @@ def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: s
 def _parts(
     top: Kustomization, known: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
 ) -> Iterator[ReviewedObject]:
-    """The objects of a kustomization: from its patches and resources, then from those of its bases."""
+    """Yield the objects from which a kustomization is built: of its patches and resources, then of its bases."""
     to_do, seen = [top.directory], set[str]()
     while to_do:
         current = to_do.pop(0)
@@ -239,9 +244,9 @@ def _parts(
 
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
-    """An object that kustomize built, with the positions of its parts.
+    """Return an object that kustomize built, with a source that finds the positions in patches and bases.
 
-    An object with suppressions retains the rendered lines.
+    An object with suppressions keeps the positions in the rendered text.
     """
     metadata = subject.object.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -251,7 +256,7 @@ def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
 
 
 def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
-    """The charts, except those in the charts/ of another chart, and all kustomizations."""
+    """Return all kustomizations, and the charts, except charts in the charts/ directory of another chart."""
     found = _Found({}, {})
     named = (_CHART, *KUSTOMIZATIONS)
     for file in find_files(paths, tuple(name.lower() for name in named), as_git=as_git):
@@ -271,7 +276,10 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
 
 
 def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
-    """True if a chart is in the charts/ directory of another chart, which renders it and precedes it in the walk."""
+    """Report whether a chart is in the charts/ directory of another chart, which then renders it.
+
+    `charts`: the charts found so far; a parent chart is found before its dependencies.
+    """
     above, name = os.path.split(directory)
     while name:
         parent, step = os.path.split(above)

@@ -1,4 +1,4 @@
-"""Custom resources with a known CustomResourceDefinition: read at the paths where its schema names PriorityClasses."""
+"""Custom resources with a known CustomResourceDefinition: read at the paths where the schema names PriorityClasses."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DEFINITION: Final = b"CustomResourceDefinition"
 
 
 def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[str], *, every: bool) -> None:
-    """Add the objects of kinds with a definition in the input, or in `more` files and named sources.
+    """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
 
-    Kinds with built-in paths are unchanged. `every`: also record the paths of kinds that no file uses.
+    Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
     """
     defining = [*given.defining, *((file, frozenset(("",))) for file in _files(more))]
     done = {*config.options.class_paths, *config.options.pod_template_paths}
@@ -46,7 +46,7 @@ def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[
 
 
 def _add_paths(file: File, given: Input, done: set[str]) -> None:
-    """Record the PriorityClass paths of the kinds that a file defines; adds these kinds to `done`."""
+    """Record the PriorityClass paths of the kinds that a file defines; add these kinds to `done`."""
     for definition in _definitions(file):
         kind, paths = class_paths_of(definition)
         if paths and kind not in done:
@@ -63,7 +63,7 @@ class _Texts:
         self.found: dict[str, bytes] = {}
 
     def of(self, kind: str) -> list[str]:
-        """The names of the files with objects of a kind, in any API group."""
+        """Return the names of the files with objects of a kind (in any API group) that may name a PriorityClass."""
         return [file.name for file in self._files_of.get(kind.rpartition("/")[2], ()) if self._text(file)]
 
     def _text(self, file: File) -> bytes:
@@ -84,13 +84,13 @@ def _content(file: File) -> bytes:
 
 
 def with_schemas(config: Config, given: Input) -> Config:
-    """The configuration with the paths from definitions in the input."""
+    """Return the configuration with the PriorityClass paths from definitions in the input."""
     paths = {**config.options.class_paths, **given.class_paths}
     return config._replace(options=config.options._replace(class_paths=paths)) if given.class_paths else config
 
 
 def _files(sources: Sequence[str]) -> Iterator[File]:
-    """Yield the files of clusters that are given as files."""
+    """Yield the files of the sources that exist as files or directories."""
     for source in sources:
         if os.path.exists(source):
             yield from find_files([source])
@@ -103,7 +103,7 @@ def _definitions(file: File) -> Iterator[ApiObject]:
 
 
 def _add(file: File, content: bytes, given: Input, namespace: str) -> None:
-    """Read a file again, only for the kinds of definitions."""
+    """Read a file again, only for the kinds whose definition was found."""
     reading = read(content, file.name, given.class_paths, namespace=namespace, again=True)
     place = file.called or file.path
     for subject in reading.subjects:

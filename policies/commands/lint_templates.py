@@ -1,4 +1,4 @@
-"""Unrendered templates: their engine, and PriorityClass names in them that can be checked without rendering.
+"""Unrendered templates: their template engine, and PriorityClass names that can be checked without rendering.
 
 Literal class names in templates, literal defaults, and class names in a chart's values need no rendering. A template
 without braces is a plain manifest. Every scan is linear, by lines of bounded length.
@@ -31,7 +31,7 @@ _PIPE: Final = "pipe the rendered output into `forewarn lint -`"
 
 
 class Engine(NamedTuple):
-    """A template engine: its marks in a text, and the fix for unrendered templates."""
+    """A template engine. `sign`: recognizes a template of the engine. `fix`: the fix for unrendered templates."""
 
     name: str
     sign: re.Pattern[bytes]
@@ -84,12 +84,15 @@ _VARIABLE: Final = re.compile(
 
 
 def has_variable_class(data: bytes) -> bool:
-    """True if a readable manifest has a variable as PriorityClass name."""
+    """Report whether a valid manifest has a variable as PriorityClass name."""
     return b"riorityClassName" in data and _VARIABLE.search(data) is not None
 
 
 def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, Engine]) -> Iterator[FileDiagnostic]:
-    """The diagnostics, with one for all templates of a directory. `engines`: the engine of each template file."""
+    """Yield the diagnostics, with those about unrendered templates merged to one for each directory.
+
+    `engines`: the engine of each template file.
+    """
     directories: dict[str, list[FileDiagnostic]] = defaultdict(list)
     for diagnostic in diagnostics:
         if diagnostic.rule == RULE:
@@ -122,7 +125,7 @@ _COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
 
 
 class _Place(NamedTuple):
-    """A source that returns the position of a name for every path."""
+    """A Source for a name in a text: the same position for every path."""
 
     location: Location
 
@@ -132,15 +135,15 @@ class _Place(NamedTuple):
 
 
 def _named(name: str, location: Location) -> ReviewedObject:
-    """A subject for a PriorityClass name in a text, so that rules can check it."""
+    """Return a subject that contains only a PriorityClass name, so that rules can check the name."""
     part = PodTemplate({"spec": {"priorityClassName": name}}, (), is_template=True, named=("priorityClassName",))
     return ReviewedObject({}, source=_Place(location), part=part)
 
 
 def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) -> Iterator[ReviewedObject]:
-    """The literal class names in a template: values, and defaults of values.
+    """Yield the literal class names in a template: values, and defaults of values.
 
-    `known`: objects that are read completely.
+    `known`: objects of the file that are read completely, whose lines are skipped.
     """
     done = {line for subject in known for line in lines_of(subject)}
     for number, line in enumerate(_without_comments(text).split("\n"), 1):
@@ -151,7 +154,7 @@ def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) ->
 
 
 def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
-    """The literal class names in a line: matches, and the group of each with the name."""
+    """Yield a match for each literal class name in a line, and the group of the match that contains the name."""
     code = line.partition("#")[0]
     literals = [(match, 2) for match in _LITERAL.finditer(line) if match.start() < len(code)]
     is_name = code.lstrip(" \t-\"'").startswith("priorityClassName")
@@ -160,7 +163,7 @@ def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def _without_comments(text: str) -> str:
-    """The text with blank lines in place of template comments."""
+    """Return the text with blank lines in place of template comments."""
     for opening, closing in _COMMENTS:
         kept, at = [], 0
         while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
@@ -171,7 +174,7 @@ def _without_comments(text: str) -> str:
 
 
 class Defined(NamedTuple):
-    """The definitions of a template: literal classes, and names or value keys of other classes."""
+    """The definitions of PriorityClasses in a template: literal classes, and names or value keys of other classes."""
 
     classes: list[ApiObject]
     names: set[str]
@@ -179,7 +182,7 @@ class Defined(NamedTuple):
 
 
 def definition_in(lines: Sequence[str], subject: ReviewedObject) -> Defined:
-    """The class that a PriorityClass template with these lines defines."""
+    """Return the definition in a PriorityClass template. `lines`: the lines of the file."""
     name = subject.ref.name
     if not name:
         line = lines[subject.locate(("metadata", "name")).line - 1][:_LONGEST]
@@ -206,7 +209,7 @@ _FILLED: Final = re.compile(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][
 
 
 def class_of_value(subject: ReviewedObject) -> str:
-    """The PriorityClass name of a subject from this module; "" if it has none."""
+    """Return the PriorityClass name of a subject that this module created; "" if there is none."""
     return str(subject.part.spec["priorityClassName"]) if subject.part else ""
 
 

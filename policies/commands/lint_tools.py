@@ -32,7 +32,7 @@ _ENVIRONMENT: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class Job(NamedTuple):
-    """A command for a directory."""
+    """A command that renders a directory."""
 
     directory: str
     program: str

@@ -1,8 +1,8 @@
 """The effects of many losses: the cluster is loaded once, and each loss is simulated in a fork.
 
 Loading a cluster of 150,000 Pods takes longer than the simulation of one lost node. A fork has the complete state
-immediately, and its changes stay in the fork, so each result equals a separate simulation. The events before a loss,
-and the first syncs of controllers, happen before the forks.
+immediately, and changes stay in the fork, so each result equals a separate simulation. The events before a loss, and
+the first syncs of controllers, happen before the forks.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class Counting(Protocol):
-    """Measures a completed simulation; created from a simulation of the same cluster that has not run."""
+    """Measures a completed simulation; created from a simulation of the same cluster before it runs."""
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """The measured values as JSON data."""
+        """Return the measured values of a completed simulation as JSON data."""
 
 
 def counted(
     world: World, asked: Sequence[Question], counting: Callable[[Simulation], Counting]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the values of `counting` after each of these questions, in order.
+    """Yield the values of `counting` after the simulation of each question, in order.
 
     `world`: the cluster without arrivals. Runs one simulation per core at a time.
     """
@@ -65,7 +65,7 @@ def _is_loss(question: Question) -> bool:
 
 
 def _would_be_quiet(simulation: Simulation) -> bool:
-    """True if nothing happens during the first syncs of controllers; tested in a fork, because events cannot be
+    """Report whether the first syncs of controllers cause no events; tested in a fork, because events cannot be
     undone.
     """
     (quiet,) = mapped([simulation], Simulation.first_syncs, lambda _: False)

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Session:
-    """The open documents and their latest diagnostics."""
+    """The state of an editor session: open documents and their latest diagnostics."""
 
     def __init__(self, server: LanguageServer) -> None:
         self.server = server
@@ -71,7 +71,7 @@ class _Session:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reload files and configuration; shows errors in the editor, and then uses the defaults."""
+        """Reload files and configuration. Errors are shown in the editor; the defaults then apply."""
         from lsprotocol import types
 
         try:
@@ -93,7 +93,7 @@ class _Session:
             waiting.cancel()
 
     def check(self, uri: str) -> Checked | None:
-        """The check of the current text, cached by version; None for a document that is not a file."""
+        """Check the current text, with a cache by version; None for a document that is not a file."""
         document = self.server.workspace.get_text_document(uri)
         if self.workspace is None or not document.path or not uri.startswith("file:"):
             return None
@@ -124,7 +124,7 @@ class _Session:
             self.publish(uri)
 
     def range_of(self, finding: Finding, lines: Sequence[str]) -> types.Range:
-        """The range of a finding in the client's units."""
+        """Return the range of a finding in the client's units (of characters)."""
         where = finding.location
         return self.span(where.line, where.column, where.end_column, lines)
 
@@ -187,7 +187,7 @@ class _Session:
 
 
 def _register_end(server: LanguageServer, session: _Session) -> None:
-    """Set the exit status of the protocol: 1 for an exit without shutdown."""
+    """Register shutdown and exit: by the protocol, the exit status is 1 for an exit without shutdown."""
     from lsprotocol import types
 
     @server.feature(types.SHUTDOWN)

@@ -1,7 +1,7 @@
 """Several clusters in one run: contexts by name and pattern, and snapshots. Each is evaluated in a process of a pool.
 
-A cluster without an answer (unreachable, forbidden, too slow) is reported with its reason, and the others as well. The
-exit status is the worst of all clusters.
+A cluster without a result (unreachable, forbidden, too slow) is reported with its reason; the others are still
+evaluated. The exit status is the worst of all clusters.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ _SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
 class Evaluated(NamedTuple):
-    """The answer about one cluster, whose report has been printed.
+    """The result for one cluster, whose report has been printed.
 
-    `rank`: numbers that are larger for a worse cluster. `cells`: its row in the table of several clusters.
+    `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's row in the table of
+    several clusters.
     """
 
     status: int
@@ -66,11 +67,11 @@ class Evaluated(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What a command evaluates, and how.
+    """How a command evaluates a cluster.
 
-    `heads`: of the cells of `Evaluated`. `evaluate`: prints the report on one cluster; raises one of NO_ANSWER.
-    `json_lines`: `-o json` prints one document for each object, not one for the cluster. `modules`: what `evaluate`
-    imports, so that it is imported once for all processes. `places`: where the objects of files stand.
+    `heads`: column heads for `Evaluated.cells`. `evaluate`: prints the report on one cluster; raises an exception in
+    NO_ANSWER. `json_lines`: `-o json` prints one document for each object. `modules`: the modules that `evaluate`
+    imports, to import them once before the processes start. `places`: the positions of objects in files.
     """
 
     command: str
@@ -82,7 +83,9 @@ class Evaluation(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A cluster of the command line. `source`: as in `load_cluster`; `shown`: the context or path."""
+    """A cluster of the command line. `source`: argument of `load_cluster`; `shown`: the context or path, for
+    reports.
+    """
 
     name: str
     source: str
@@ -90,7 +93,7 @@ class Cluster(NamedTuple):
 
 
 def answered_each(evaluation: Evaluation, options: argparse.Namespace) -> int:
-    """The exit status of a command about one or several clusters."""
+    """Evaluate one or several clusters; return the exit status of the command."""
     if options.several:
         return answered(evaluation.command, options, lambda: _all(evaluation, options))
     return answered(evaluation.command, options, lambda: evaluation.evaluate(options).status, evaluation.places)
@@ -116,7 +119,7 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
 
 
 def _evaluated(cluster: Cluster, evaluation: Evaluation, options: argparse.Namespace) -> dict[str, Any]:
-    """The parts of an Outcome, as JSON data. Raises nothing."""
+    """Evaluate one of several clusters; return the fields of an Outcome as JSON data. Raises nothing."""
     own = argparse.Namespace(**{**vars(options), "cluster": [cluster.source], "announced": "", "name": cluster.name})
     with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as errors:
         try:
@@ -150,7 +153,7 @@ def _lines(errors: io.StringIO) -> list[str]:
 
 
 def _documents(text: str) -> Iterator[Any]:
-    """The JSON documents of a text, one after the other."""
+    """Yield the JSON documents in a text, which follow each other without separators."""
     decoder, at = json.JSONDecoder(), 0
     while at < len(text.rstrip()):
         found, at = decoder.raw_decode(text, at)
@@ -229,7 +232,9 @@ def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
 
 
 def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
-    """Named after their files; after their paths if two files have the same name."""
+    """Yield the snapshots, named after their files; after their paths if two files have the same name. Raises
+    MissingFile.
+    """
     paths: dict[str, None] = {}
     for pattern in given:
         matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MAX_CLUSTERS + 1))

@@ -92,7 +92,7 @@ def _named(found: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
 
 
 def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
-    """Combine the results of a test in the order of the expectations; returns the exit status."""
+    """Merge the results of a divided `forewarn test`, in the order of the expectations; return the exit status."""
     from forewarn.policies.render.expectations import from_dict
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
@@ -126,7 +126,7 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 
 def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
-    """The results of a part, parsed by `read`. Raises SourceError if their number is wrong."""
+    """Return the results of a part, parsed by `read`. Raises SourceError for a wrong number or invalid results."""
     told = part.result.get(name)
     wanted = len(part.shard.part_of(range(part.of)))
     if not isinstance(told, list) or len(told) != wanted:
@@ -150,10 +150,7 @@ def _values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _files(path: str) -> list[str]:
-    """The `.json` files of a directory, without subdirectories, which a volume may contain; or the file itself.
-
-    Raises SourceError.
-    """
+    """Return the file, or the `.json` files of a directory without its subdirectories. Raises SourceError."""
     if not os.path.isdir(path):
         return [path]
     try:

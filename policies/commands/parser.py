@@ -22,7 +22,7 @@ _UNEXPECTED: Final = re.compile(r"unrecognized arguments: ([^- ]\S*)$")
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser for arguments that a shell has created from file names.
+    """An ArgumentParser with examples and short errors, for arguments of any length and content.
 
     `examples`: command lines without `forewarn`, shown at the end of the help.
     """
@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
         self._examples = examples
 
     def format_help(self) -> str:
-        """See argparse."""
+        """Return argparse's help with the examples."""
         lines = (f"  forewarn {example}\n" for example in self._examples)
         return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
 

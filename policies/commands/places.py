@@ -16,7 +16,7 @@ _Named = tuple[str, str, str]
 
 
 class Places:
-    """The objects that a command has read from files. Of two objects with one name, the first one counts."""
+    """The objects that a command has read from files. Of several objects with the same name, the first one counts."""
 
     def __init__(self) -> None:
         self._subjects: dict[_Named, ReviewedObject] = {}
@@ -26,7 +26,7 @@ class Places:
         self._subjects.setdefault(_named(subject.ref), subject)
 
     def located(self, fault: Exception) -> Exception:
-        """The error with the position of its field; unchanged if it is about another object."""
+        """Return the error with the position of its field; unchanged if the object of the error is not from a file."""
         subject = self._subjects.get(_named(fault.ref)) if isinstance(fault, InvalidObject) and fault.ref else None
         if subject is None or not isinstance(fault, InvalidObject):
             return fault

@@ -203,7 +203,7 @@ def lines_of(
 def _autoscaled(
     predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
 ) -> Autoscalers | None:
-    """The effects of autoscalers on the Pending Pods; None without Pending Pods."""
+    """Return the effects of autoscalers on the Pending Pods; None if no Pod stays Pending."""
     from forewarn.policies.whatif.autoscalers import after_predictions
 
     if all(prediction.outcome != "pending" for prediction in predictions):
@@ -227,9 +227,9 @@ def _loaded(options: argparse.Namespace) -> Cache:
 
 
 def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception], places: Places) -> Applied:
-    """The predictions for each object, or the error of an invalid one; other objects still get predictions.
+    """Return the predictions for each object, or the error of an invalid object; other objects still get predictions.
 
-    `faults`: collects errors. `places`: records the positions of objects.
+    `faults`: collects errors of files. `places`: records the positions of objects.
     """
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.placement import Placement, place_pods
@@ -260,11 +260,12 @@ def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
 def given_objects(
     path: str, namespace: str, cluster: ClusterSnapshot, places: Places, faults: list[Exception] | None = None
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
-    """The Pods and workloads of a file or directory, and the cluster with its classes, LimitRanges, claims and
-    PodGroups.
+    """Return the Pods and workloads of a file or directory, and the cluster with its classes, LimitRanges,
+    PersistentVolumeClaims and PodGroups.
 
-    `places`: records the positions of objects. `faults`: collects errors of single files or objects, and the others are
-    read; None raises them. Raises SourceError if nothing is found or readable, and InvalidObject.
+    `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
+    others are still read; None: raise the errors. Raises SourceError if nothing is found or readable, and
+    InvalidObject.
     """
     from forewarn.policies.cluster.admission import admitted_group
     from forewarn.policies.objects.limit_range import LimitRange
@@ -320,7 +321,7 @@ def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The parser of the options."""
+    """Return the parser of the options of `forewarn predict`."""
     parser = Parser(
         prog="forewarn predict",
         description="Predict the node and the victims that kube-scheduler would select for a Pod, for each replica of "

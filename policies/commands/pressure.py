@@ -48,7 +48,7 @@ class NodeCache(Cache):
         self.stored: dict[tuple[str, str], ApiObject] = {}
 
     def add(self, obj: ApiObject) -> bool:
-        """See Cache."""
+        """Add an object; also store a Pod that is on the node and has not finished. Returns as `Cache.add`."""
         added = super().add(obj)
         if group_kind(obj) == "/Pod":
             key = text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
@@ -192,7 +192,7 @@ def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[K
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
-    """The only Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
+    """Return the first Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
     from forewarn.policies.manifests import read
 

@@ -25,7 +25,7 @@ MAX_BYTES: Final = 512 * 1024 * 1024
 
 
 class Lost(NamedTuple):
-    """A process without a result, and why."""
+    """A process that ended without a result. `why`: the reason."""
 
     why: str
 
@@ -93,7 +93,7 @@ class _Pool:
         self._selector.close()
 
     def start(self, item: Any) -> bool:
-        """False if a fork is impossible."""
+        """Start a process for an item; return false if a fork is impossible."""
         started = forked(lambda pipe: _alone(pipe, self._work, item, self._share))
         if started is None:
             return False
@@ -122,7 +122,7 @@ class _Pool:
             yield self._end(pipe).item, Lost(f"timeout after {self._seconds:g} s")
 
     def _end(self, pipe: int) -> _Running:
-        """Kill a process, if it still runs, with all that it started."""
+        """Kill a process, if it still runs, with all processes that it started."""
         ended = self.running.pop(pipe)
         self._selector.unregister(pipe)
         os.close(pipe)
@@ -137,7 +137,7 @@ class _Pool:
 
 @contextmanager
 def _frozen() -> Iterator[None]:
-    """Keep the collector of forks from copying the memory that they share."""
+    """Freeze Python's garbage collector inside the block, so that forks do not copy shared memory."""
     gc.collect()
     gc.freeze()
     try:
@@ -147,7 +147,10 @@ def _frozen() -> Iterator[None]:
 
 
 def _alone(pipe: int, work: Callable[[T], Any], item: T, share: int) -> None:
-    """In the fork."""
+    """Run `work` in the forked process, in its own process group, and write the result to the pipe.
+
+    `share`: the number of CPUs for this process.
+    """
     os.setpgid(0, 0)
     share_cores(share)
     nothing = os.open(os.devnull, os.O_RDONLY)

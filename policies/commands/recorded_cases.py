@@ -1,7 +1,7 @@
 """`forewarn preempt --batch` and `forewarn simulate --batch`: replay recorded cases, as JSON lines.
 
-For recordings of upstream's components, and for test campaigns against upstream's code (CONTRIBUTING.md). The help
-omits them.
+For recordings of upstream's components, and for tests against upstream's code (CONTRIBUTING.md). The help of forewarn
+omits these commands.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ CASE_KINDS: Final = {
 
 
 def preempt(arguments: Sequence[str]) -> int:
-    """Predict the Pod of each case; returns 0, 1 for a malformed line, 2 for wrong usage, or 3 without a result."""
+    """Predict the outcome for the Pod of each case; return 0, 1 for a malformed line, 2 for wrong usage, or 3 without
+    a result.
+    """
     parser = _parser("preempt")
     told = "Pods that are nominated to a node but not bound: count, as kube-scheduler does (default), or ignore"
     parser.add_argument("--nominated", choices=("ignore", "count"), default="count", help=told)
@@ -99,7 +101,10 @@ def _parser(name: str) -> Parser:
 
 
 def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The prediction for one case as JSON. Raises InvalidObject, ValueError."""
+    """Return the prediction for one case as JSON. Raises InvalidObject, ValueError.
+
+    `count_nominated`: consider Pods that are nominated to a node but not bound.
+    """
     from forewarn.policies.scheduling.configuration import InvalidConfiguration
 
     try:
@@ -129,7 +134,9 @@ def prediction_of_case(
 
 
 def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
-    """The cluster of a case. Raises InvalidObject and ValueError."""
+    """Return the cluster of a case. Raises InvalidObject and ValueError. `count_nominated`: include Pods without a
+    node.
+    """
     from forewarn.policies.cluster.cache import Cache
 
     cache = Cache()
@@ -145,7 +152,7 @@ def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
 
 
 def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
-    """The semantics with the case's own scheduler configuration, if it has one. Raises InvalidConfiguration."""
+    """Return `semantics` with the scheduler configuration of the case, if there is one. Raises InvalidConfiguration."""
     from forewarn.policies.scheduling.configuration import scheduler_configuration
 
     if case.get("config") is None:
@@ -168,7 +175,10 @@ def _bound(pod: ApiObject) -> bool:
 
 
 def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The result of one scenario as JSON, as in recordings. Raises InvalidObject, ValueError."""
+    """Return the result of one scenario as JSON, in the format of recordings. Raises InvalidObject, ValueError.
+
+    `runs`: number of runs with randomized ties. `seed`: random seed.
+    """
     from forewarn.policies.simulation.outcomes import explore
     from forewarn.policies.simulation.scenario import read_scenario
     from forewarn.policies.simulation.simulation import Simulation

@@ -23,7 +23,8 @@ _PREVIEWS: Final = "".join(f"; 1.{minor}: {PREVIEW}" for minor in PREVIEW_MINORS
 
 
 def settle(cache: Cache, release: Release) -> Cache:
-    """Set the cache's semantics to the configured release of the cluster, and return the cache.
+    """Set the cache's semantics (Kubernetes version, feature gates, scheduler) by the options and the cluster; return
+    the cache.
 
     Raises SourceError if feature gates or the scheduler configuration do not match the cluster's version.
     """
@@ -67,7 +68,10 @@ def names_a_release(options: argparse.Namespace) -> bool:
 
 
 def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, of_apiserver: bool = False) -> Release:
-    """The release of the options; exits if feature gates and version do not match. `of_apiserver`: as in `Release`."""
+    """Return the release that the options select; exits if feature gates or scheduler do not match the version.
+
+    `of_apiserver`: as in `Release`.
+    """
     from forewarn.policies.releases.release import BadGates, Release
 
     release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config, of_apiserver)
@@ -84,7 +88,7 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, 
 
 
 def release_minor(text: str) -> int:
-    """The minor version of a supported Kubernetes release. Raises argparse.ArgumentTypeError."""
+    """Parse a supported Kubernetes version; return the minor version. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.releases.release import UnknownRelease, known_minor
 
     try:
@@ -94,7 +98,7 @@ def release_minor(text: str) -> int:
 
 
 def scheduler_config(text: str) -> SchedulerSource:
-    """The scheduler configuration of a file or preset. Raises argparse.ArgumentTypeError."""
+    """Return the scheduler configuration in a file, or a preset. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.config.scheduler import scheduler_source
 
     try:

@@ -30,7 +30,7 @@ class TemplateLines:
         self._indexes: dict[_Part, tuple[_Numbers, _Numbers]] = {}
 
     def place(self, rendered: Location) -> Location:
-        """The position in the template; if it is not unique, the position in the rendered text."""
+        """Return the position in the template; if no unique line matches, the position in the rendered text."""
         lines = self._lines
         if not 0 < rendered.line <= len(lines):
             return rendered
@@ -50,9 +50,10 @@ class TemplateLines:
         return rendered._replace(file=self._file, line=number, column=start, end_column=max(len(found) + 1, start + 1))
 
     def _same(self, text: str, line: int, part: _Part) -> int | None:
-        """The line of the template for a rendered line, None if it is not unique.
+        """Return the number of the template line for a rendered line; None if not unique.
 
-        Among equal lines it is the one with the same index, or the only one, in a loop.
+        Equal lines are matched by their order; the only equal line of a template matches all rendered lines of a
+        loop. `part`: the part of lines to compare.
         """
         ours, theirs = self._index(part)
         here, there = ours.get(part(text), []), theirs.get(part(text), [])
@@ -62,7 +63,7 @@ class TemplateLines:
         return there[0] if is_loop else None
 
     def _index(self, part: _Part) -> tuple[_Numbers, _Numbers]:
-        """The line numbers of the rendered text, and of the template, by a part of each line."""
+        """Return part of a line -> line numbers, for the rendered text and for the template."""
         if part not in self._indexes:
             self._indexes[part] = _numbered(self._lines, part), _numbered(self._of_template, part)
         return self._indexes[part]
@@ -113,7 +114,7 @@ class TemplateSource(NamedTuple):
 
 
 class OverlaySource(NamedTuple):
-    """The source of an object that kustomize built. `parts`: the objects it is built from, patches first."""
+    """The source of an object that kustomize built. `parts`: the objects from which it was built, patches first."""
 
     rendered: Source
     object: ApiObject
@@ -132,7 +133,7 @@ _NAME: Final = ("metadata", "name")
 
 
 class Origins:
-    """The objects of kustomizations by kind, to find the parts of a built object."""
+    """The objects of kustomizations by kind, to find the parts from which an object was built."""
 
     def __init__(self, parts: Iterable[ReviewedObject]) -> None:
         self._by_kind: dict[str, list[ReviewedObject]] = defaultdict(list)
@@ -141,7 +142,9 @@ class Origins:
                 self._by_kind[group_kind(part.object)].append(part)
 
     def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
-        """The parts of a built object: objects whose name is part of its name; only those with the longest name."""
+        """Return the objects from which an object may be built: those with the longest name that is part of its
+        name.
+        """
         name = built.ref.name
         found = [part for part in self._by_kind[group_kind(built.object)][:_MAX_PARTS] if part.ref.name in name]
         longest = max((len(part.ref.name) for part in found), default=0)

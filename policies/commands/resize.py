@@ -1,4 +1,4 @@
-"""`forewarn whatif resize`: predict if kube-apiserver and the kubelet accept an in-place resize of Pods."""
+"""`forewarn whatif resize`: predict whether kube-apiserver and the kubelet accept an in-place resize of Pods."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) ->
 
 
 def _names(options: argparse.Namespace, cache: StoredPods) -> list[str]:
-    """The names of the Pods to resize. Raises SourceError, InvalidInput."""
+    """Return the names of the Pods to resize: of the named Pod, or of a workload's Pods. Raises SourceError,
+    InvalidInput.
+    """
     from forewarn.policies.controllers.own_pods import pods_of
     from forewarn.policies.whatif.questions import pod_not_found, scaled
 
@@ -126,7 +128,7 @@ def _amount(name: str, number: int) -> str:
 
 
 def _amounts(value: str) -> dict[str, str]:
-    """Parse `cpu=1,memory=2Gi`. Raises argparse.ArgumentTypeError."""
+    """Parse `cpu=1,memory=2Gi` into resource -> amount. Raises argparse.ArgumentTypeError."""
     found: dict[str, str] = {}
     for part in value.split(","):
         name, _, amount = part.partition("=")

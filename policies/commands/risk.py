@@ -107,9 +107,9 @@ def _evaluated(options: argparse.Namespace, found: Risks) -> Evaluated:
 
 
 def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks:
-    """The risks of the workloads that the options select. `tried`: simulates the losses.
+    """Return the risks of the workloads that the options select. Raises SourceError, InvalidObject, ValueError.
 
-    Raises SourceError, InvalidObject and ValueError.
+    `tried`: simulates the losses of nodes and zones.
     """
     from forewarn.policies.simulation.dump import unknown_owners
     from forewarn.policies.whatif.risk import risks
@@ -139,7 +139,9 @@ def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change]
 
 
 def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
-    """The changes since the previous report, for the selected workloads; None without one. Raises InvalidInput."""
+    """Return the changes since the previous report, for the selected workloads; None without `previous`. Raises
+    InvalidInput.
+    """
     if previous is None:
         return None
     from forewarn.policies.render.changes import of_risks
@@ -156,14 +158,14 @@ def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any]
 
 
 def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
-    """True if -n and --class select a workload. `name`: its PriorityClass."""
+    """Report whether -n and --class select a workload. `name`: the workload's PriorityClass."""
     return options.namespace in (None, namespace) and options.priority_class in (None, name)
 
 
 def _require_workloads(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
-    """Raise the error for -n or --class that select no workload.
+    """Check that -n and --class can select a workload.
 
-    Raises InvalidInput for an unknown namespace or class, else InvalidObject.
+    Raises InvalidInput for an unknown namespace or class, and InvalidObject for a known one without running workload.
     """
     from forewarn.policies.rules.support.names import suggested
     from forewarn.policies.whatif.questions import namespace_not_found
@@ -193,7 +195,7 @@ def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, A
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The parser of the options."""
+    """Return the parser of the options of `forewarn risk`."""
     parser = Parser(
         prog="forewarn risk",
         description="For each workload, list the PriorityClasses whose Pods can preempt its Pods, and the nodes and "

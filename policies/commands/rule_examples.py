@@ -36,10 +36,10 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def findings_of(rule: Rule, heading: str) -> list[Finding]:
-    """The findings of the rule for its example with this heading (Bad or Good), and errors of other rules.
+    """Return the findings of a rule for its example with this heading (Bad or Good), and errors of other rules.
 
-    The findings are those of the linter; of the webhook if the example says so; of `forewarn audit` if the rule is
-    about the whole cluster.
+    As in the linter; in the webhook if the example says so; in `forewarn audit` if the rule is about the whole
+    cluster.
     """
     examples = documentation_of(rule).examples
     (example,) = [e for e in examples if e.heading == heading]
@@ -66,7 +66,9 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
 
 
 def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:
-    """An object of an example as reviewed: deleted, created, or as an update of the stored one."""
+    """Return an object of an example as reviewed object: deleted, created, or an update of the object in the
+    cluster.
+    """
     if example.mode == "DELETE":
         return ReviewedObject({}, Operation.DELETE, old=subject.object)
     return subject if example.mode == "validate" else as_update(subject, cluster)

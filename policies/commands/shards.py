@@ -1,7 +1,7 @@
 """Parts of a run (shards) for several processes: selection, output, and the merge of all parts.
 
 The output of a part is the command's output for this part alone, with a key `shard` that identifies the run. Parts
-belong to one run if all except their number is equal: the number of parts, the questions, the cluster state, and the
+belong to one run if they differ only in their number, with equal number of parts, questions, cluster state, and
 options.
 """
 
@@ -52,7 +52,10 @@ def add_shard_option(add: Callable[..., object]) -> None:
 
 
 def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
-    """The part, from the option or the variables of an Indexed Job; None for the whole run. Raises ValueError."""
+    """Return the part to run, from the option or the environment variables of an Indexed Job; None for the whole run.
+
+    Raises ValueError.
+    """
     index, count = environment.get(INDEX, ""), environment.get(COMPLETIONS, "")
     if given is not None:
         asked, slash, count = given.partition("/")
@@ -74,7 +77,9 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
 
 
 def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Shard | None:
-    """The part of a command's options; exits if they are invalid. Sets the output format of a part to JSON."""
+    """Return the part to run, and set the output format of a part to JSON; None for the whole run. Exits if options
+    are invalid.
+    """
     try:
         shard = shard_of(options.shard, os.environ)
     except ValueError as fault:
@@ -93,7 +98,7 @@ def _number(text: str, what: str) -> int:
 
 
 def digest_of(*parts: bytes) -> str:
-    """The digest of several texts, which also depends on their boundaries."""
+    """Return the digest of a sequence of texts; also depends on where one text ends and the next starts."""
     found = hashlib.sha256()
     for part in parts:
         found.update(b"%d:" % len(part) + part)
@@ -114,16 +119,19 @@ def run_options(command: str, options: argparse.Namespace, cache: Cache) -> dict
 
 
 def marked(told: Mapping[str, Any], shard: Shard, of: int, cluster: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The output of a part with its `shard` key.
+    """Return the output of a part with its `shard` key.
 
-    `of`: number of questions of the whole run. `cluster`: its digest. `options`: the options that identify the run.
+    `of`: number of questions of the whole run. `cluster`: digest of the cluster. `asked`: the options that identify
+    the run.
     """
     place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(asked)}
     return {**told, "shard": place}
 
 
 class Part(NamedTuple):
-    """The output of a part, read from a file."""
+    """The output of a part, read from a file. `of`: number of questions of the whole run. `cluster`: digest of the
+    cluster.
+    """
 
     file: str
     shard: Shard
@@ -151,7 +159,9 @@ def _count(value: Any) -> int:
 
 
 def in_order(parts: Sequence[Part]) -> list[Part]:
-    """All parts of one run in order. Raises SourceError for missing, duplicate or different parts."""
+    """Return all parts of one run in order. Raises SourceError for missing or duplicate parts, or parts of different
+    runs.
+    """
     first, found = parts[0], dict[int, Part]()
     for part in parts:
         _same_run(first, part)

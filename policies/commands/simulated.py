@@ -43,7 +43,8 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
 
 
 def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, str]]:
-    """Yield PriorityClasses that kube-apiserver rejects (a changed value or policy, a second default), with a message.
+    """Yield PriorityClasses that kube-apiserver rejects (changed value or policy, second default), each with a
+    message.
 
     Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority. Raises
     InvalidObject.
@@ -69,7 +70,10 @@ def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> I
 
 
 def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
-    """Add created classes, namespaces and LimitRanges to the cache, because admission of other objects reads them."""
+    """Add created classes, namespaces and LimitRanges to the cache, because admission of other objects reads them.
+
+    Skips PriorityClasses that kube-apiserver rejects. Raises InvalidObject.
+    """
     immutable = [arrival for arrival, _ in rejected_classes(cache.snapshot(), arrivals)]
     for arrival in arrivals:
         if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in immutable:
@@ -93,7 +97,9 @@ def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """Yield a sentence for each kind of change that the simulation ignores."""
+    """Yield a sentence for each kind of change that the simulation ignores: changes of classes, namespaces and
+    LimitRanges except creation.
+    """
     changes = Counter(
         (group_kind(arrival.object).rpartition("/")[2], arrival.op)
         for arrival in arrivals
@@ -105,7 +111,7 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
 
 
 def unresolved_events(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """Yield a sentence about events on objects that neither exist nor are created by an earlier event."""
+    """Yield a sentence about events on objects that are not in the cluster and that no earlier event creates."""
     from forewarn.policies.whatif.questions import is_there
 
     made, missing = set[tuple[str, str, str]](), list[str]()
@@ -122,7 +128,9 @@ def unresolved_events(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> 
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
-    """Yield the effects of applying these files, as text lines. Raises SourceError, InvalidObject, ValueError."""
+    """Yield the simulated effects of applying these files, as text lines. Raises SourceError, InvalidObject,
+    ValueError.
+    """
     from forewarn.policies.render.simulation import settled, summary_lines
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize
@@ -136,9 +144,9 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
 
 
 def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
-    """The objects of files and directories as arrivals at time 0. `places` records their positions.
+    """Yield the objects of files and directories as arrivals at time 0. `places` records the objects' positions.
 
-    Raises SourceError; InvalidObject if a template is invalid.
+    Raises SourceError; InvalidObject if a Pod template is invalid.
     """
     from forewarn.policies.controllers.new_pods import check_template
     from forewarn.policies.manifests import read
@@ -192,8 +200,8 @@ def events_of(path: str) -> Iterator[Arrival]:
 
 @contextmanager
 def watched() -> Iterator[Callable[[float, int], None] | None]:
-    """A callback that shows the progress of a simulation on a terminal (None without one); clears the line at the
-    end.
+    """Yield a callback that shows the progress of a simulation on a terminal (None without one); clear the line at
+    the end.
     """
     if not sys.stderr.isatty():
         yield None
@@ -232,7 +240,9 @@ def simulated_time(text: str) -> float:
 
 
 def add_until_option(add: Callable[..., object], more: str = "") -> None:
-    """Add `--until` by a parser's `add_argument`; None if not set. `more`: a text about its default."""
+    """Add `--until` by a parser's `add_argument`; the value is None if not set. `more`: text in the help about the
+    default.
+    """
     told = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
     add("--until", type=simulated_until, metavar="DURATION", help=told)
 

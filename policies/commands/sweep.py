@@ -40,7 +40,11 @@ def add_fail_on(add: Callable[..., object]) -> None:
 
 
 def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
-    """Simulate a sweep, and print it; returns the exit status. Raises SourceError, InvalidObject, ValueError."""
+    """Simulate all cases of a sweep, and print the result; return the exit status. Raises SourceError, InvalidObject,
+    ValueError.
+
+    `shard`: simulate only this part of the cases; None for all.
+    """
     from forewarn.policies.commands.digested_cache import DigestedCache
     from forewarn.policies.scheduling.missing_lists import assumptions
     from forewarn.policies.simulation.dump import DumpCache, not_simulated
@@ -72,7 +76,7 @@ _KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses bes
 
 
 def names_of(kind: str, cache: DumpCache) -> list[str]:
-    """The names of the questions, for example `node a-1`."""
+    """Return the names of all cases of a sweep, for example `node a-1`. `kind`: node, zone or class."""
     return list(_run_options(kind, cache))
 
 
@@ -89,7 +93,7 @@ def _run_options(kind: str, cache: DumpCache) -> dict[str, Any]:
 
 
 def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling) -> Sweep:
-    """The sweep of the named questions. Raises InvalidObject, ValueError."""
+    """Return the results of the named cases. `kind`: node, zone or class. Raises InvalidObject, ValueError."""
     from forewarn.policies.commands.losses import counted
     from forewarn.policies.whatif.comparison import at_rest
     from forewarn.policies.whatif.questions import Question
@@ -116,7 +120,7 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
 
 
 def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
-    """The options about node groups that identify a run; empty without node groups."""
+    """Return the options about node groups that identify a run of several parts; empty without node groups."""
     if not options.node_templates:
         return {}
     groups = digest_of(contents(options.node_templates))
@@ -169,7 +173,7 @@ def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
-    """The exit status: FOUND if a condition of `fail_on` is met in any row."""
+    """Return the exit status: FOUND if any row meets a condition of `fail_on`, otherwise OK."""
     happens = {
         "fewer": any(row.fewer for row in sweep.rows),
         "pending": any(row.pending > sweep.pending for row in sweep.rows),

@@ -66,7 +66,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
-    """The expectations in files, each with the directory for its own files. Raises SourceError."""
+    """Yield (directory for files that the expectation names, expectation) for all files at a path. Raises
+    SourceError.
+    """
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.expectations.document import read_expectations
     from forewarn.policies.manifests import Fault, values
@@ -117,7 +119,9 @@ def status_of(results: Sequence[Result]) -> int:
 
 
 def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
-    """The result of one expectation as JSON. Raises InvalidObject."""
+    """Return the result of one expectation as JSON. Raises InvalidObject. `place`: the directory for files that the
+    expectation names.
+    """
     from forewarn.policies.expectations.evaluation import evaluate
     from forewarn.policies.render.expectations import as_dict, result_of
 
@@ -132,7 +136,7 @@ def _result(options: argparse.Namespace, place: str, each: Expectation, cluster:
 def _run_options(
     options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache
 ) -> dict[str, Any]:
-    """The data that identify a run, except the cluster. Raises SourceError."""
+    """Return the data that identify a run of several parts, except the cluster. Raises SourceError."""
     parts = [repr(each._replace(line=0)).encode() for _, each in given]
     for place, each in given:
         files = [each.when.name] if each.when.what == "file" else []
@@ -144,9 +148,10 @@ def _run_options(
 
 
 class _Cluster:
-    """The cluster of --cluster, read once.
+    """The cluster of --cluster, loaded once for all expectations.
 
-    Read again after an expectation that applies objects, because others must not see them.
+    Loaded again after an expectation that changes the loaded objects, because other expectations must not see the
+    changes.
     """
 
     def __init__(self, options: argparse.Namespace, release: Release, *, digested: bool) -> None:
@@ -171,7 +176,7 @@ class _Cluster:
         return str(getattr(self.read(), "digest", ""))
 
     def world(self, arrivals: Sequence[Arrival]) -> World:
-        """The world of the cluster with these arrivals. Raises InvalidObject."""
+        """Return the World to simulate: the cluster with these arrivals. Raises InvalidObject."""
         cache, until = self.read(), self._options.until
         at_once = any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals)
         if at_once:

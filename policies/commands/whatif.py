@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Exit if arguments cannot be combined."""
+    """Exit if options cannot be combined."""
     if options.what == "lose":
         _check_loss(options, parser)
     if options.what == "class":
@@ -121,8 +121,9 @@ def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -
 
 
 class Simulated(NamedTuple):
-    """The answer of a simulation. `change`: of a PriorityClass. `notes`: its assumptions, and what is not simulated.
-    `faults`: the objects whose Pods admission rejects."""
+    """The result of a simulation. `change`: a simulated change of PriorityClasses; None for other changes. `notes`:
+    assumptions, and parts that are not simulated. `faults`: errors of objects whose Pods admission rejects.
+    """
 
     answer: Answer
     change: ClassChange | None
@@ -154,9 +155,9 @@ def simulate(
     places: Places,
     show: Callable[[float, int], None] | None = None,
 ) -> Simulated:
-    """The answer to the question of the options, which changes the cache. `show`: gets seconds and steps.
+    """Simulate the change that the options describe, and return the result. Changes the cache.
 
-    Raises SourceError, InvalidObject and ValueError.
+    `show`: called with simulated seconds and steps. Raises SourceError, InvalidObject and ValueError.
     """
     from forewarn.policies.simulation.dump import not_simulated
     from forewarn.policies.whatif.comparison import ask
@@ -182,9 +183,9 @@ def simulate(
 
 
 def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
-    """The question without objects whose Pods admission rejects, and the errors of these objects.
+    """Return the question without objects whose Pods admission rejects, and the errors of these objects.
 
-    Raises SourceError or InvalidObject if nothing is left.
+    Prints the errors. Raises the last error if no object is left.
     """
     admit_at_once(cache, question.arrivals)
     found = [*rejected(cache.snapshot(), question.arrivals)]
@@ -306,7 +307,7 @@ def as_document(
     notes: Sequence[str],
     outcomes: Sequence[tuple[Outcome, Summary]] = (),
 ) -> dict[str, Any]:
-    """The document of `-o json`."""
+    """Return the JSON document of `-o json`. `outcomes`: of several runs with random ties."""
     from forewarn.policies.whatif import class_change
     from forewarn.policies.whatif.answer import as_dict
 
@@ -320,7 +321,7 @@ def as_document(
 
 
 def _explored(options: argparse.Namespace, world: World, answer: Answer) -> list[tuple[Outcome, Summary]]:
-    """The outcomes of `whatif events`, the answer's first; empty for other changes."""
+    """Return the outcomes of the runs of `whatif events`, that of `answer` first; empty for other changes."""
     from forewarn.policies.simulation.outcomes import Outcome, explore
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize

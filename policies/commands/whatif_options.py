@@ -70,7 +70,7 @@ _EXAMPLES: Final = {
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The parser with one subcommand for each event."""
+    """Return the parser, with one subcommand for each kind of change."""
     parser = Parser(
         prog="forewarn whatif",
         description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "

@@ -49,7 +49,9 @@ class _EvidenceCache(Cache):
         self._evidence = evidence
 
     def add(self, obj: ApiObject) -> bool:
-        """See Cache."""
+        """Add an object to the evidence; if the object is not evidence alone, also to the cache. Returns as
+        `Cache.add`.
+        """
         return not self._evidence.add(obj) and super().add(obj)
 
 
@@ -85,7 +87,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
 
 
 def _target(given: str, namespace: str) -> Evidence:
-    """The Pod or workload named by an argument. Raises InvalidInput.
+    """Return the empty Evidence for the Pod or workload that an argument names. Raises InvalidInput.
 
     Forms: `POD`, `NAMESPACE/POD`, `KIND/NAME`, `NAMESPACE/KIND/NAME`.
     """
@@ -162,7 +164,10 @@ def _print(options: argparse.Namespace, lines: Callable[[Painter], Iterable[str]
 
 
 def _read_events(sources: Sequence[str], evidence: Evidence) -> None:
-    """Read Events from the sources that are not files: about the Pod, its owners and its node."""
+    """Read Events about the Pod, its owners and its node from running clusters into the evidence.
+
+    If reading fails, `evidence.not_read` gives the reason.
+    """
     try:
         for source in filter(has_events, sources):
             evidence.is_live = True
@@ -180,7 +185,7 @@ def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> N
 
 
 def _reported(evidence: Evidence, uid: str) -> dict[str, str]:
-    """The messages of the Pod's own conditions and Events, by type or reason."""
+    """Return the messages of the Pod's conditions by type, and of its Events by reason."""
     record = evidence.pods.get(evidence.name)
     told = {
         condition.type: cut(condition.message, LONG)

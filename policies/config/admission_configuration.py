@@ -44,7 +44,7 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
 
 
 def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[LimitedResource, ...]:
-    """The limitedResources of the ResourceQuota plugin's entry: inline `configuration`, otherwise the file at
+    """Return the limitedResources of the ResourceQuota plugin: its inline `configuration`, otherwise the file at
     `path`.
     """
     if "configuration" in given:
@@ -90,7 +90,7 @@ def _scope(entry: ConfigNode) -> ScopeSelector:
 
 
 def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, known: tuple[str, ...]) -> str:
-    """The value of a header field. Raises ConfigError if it is missing or not in `known`."""
+    """Return the value of a header field. Raises ConfigError if missing or not in `known`."""
     if key not in fields:
         raise entry.fault(f"{key} is missing: must be {' or '.join(known)}")
     if fields[key].text() not in known:

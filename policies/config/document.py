@@ -25,7 +25,7 @@ _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A value in a configuration file, with its position. The methods that read it raise ConfigError."""
+    """A value in a configuration file, with its position. The methods that read the value raise ConfigError."""
 
     file: str
     node: yaml.Node | None
@@ -44,11 +44,14 @@ class ConfigNode:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is no document, or one without content."""
+        """Whether there is no document, or only an empty one."""
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
 
     def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
-        """The entries of a mapping. An unknown key is an error that suggests the most similar known key."""
+        """Yield the entries of a mapping. Raises ConfigError for an unknown key, with the most similar known key.
+
+        `known`: the valid keys; None: any. `what`: the name of a key in errors.
+        """
         if self._empty():
             return
         if not isinstance(self.node, yaml.MappingNode):
@@ -74,7 +77,7 @@ class ConfigNode:
             yield ConfigNode(self.file, node, f"{self.path}[{index}]")
 
     def text(self) -> str:
-        """The value as text. Booleans and numbers of YAML are taken as written."""
+        """Return the value as text; booleans and numbers as written."""
         if not isinstance(self.node, yaml.ScalarNode) or self._empty():
             raise self.fault("must be a string")
         return str(self.node.value)
@@ -110,14 +113,14 @@ class ConfigNode:
         return self.node.start_mark.line + 1 if self.node else 0
 
     def word(self, known: Collection[str], what: str) -> str:
-        """The value, which must be one of `known`."""
+        """Return the value, which must be one of `known`. `what`: the name of the value in errors."""
         text = self.text()
         if text not in known:
             raise self.fault(f'unknown {what} "{text}"{_suggestion(text, known)}')
         return text
 
     def plain(self) -> Any:
-        """The value as plain Python types."""
+        """Return the value as plain Python types (dict, list, str …)."""
         loader = _Loader("")
         try:
             return loader.construct_document(self.node)
@@ -161,8 +164,7 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
 def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
     """Return line and column of the entry with this number; all count from 1. (0, 0) if there is no such entry.
 
-    Each YAML document is a list of entries or one entry; empty documents do not count. The text must have been parsed
-    without error.
+    Each YAML document is a list of entries, or one entry; empty documents do not count. `data` must be valid YAML.
     """
     depth, in_list = 0, False
     try:

@@ -1,4 +1,4 @@
-"""Reads the configuration file: accepts it completely, or rejects it."""
+"""Reads the configuration file: accepts the whole file, or rejects it."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, C
 
 
 def _template_paths(config: Config, entry: ConfigNode) -> Config:
-    """Read podTemplatePaths: a kind with one path without wildcards counts as a workload everywhere.
+    """Read podTemplatePaths: a kind with one path without wildcards counts as a workload in all commands.
 
-    The linter also uses several paths, and paths into lists.
+    Several paths, and paths into lists or maps, are only for the linter.
     """
     options = config.options
     templates, parts = dict(options.pod_template_paths), dict(options.class_paths)
@@ -247,7 +247,7 @@ def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
 
 
 def _promise(entry: ConfigNode, number: int) -> Promise:
-    """Parse one expectation about preemption. `number`: its position, from 1. Raises ConfigError."""
+    """Parse one expectation of the configuration. `number`: its position, from 1. Raises ConfigError."""
     given = dict(entry.items(("name", "when", "expect")))
     if "when" in given:
         raise given["when"].fault("not supported in the configuration; use `forewarn test`")
@@ -279,7 +279,9 @@ def _pods(entry: ConfigNode) -> PodPattern:
 
 
 def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
-    """The namespaces and users of an entry, as keyword arguments; the value of its `own` key remains unparsed."""
+    """Return the conditions of an entry (namespaces, users) as keyword arguments, with the unparsed value of the key
+    `own`.
+    """
     given: dict[str, Any] = {}
     for key, value in entry.items((own, "namespaces", "namespaceSelector", "users", "groups")):
         if key == own:

@@ -31,7 +31,7 @@ class ConfigError(ValueError):
 
 
 class Annotate(StrEnum):
-    """The objects that get the annotation forewarn.dev/preemption-impact."""
+    """The objects in which forewarn writes the annotation forewarn.dev/preemption-impact."""
 
     PODS = "pods"
     WORKLOADS = "workloads"
@@ -49,7 +49,7 @@ class RepeatedWarnings(StrEnum):
 class Exemption(NamedTuple):
     """An exemption of requests from the webhook's evaluation.
 
-    Each condition that is set must hold; of a list, one entry must match.
+    Each condition that is set must hold; a condition with a list holds if one entry matches.
     """
 
     reason: str
@@ -70,7 +70,7 @@ class Exemption(NamedTuple):
 
 
 class DiscloseTo(NamedTuple):
-    """The users who see all names, regardless of `disclose`. `groups`: shell patterns.
+    """The users who see all names, regardless of `disclose`. `groups`: shell patterns of group names.
 
     `by_access_review`: also users who may list Pods in all namespaces.
     """
@@ -84,7 +84,10 @@ class DiscloseTo(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Maximum predictions per hour: first `exact` ones, then `coarse` ones. Both recover evenly over the hour."""
+    """Maximum predictions per hour: first `exact` predictions with all numbers, then `coarse` ones with ranges.
+
+    Both recover evenly over the hour.
+    """
 
     exact: int
     coarse: int
@@ -104,8 +107,8 @@ _BUDGET: Final = PredictionBudget()
 class Config(NamedTuple):
     """The complete configuration; without arguments, the defaults.
 
-    `selected`: the only rules that the linter runs; empty: all. `unheard`: rules that the linter does not run. `rules`:
-    ids of rules of other packages; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
+    `selected`: the only rules that the linter runs; empty: all. `unheard`: rules that the linter does not run.
+    `rules`: ids of enabled rules of other packages; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
     """
 
     actions: Mapping[str, Action] = {}
@@ -123,10 +126,10 @@ class Config(NamedTuple):
     foreign: tuple[Rule, ...] = ()
 
     def action(self, rule: Rule, target: Target) -> Action:
-        """The webhook's action for a finding: the configured one, or the rule's default, which is never deny for a
-        template.
+        """Return the webhook's action for a finding: the configured action, or the rule's default, which is never
+        deny for a template.
 
-        The API server does not reject an invalid template either; its Pods are not created later.
+        kube-apiserver does not reject a workload with an invalid template either; it rejects the Pods later.
         """
         configured = self.actions.get(rule.ID)
         if configured is not None:
@@ -136,12 +139,12 @@ class Config(NamedTuple):
         return Action.WARN if target in (Target.TEMPLATE, Target.PART) and rule.ACTION is Action.DENY else rule.ACTION
 
     def limiting(self, more: Iterable[LimitedResource]) -> Config:
-        """The configuration with more limitedResources, from kube-apiserver's own file."""
+        """Return the configuration with more limitedResources, read from kube-apiserver's AdmissionConfiguration."""
         limited = (*self.options.limited_resources, *more)
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def runs(self, rule: Rule) -> bool:
-        """True if the linter runs a rule: it is selected (by default all are) and not ignored."""
+        """Report whether the linter runs a rule: selected (by default all are) and not ignored."""
         return rule.ID not in self.unheard and (not self.selected or rule.ID in self.selected)
 
     def severity_of(self, rule: Rule) -> Severity | None:
@@ -156,8 +159,8 @@ class Config(NamedTuple):
         return None if rule.SEVERITY is None else self.severities.get(rule.ID, rule.SEVERITY)
 
     def exemption(self, user: User | None, namespace: Namespace | None, now: datetime) -> str | None:
-        """The reason why a request is exempt: an exemption, or the namespace's break-glass annotation; None if it is
-        not.
+        """Return why a request is exempt: an exemption, or the namespace's annotation forewarn.dev/exempt-until; None
+        if not exempt.
         """
         for exemption in self.exemptions:
             if exemption.covers(user, namespace):
@@ -169,7 +172,9 @@ class Config(NamedTuple):
         return None
 
     def not_honoured(self, namespace: Namespace | None, now: datetime) -> str:
-        """The reason why a namespace's break-glass annotation has no effect; "" if it has one, or is missing."""
+        """Return why a namespace's annotation forewarn.dev/exempt-until has no effect; "" if it has one, or is
+        absent.
+        """
         text = _break_glass(namespace)
         why = self._not_honoured(text, now) if text else ""
         return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''} {why}" if why else ""

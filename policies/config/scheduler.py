@@ -1,6 +1,6 @@
 """`--scheduler-config`: a KubeSchedulerConfiguration from a file, or the name of a preset.
 
-Errors have a file, line and column. Unlike kube-scheduler, forewarn accepts unknown plugins: they take part at the
+Errors have a file, line and column. Unlike kube-scheduler, forewarn accepts unknown plugins: they run at the
 extension points that name them, and forewarn does not predict outcomes that they may decide.
 """
 
@@ -33,7 +33,7 @@ _NUMERIC: Final = frozenset("+-.0123456789")
 
 
 class SchedulerSource:
-    """The configuration of a scheduler; its profiles depend on the release."""
+    """The configuration of a scheduler. Call the object with a release: the profiles depend on the release."""
 
     def __init__(self, name: str, config: Any, entry: ConfigNode | None = None) -> None:
         self.name, self._config, self._entry = name, config, entry
@@ -45,7 +45,9 @@ class SchedulerSource:
         return self._config
 
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
-        """The scheduler configuration for a release; the same object for the same release. Raises ConfigError."""
+        """Return the scheduler configuration for a release; the same object for the same release. Raises
+        ConfigError.
+        """
         made = self._made.get(semantics)
         if made is None:
             made = self._made[semantics] = self._make(semantics)

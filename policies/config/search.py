@@ -11,10 +11,10 @@ NAME: Final = ".forewarn.yaml"
 
 
 def find_config(start: str) -> str | None:
-    """The path of `.forewarn.yaml` in this directory or above, up to the repository's root (with `.git`); None if
-    missing.
+    """Return the path of `.forewarn.yaml` in this directory or above, up to the repository's root; None if there is
+    none.
 
-    A link to a file outside of its directory is ignored, so that a repository cannot use files of other places.
+    A link to a file outside its directory is ignored, so that a repository cannot make forewarn read other files.
     """
     directory = os.path.abspath(start)
     while True:

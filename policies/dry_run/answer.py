@@ -28,7 +28,7 @@ class Answer:
     """The API server's response: `code` is the HTTP status, `message` is "" for an accepted request.
 
     `errors`: the errors of a 422. `resolved`: the priority fields of an accepted Pod. `stored`: the stored spec of an
-    accepted PodGroup or Workload. `quotas`: the quotas of the namespace, charged with an accepted object.
+    accepted PodGroup or Workload. `quotas`: the quotas of the namespace, with the usage of an accepted object.
     """
 
     allowed: bool
@@ -58,7 +58,7 @@ class Answer:
 
 
 class RequestRejected(Exception):
-    """A stage rejects the request: the response that ends the chain."""
+    """Raised by a stage that rejects the request. `answer`: the response."""
 
     def __init__(
         self, code: int, message: str, errors: Iterable[FieldError] = (), *, is_unknown_kind: bool = False

@@ -34,9 +34,9 @@ def dry_run_apply(
     now: float = 0.0,
     strict: bool = False,
 ) -> Iterator[tuple[ReviewedObject, Answer]]:
-    """The responses to objects that are applied in order. Each request sees the effects of earlier ones.
+    """Yield the responses to objects that are applied in order. Each request sees the effects of earlier ones.
 
-    Existing objects, in the cluster or from this change set, are updated. As in a cluster, a new quota limits nothing
+    Existing objects, in the cluster or applied earlier, are updated. As in a cluster, a new quota limits nothing
     before its status is written. `strict`: as in `dry_run`.
     """
     applied: dict[tuple[str, Key], _Applied] = {}
@@ -96,8 +96,10 @@ def _request(
 
 
 def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiObject:
-    """The object with the fields that only the server has set: kubectl removes only fields that it has applied
+    """Return the object with the fields that only the server has set: kubectl removes only fields that it applied
     before.
+
+    `last_given`: the object as applied the last time.
     """
     spec, last = given.get("spec"), last_given.get("spec") or NOTHING
     if not isinstance(spec, dict):

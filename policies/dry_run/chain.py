@@ -81,11 +81,11 @@ def dry_run(
     now: float = 0.0,
     strict: bool = False,
 ) -> Answer:
-    """The response to one request. Never raises for any contents of its object.
+    """Return the response to one request. Never raises for any content of the object.
 
     UPDATE needs `subject.old`; by default, the cluster's object is used. `now`: seconds since 1970, for Pods after
-    their deletion. `strict`: `fieldValidation=Strict`, kubectl's default: unknown fields are rejected; known are those
-    of `options.minor`, or of any supported release.
+    their deletion. `strict`: `fieldValidation=Strict`, kubectl's default: reject fields that neither `options.minor`
+    nor (if None) any supported release defines.
     """
     options = options or Options()
     kind = kind_of(subject.object or subject.old or NOTHING)
@@ -169,7 +169,7 @@ def _answer_pod(request: DecodedRequest) -> Answer:
 def _answer_group(request: DecodedRequest) -> Answer:
     """Respond to a PodGroup or Workload: admission and validation.
 
-    The Priority plugin ignores Workloads and updates.
+    The Priority plugin ignores Workloads, and updates of PodGroups.
     """
     semantics, old = request.cluster.semantics, request.old
     spec = defaulted_group(request.obj, semantics)
@@ -201,7 +201,7 @@ def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
 
 
 def _prepared_pod(request: DecodedRequest, pod: ApiObject) -> ApiObject:
-    """The Pod without fields that clients may not set; on updates, with the stored values of these fields.
+    """Return the Pod without fields that clients may not set; on updates, with the stored values of these fields.
 
     Source: `PrepareForCreate`, `PrepareForUpdate`.
     """

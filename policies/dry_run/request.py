@@ -53,7 +53,7 @@ class Kind:
 
     @property
     def is_group(self) -> bool:
-        """True for PodGroup and Workload, which are served only with the feature gate GenericWorkload."""
+        """Whether the kind is PodGroup or Workload, which are served only with the feature gate GenericWorkload."""
         return self.minors is not None
 
 
@@ -80,14 +80,14 @@ _GROUPS: Final = {
 
 
 def kind_of(obj: ApiObject) -> Kind | None:
-    """The kind of an object; None if it is not modelled. PodGroups and Workloads have a kind for each version."""
+    """Return the kind of an object; None if not modelled. PodGroups and Workloads have a Kind for each version."""
     kind = group_kind(obj)
     return _KINDS.get(kind) or _GROUPS.get((str(obj.get("apiVersion")), kind))
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRequest:
-    """A request with a decoded object. `obj` has its namespace, and its name, which may be generated.
+    """A request with a decoded object. `obj` has its namespace, and a name, which may be generated.
 
     `given_name`: the name in messages of the Priority plugin, which runs before a name is generated.
     """
@@ -124,9 +124,9 @@ class DecodedRequest:
         return RequestRejected(403, f"{self.kind.resource} {go_quote(name or self.name)} is forbidden: {problem}")
 
     def admit(self, plugin: Callable[[], T]) -> T:
-        """The result of the Priority plugin's mutation, which runs before a name is generated.
+        """Return the result of `plugin`, the Priority plugin's mutation, which runs before a name is generated.
 
-        Raises Refused.
+        Raises RequestRejected.
         """
         try:
             return plugin()
@@ -134,7 +134,7 @@ class DecodedRequest:
             raise self.forbid(str(rejection), self.given_name) from None
 
     def check(self, errors: list[FieldError]) -> None:
-        """Raise Refused if there are errors (`errors.NewInvalid`)."""
+        """Raise RequestRejected if there are errors (`errors.NewInvalid`)."""
         if errors:
             errors = [error._replace(text=worded(error.text, self.options.minor)) for error in errors]
             message = f"{self.kind.kind} {go_quote(self.name)} is invalid: {aggregate(errors)}"
@@ -144,7 +144,9 @@ class DecodedRequest:
 def decode(
     kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, options: Options, now: float, *, strict: bool = False
 ) -> DecodedRequest:
-    """Decode a request. Raises Refused if its object cannot be decoded, or the object to update does not exist."""
+    """Decode a request. Raises RequestRejected if the object cannot be decoded, or the object to update does not
+    exist.
+    """
     obj = subject.object
     plain = kind.struct.name
     if obj.get("apiVersion") != kind.api_version or not _is_served(kind, cluster, options):
@@ -179,7 +181,9 @@ def _is_served(kind: Kind, cluster: ClusterSnapshot, options: Options) -> bool:
 
 
 def check_fields(subject: ReviewedObject, minor: int | None) -> None:
-    """Raise Refused if the object has fields that its kind does not define. Source: handlers/create.go and patch.go."""
+    """Raise RequestRejected if the object has fields that its kind does not define. Source: handlers/create.go and
+    patch.go.
+    """
     error = strict_error(subject.object, minor)
     if error and subject.operation is Operation.UPDATE:
         raise RequestRejected(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
@@ -210,7 +214,7 @@ def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: st
 
 
 def stored_of(kind: Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
-    """The stored object as an API object; None if it is unknown."""
+    """Return the stored object as an API object; None if unknown."""
     if kind is CLASSES:
         found = cluster.priority_classes.get(name)
         return None if found is None else found.to_api()

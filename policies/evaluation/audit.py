@@ -30,10 +30,10 @@ _OF_ARRIVALS: Final = frozenset(
 
 
 def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
-    """The stored objects of a cluster as updates without changes.
+    """Yield the stored objects of a cluster as updates without changes.
 
-    Yields PriorityClasses, Namespaces, ResourceQuotas, PodGroups and top-level workloads. Templates represent their
-    Pods; rules on the whole cluster check Pods.
+    PriorityClasses, Namespaces, ResourceQuotas, PodGroups and top-level workloads. Pods are not included: their
+    templates are, and rules about the whole cluster check Pods.
     """
     for _, priority_class in sorted(cluster.priority_classes.items()):
         yield _unchanged(priority_class.to_api())
@@ -60,9 +60,9 @@ def audit(
     max_work: int = MAX_WORK,
     disclose: Disclose = Disclose.NAMES,
 ) -> list[Finding]:
-    """The findings of a cluster, the most severe first. `subjects`: its `stored_objects`.
+    """Return the findings of a cluster, the most severe first.
 
-    `expired`, `max_work`, `disclose`: as in `evaluate`.
+    `subjects`: the result of `stored_objects`. `expired`, `max_work`, `disclose`: as in `EvaluationRequest`.
     """
     heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
     found = evaluate(
@@ -84,7 +84,9 @@ def audit(
 def unsuppressed(
     found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
 ) -> tuple[list[Finding], int]:
-    """The findings that no annotation or configuration suppresses, the most severe first, and the number of others."""
+    """Return the findings that no annotation or configuration suppresses, the most severe first, and the number of
+    suppressed findings.
+    """
     from forewarn.policies.evaluation.suppressions import of_annotations, of_configuration, suppress
 
     suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]

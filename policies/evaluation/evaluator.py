@@ -80,10 +80,10 @@ class EvaluationRequest(NamedTuple):
     """The input of `evaluate`.
 
     `cluster`: None if unknown. `expired`: returns true if the time for predictions is used up; other rules always
-    complete. `predicted`: receives every impact that the rules use. `recall`: gives known impacts. `disclose`: what
-    `Finding.for_requester` names; `Finding.text` names everything. `shown`: how much of a prediction
+    complete. `predicted`: receives every impact that the rules use. `recall`: a cache of impacts. `disclose`: the
+    names that `Finding.for_requester` contains; `Finding.text` contains all names. `shown`: how much of a prediction
     `Finding.for_requester` contains; called after the prediction. `evaluated`: the objects of the change set to
-    evaluate (default: all); the others only define and use names. `with_cluster_rules`: also evaluate the rules about
+    evaluate (default: all); rules still read the other objects. `with_cluster_rules`: also evaluate the rules about
     the whole cluster. `max_work`: units of work (`policies.metering`) after which a prediction stops.
     """
 
@@ -103,7 +103,7 @@ class EvaluationRequest(NamedTuple):
 
 
 def evaluate(request: EvaluationRequest) -> list[Finding]:
-    """The findings about a change set, sorted as in the report, without duplicates."""
+    """Return the findings about a change set, without duplicates, in the order of the report."""
     change_set, config = request.change_set, request.config
     context = Context(
         change_set,
@@ -153,7 +153,9 @@ def count_open(
     now: datetime,
     evaluated: Sequence[ReviewedObject] | None = None,
 ) -> int:
-    """Number of objects that class-not-allowed cannot evaluate, because it depends on the user or on unknown labels."""
+    """Return the number of objects that class-not-allowed cannot evaluate, because the result depends on the user or
+    on unknown labels.
+    """
     if not config.options.allowed_classes:
         return 0
     context = Context(change_set, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
@@ -227,17 +229,17 @@ def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
 
 
 def _unevaluated(why: CutShort) -> Problem:
-    """The problem that a rule was not evaluated. Names only the object, quotas of its namespace, and a bound."""
+    """Return the problem that a rule was not evaluated. Names only the object, quotas of its namespace, and a limit."""
     if isinstance(why, TooLarge):
         return Problem(f"{_NOT_EVALUATED}{why}", remediation=why.excess.fix, detail=why.detail)
     return Problem(f"{_NOT_EVALUATED}{why}", remediation="try again")
 
 
 def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, config: Config) -> Action:
-    """The action for a rule that was not evaluated.
+    """Return the action for a rule that was not evaluated.
 
-    If time was used up, a denial becomes a warning. If a limit stopped the rule, it remains a denial, so that padding
-    cannot bypass a rule. Updates of stored objects that request no more resources are only audited.
+    If time was used up, a denial becomes a warning. If a limit stopped the rule, a denial remains, so that padding
+    cannot bypass a rule; but updates of stored objects that request no more resources are only audited.
     """
     if not isinstance(why, TooLarge):
         return Action.WARN if action is Action.DENY else action
@@ -245,7 +247,7 @@ def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, conf
 
 
 def _adds_nothing(subject: ReviewedObject, config: Config) -> bool:
-    """True for an update that changes nothing that rules evaluate, or removes Pods."""
+    """Report whether an update changes no field that rules evaluate, or only removes Pods."""
     if subject.operation is not Operation.UPDATE or subject.old is None:
         return False
     if subject.object.get("spec") == subject.old.get("spec"):
@@ -283,7 +285,7 @@ def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rul
 
 
 def may_deny(kind: str, operation: Operation, config: Config) -> bool:
-    """True if a rule in force in the webhook could deny an object of this kind (`group/Kind`)."""
+    """Report whether an enabled rule of the webhook could deny an object of this kind (`group/Kind`)."""
     if operation is Operation.DELETE and kind != PRIORITY_CLASS:
         return False
     target = _target_of(kind, operation) or Target.TEMPLATE
@@ -309,7 +311,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
 
 
 def _target_of(kind: str, operation: Operation) -> Target | None:
-    """The target for a kind; None if it depends on the object."""
+    """Return the target for a kind; None if the target depends on the object."""
     if kind == PRIORITY_CLASS:
         return Target.DELETED_PRIORITY_CLASS if operation is Operation.DELETE else Target.PRIORITY_CLASS
     if kind == POD:
@@ -318,8 +320,10 @@ def _target_of(kind: str, operation: Operation) -> Target | None:
 
 
 def _has_template(subject: ReviewedObject, context: Context) -> bool:
-    """True for an object with a Pod template, also if the object is too large for the cache: its rules then report that
-    they were not evaluated. Raises InvalidObject."""
+    """Report whether an object has a Pod template. Raises InvalidObject.
+
+    Also true if the object is too large for the cache: its rules then report that they were not evaluated.
+    """
     try:
         return context.template(subject) is not None
     except TooLarge:
@@ -327,9 +331,9 @@ def _has_template(subject: ReviewedObject, context: Context) -> bool:
 
 
 def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
-    """A parse-error finding for a field that rules cannot read; only in the linter.
+    """Yield a parse-error finding for a field that rules cannot read; only in the linter.
 
-    In the webhook, the API server has decoded the object before.
+    In the webhook, the API server has already decoded the object.
     """
     severity = config.severity(parse_error)
     if phase is Phase.LINT and severity is not None and config.runs(parse_error):

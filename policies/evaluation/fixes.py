@@ -19,7 +19,7 @@ _KEY: Final = re.compile(r"[A-Za-z]+")
 
 
 class Edit(NamedTuple):
-    """New text for a range of one line; None: remove the line. `is_safe`: `--fix` applies it."""
+    """New text for a range of one line; `new` None: remove the line. `is_safe`: the option `--fix` applies the edit."""
 
     location: Location
     old: str
@@ -29,10 +29,10 @@ class Edit(NamedTuple):
 
 
 def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[str, str] = ("", "")) -> Edit | None:
-    """The fix of a finding as an edit; None if there is no safe fix.
+    """Return the fix of a finding as an edit; None if there is no edit for it.
 
-    `line`: the line of the finding. `classes`: the names that may be recommended. `lines`: the nearest lines before and
-    after it that are not blank.
+    `line`: the line of the finding. `classes`: the names that may be recommended. `lines`: the nearest lines before
+    and after `line` that are not blank.
     """
     where = finding.location
     text = line[where.column - 1 : where.end_column - 1]
@@ -58,7 +58,7 @@ def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edi
 
 
 def _without_number(finding: Finding, line: str, around: tuple[str, str]) -> Edit | None:
-    """The edit that removes a `priority` line; None if it is not a separate line in a mapping with other keys."""
+    """Return the edit that removes a `priority` line; None if the mapping has no other key on a line next to it."""
     match = _NUMBER.fullmatch(line)
     if match is None or not any(_indent(other) == len(match[1]) for other in around):
         return None
@@ -71,7 +71,9 @@ def _indent(line: str) -> int:
 
 
 def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str]) -> list[Edit]:
-    """The edits of one file for its findings; none if the file is not plain UTF-8."""
+    """Return the edits of one file for its findings; none if the file is not plain UTF-8. `data`: the file's
+    contents.
+    """
     lines = _lines(data)
     if lines is None:
         return []
@@ -112,7 +114,9 @@ def _lines(data: bytes) -> list[str] | None:
 
 
 def _near(lines: list[str], at: int, step: int) -> str:
-    """The next line in a direction that is not blank and not a comment, within 100 lines; "" if there is none."""
+    """Return the next line in the direction `step` (1, -1) that is not blank or a comment, within 100 lines; "" if
+    there is none.
+    """
     for index in range(at + step, max(-1, min(at + 100 * step, len(lines))) if step > 0 else max(-1, at - 100), step):
         if lines[index].strip() and not lines[index].lstrip().startswith("#"):
             return lines[index]

@@ -1,8 +1,9 @@
-"""Rules of other packages, for the linter: loaded by name, and guarded.
+"""Rules of other packages, for the linter: loaded by name, with their errors caught.
 
-A distribution provides rules by the entry-point group `forewarn.rules`; the configuration enables them (`rules`). A
-rule that cannot be loaded, raises an exception or yields an invalid value is reported by a finding with its own id; all
-other rules run. The webhook loads none, because Python code cannot be interrupted at the deadline of a request.
+A distribution provides rules by the entry-point group `forewarn.rules`; the configuration enables rules (`rules`). If
+a rule cannot be loaded, raises an exception or yields an invalid value, a finding with the rule's id reports the
+error; all other rules run. The webhook loads none, because Python code cannot be interrupted at the deadline of a
+request.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def with_rules(config: Config) -> Config:
 
 
 def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules with these ids; a rule that cannot be loaded is replaced by one that reports the error."""
+    """Return the rules with these ids; for a rule that cannot be loaded, a rule that reports the error."""
     from importlib.metadata import entry_points
 
     found: dict[str, dict[str, EntryPoint]] = {}
@@ -52,7 +53,10 @@ def why_broken(rule: Rule) -> str:
 
 
 def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
-    """Load a rule. `found`: the entry points of this name, by value. Errors give a rule that reports them."""
+    """Load a rule; if that fails, return a rule that reports the error.
+
+    `found`: the entry points with this name, by value.
+    """
     if not found:
         return _Broken(name, "no installed package has this rule", "install its package, or remove it from `rules`")
     if len(found) > 1:
@@ -65,7 +69,7 @@ def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
 
 
 def _checked(entry: EntryPoint, name: str) -> Rule:
-    """The rule of an entry point. Raises the exceptions of its import, and ValueError for an invalid rule."""
+    """Return the rule of an entry point. Raises the exceptions of the import, and ValueError for an invalid rule."""
     rule = entry.load()
     if not _ID.fullmatch(name) or name != rule.ID:
         raise ValueError(f"ID and entry point must be the same PACKAGE.RULE in lower case, not {rule.ID!r}")
@@ -80,12 +84,12 @@ def _checked(entry: EntryPoint, name: str) -> Rule:
 
 
 def guarded(rule: Any) -> Rule:
-    """A wrapper of a rule that reports the rule's exceptions as problems."""
+    """Return a wrapper of a rule that reports the rule's exceptions as problems."""
     return _Guarded(rule)
 
 
 class _Guarded:
-    """A rule that yields only valid problems, and reports its own exceptions as a problem."""
+    """A wrapper of a rule that yields only valid problems, and reports the rule's exceptions as a problem."""
 
     ACTION = None
 
@@ -99,7 +103,7 @@ class _Guarded:
         self._check = rule.check
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-        """Yield the problems of one subject. If the rule raises an exception, yield it as a warning."""
+        """Yield the problems of one subject. If the rule raises an exception, yield a warning about the exception."""
         try:
             for problem in self._check(subject, context):
                 yield _sound(problem)
@@ -112,7 +116,7 @@ class _Guarded:
 
 
 class _Broken:
-    """A rule that could not be loaded; it reports the reason once."""
+    """A replacement for a rule that could not be loaded: reports the reason once."""
 
     TARGETS = (Target.FILE,)
     SEVERITY = Severity.WARNING
@@ -128,7 +132,7 @@ class _Broken:
 
 
 def _sound(problem: Any) -> Problem:
-    """The problem, if all its values have the right types. Raises TypeError."""
+    """Return the problem if all its values have the right types, with normalized blanks. Raises TypeError."""
     if not isinstance(problem, Problem):
         raise TypeError(f"check must yield Problem, not {type(problem).__name__}")
     message, fix = problem.message, problem.remediation

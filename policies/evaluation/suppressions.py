@@ -1,7 +1,7 @@
 """Suppressions of findings: by comments, annotations, entries of the configuration, and baselines.
 
-A suppression names a rule and a reason, and may have an end date. A malformed, expired or unused suppression is a
-finding itself.
+A suppression names a rule and a reason, and may have an end date. A finding reports a malformed, expired or unused
+suppression.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
 
 
 class Suppression(NamedTuple):
-    """Suppresses findings of these rules in a file's lines, on an object, or where the patterns match."""
+    """Suppresses findings of these rules: in a file's lines, on an object, or where the patterns of paths and objects
+    match.
+    """
 
     rules: tuple[str, ...]
     reason: str
@@ -76,7 +78,7 @@ class Suppression(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The findings to report, and the number of suppressed ones."""
+    """The findings to report, and the number of suppressed findings."""
 
     findings: list[Finding]
     suppressed: int
@@ -128,10 +130,11 @@ def suppress(
     with_cluster: bool = False,
     read: Collection[str] = (),
 ) -> Verdict:
-    """The findings that are not suppressed, and findings about the suppressions themselves, in report order.
+    """Return the findings that are not suppressed, with findings about invalid or unused suppressions, in report
+    order.
 
-    `severity`: returns a rule's severity in the linter. `read`: the names of the files that were read: unused entries
-    of the configuration for other files are not reported.
+    `severity`: returns a rule's severity in the linter. `with_cluster`: the run had a cluster. `read`: the names of
+    the files that were read: unused entries of the configuration for other files are not reported.
     """
     faults = {id(s): fault for s in suppressions if (fault := _fault(s, today))}
     valid = [s for s in suppressions if id(s) not in faults]
@@ -158,7 +161,7 @@ _UNUSED: Final = "suppresses nothing: no finding of {} here"
 
 
 class _Places:
-    """Suppressions by rule and file, so that each finding is compared with few of them."""
+    """Suppressions by rule and file, so that each finding is compared with few suppressions."""
 
     def __init__(self, suppressions: Iterable[Suppression]) -> None:
         self._by_file: dict[tuple[str, str], list[Suppression]] = {}
@@ -196,7 +199,9 @@ def _fault(suppression: Suppression, today: date) -> str:
 
 
 def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: Collection[str]) -> list[str]:
-    """The rules of a suppression that suppressed no finding, as far as this is known."""
+    """Return the rules for which a suppression is unused. A rule that did not run, or whose files were not read, does
+    not count.
+    """
     if (
         s.lines is None
         and s.object is None
@@ -232,7 +237,7 @@ def path_of(file: str) -> str:
 
 
 def identity(finding: Finding) -> tuple[str, ...]:
-    """The key of a finding that does not change when lines move: rule, object and field; without an object, the file.
+    """Return the key of a finding that does not change when lines move: rule, file, object and field.
 
     Includes the message for findings without a field.
     """
@@ -242,7 +247,7 @@ def identity(finding: Finding) -> tuple[str, ...]:
 
 
 def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:
-    """The contents of a baseline file: the number of findings by rule, file, object and field, never by line."""
+    """Return the contents of a baseline file: the number of findings by rule, file, object and field, without lines."""
     counted = Counter(map(identity, findings))
     keys = ("rule", "file", "kind", "namespace", "name", "field")
     entries = [{**dict(zip(keys, key, strict=True)), "count": count} for key, count in sorted(counted.items())]

@@ -30,7 +30,9 @@ _SELECTOR: Final = ("namespace", "class", "workload")
 
 
 class When(NamedTuple):
-    """The event: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) with a `name`, or `any`."""
+    """The event of an expectation: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) with a `name`,
+    or `any`.
+    """
 
     operation: str = ""
     what: str = ""
@@ -50,8 +52,8 @@ class Fit(NamedTuple):
 class Expectation(NamedTuple):
     """An expectation.
 
-    `run`: these Pods run at the end as before, `within` a number of seconds. `pending`: none of these Pods is Pending.
-    `preempted`: none of these Pods is preempted, `by` one of those Pods. `fit`: see Fit.
+    `run`: these Pods run at the end as before, `within` a number of seconds. `pending`: none of these Pods is
+    Pending. `preempted`: none of these Pods is preempted by a Pod of `by`. `fit`: see Fit.
     """
 
     name: str
@@ -66,7 +68,9 @@ class Expectation(NamedTuple):
 
 
 def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation]:
-    """The expectations of a file, whose documents are lists or single entries. Raises ValueError with the entry."""
+    """Yield the expectations of a file, whose documents are lists or single entries. Raises ValueError, which names
+    the entry.
+    """
     number = 0
     for value, line in values:
         for entry in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""Evaluates an expectation: simulates each case; the first one that violates it is the counterexample."""
+"""Evaluates an expectation: simulates each case; the first case that violates the expectation is the counterexample."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _EMPTY: Final = '""'
 
 
 class Setting(NamedTuple):
-    """The input for expectations. `world`: the cluster with these arrivals. `objects`: the objects that a file
-    applies at time 0. `workloads`: the Pods and workloads of a file, with the resulting cluster. `max_cases`: maximum
-    cases of one expectation."""
+    """The input for expectations. `world`: returns the cluster with arrivals. `objects`: returns the objects that a
+    file applies at time 0. `workloads`: returns the Pods and workloads of a file, with the cluster after the file's
+    other objects. `max_cases`: maximum cases of one expectation.
+    """
 
     cluster: ClusterSnapshot
     world: Callable[[Sequence[Arrival]], World]
@@ -45,9 +46,9 @@ class Setting(NamedTuple):
 class Verdict(NamedTuple):
     """The result of an expectation.
 
-    `broken`: sentences about the violation; empty if it is met. `case`: the first case that violates it. `answer`: the
-    result of this case. `cases`: number of simulated cases. `unanswered`: parts of the expectation that select no Pod.
-    `notes`: parts that may select none, and assumptions.
+    `broken`: sentences about the violation; empty if met. `case`: the first case that violates the expectation.
+    `answer`: the result of this case. `cases`: number of simulated cases. `unanswered`: parts of the expectation that
+    select no Pod. `notes`: parts that may select no Pod, and assumptions.
     """
 
     expectation: Expectation
@@ -62,7 +63,7 @@ class Verdict(NamedTuple):
 def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     """Evaluate an expectation. Raises InvalidObject, SourceError, ValueError.
 
-    Errors: a referenced object is absent, or there are too many cases.
+    Errors: a referenced object does not exist, or there are too many cases.
     """
     assumed: dict[str, None] = {}
     if expectation.fit is not None:
@@ -86,7 +87,7 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
 
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:
-    """True if a part may select no Pod: `by`, unless no PriorityClass has its name."""
+    """Report whether a part of an expectation may select no Pod: only `by`, if a PriorityClass with its name exists."""
     known = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
     return what == "by" and any(known)
 
@@ -96,7 +97,7 @@ def _no_pod(what: str, pattern: PodPattern) -> str:
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
-    """The pattern of each part of an expectation, by its key."""
+    """Return the pattern of each part of an expectation, by the part's key."""
     by = expectation.by if expectation.by != PodPattern() else None
     parts = {
         "run": expectation.run,
@@ -108,7 +109,7 @@ def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
 
 
 def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
-    """The patterns that match no Pod, before or after the event."""
+    """Return the patterns that match no Pod, neither before nor after the event."""
     origins = answer.simulation.timeline.origins.values()
     pods = {(origin.namespace, origin.priority_class, origin.group) for origin in origins}
     return {what: pattern for what, pattern in patterns.items() if not any(pattern.matches(*pod) for pod in pods)}
@@ -186,7 +187,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, answer: Answer) -> bool:
-    """True if the pattern matches the Pods of a workload; the workload's kind does not matter."""
+    """Report whether the pattern matches Pods of a workload; the workload's kind does not matter."""
     return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
 
 
@@ -218,7 +219,9 @@ def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
-    """Yield a sentence for each object of which too few Pods fit. `assumed`: collects assumptions."""
+    """Yield a sentence for each object of the expectation's file of which too few Pods fit. `assumed`: collects
+    assumptions.
+    """
     fit = expectation.fit
     assert fit is not None
     objects, cluster = setting.workloads(fit.file)

@@ -51,7 +51,7 @@ class ClassPath(NamedTuple):
 
 
 def found_at(value: Any, steps: tuple[str, ...], path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Yield (path, value) for each value that the steps lead to. `path`: the path of `value` itself."""
+    """Yield (path, value) for each value to which the steps lead. `path`: the path of `value` in the object."""
     if not steps:
         yield path, value
     elif steps[0] == ANYWHERE:
@@ -67,7 +67,7 @@ def found_at(value: Any, steps: tuple[str, ...], path: tuple[str | int, ...] = (
 
 
 def _class_keys(value: Any, path: tuple[str | int, ...], deepest: int) -> Iterator[tuple[Any, Any]]:
-    """Yield (path, value) of each string at a PriorityClass key in Helm values, up to `deepest` levels down."""
+    """Yield (path, value) of each string at a PriorityClass key in Helm values, at most `deepest` levels down."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if isinstance(item, str) and is_class_key(key):

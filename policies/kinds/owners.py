@@ -1,8 +1,8 @@
-"""Owners of Pods that forewarn does not simulate: what the loss of one of their Pods does, as data.
+"""Owners of Pods that forewarn does not simulate: the effect of losing one of their Pods, as data.
 
 Each row names its sources, by the project and the path in the project's repository. A row applies to Pods whose
-controller is of the row's kind and that have the row's labels; the first row that applies counts. To add an owner, add
-a row here, a Pod to tests/policies/cases/owners.yaml, and a line to docs/guides/custom-controllers.md.
+controller is of the row's kind and that have the row's labels; the first row that applies counts. To add an owner,
+add a row here, a Pod to tests/policies/cases/owners.yaml, and a line to docs/guides/custom-controllers.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JOB: Final = "batch/Job"
 
 
 class Loss(StrEnum):
-    """What the loss of one Pod does to the whole."""
+    """The effect of losing one Pod on the application to which the Pod belongs."""
 
     NOTHING = ""
     """The rest continues."""
@@ -33,9 +33,9 @@ class Role(NamedTuple):
     """The Pods that a controller of the kind `owner` (`group/Kind`, empty for Pods without controller) owns, and that
     have all `labels` (an empty value: any).
 
-    `recreated`: the controller creates a lost Pod again. `condition`: when the loss does less or more; follows the name
-    of the whole in a sentence. `whole`: what the loss affects if it is not the owner: its kind, and the labels with its
-    name.
+    `recreated`: the controller creates a lost Pod again. `condition`: when the loss has a smaller or larger effect;
+    follows the name of the application in a sentence. `whole`: the application that the loss affects if it is not the
+    owner: its kind, and the labels with its name.
     """
 
     owner: str
@@ -275,7 +275,7 @@ for _role in ROLES:
 
 
 def role_of(owner: str, labels: Mapping[str, str]) -> Role | None:
-    """The row of a Pod by the `group/Kind` of its controller and its labels; None without one."""
+    """Return the row for a Pod, by the `group/Kind` of its controller and by its labels; None without one."""
     for role in _BY_OWNER.get(owner, ()):
         if all(key in labels and value in ("", labels[key]) for key, value in role.labels.items()):
             return role

@@ -1,8 +1,8 @@
 """The registry of kinds: API group, version, view and consumers of each kind in one line.
 
-It determines which kinds the webhook lists and watches, with their RBAC rules; the contents of a snapshot; the tables
-and decoders of the cache; the kinds that the linter reads; and the paths of Pod templates. A new kind needs a line here
-and a decoder.
+The registry determines which kinds the webhook lists and watches, with their RBAC rules; the contents of a snapshot;
+the tables and decoders of the cache; the kinds that the linter reads; and the paths of Pod templates. A new kind
+needs a line here and a decoder.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class KindSpec(NamedTuple):
     """A kind in one version: `api_version`, `kind`, and `plural` as in its API path.
 
     `view`: module and class in policies.objects that decode an object (`from_api`); imported with the first object,
-    which keeps the start of the linter fast. `table`: the field of `ClusterObjects` that plugins read; a new one is a
-    field in scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the
-    kind although it has no Pod template. `is_auxiliary`: the linter reads the kind, the webhook does not evaluate it.
-    `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if it is not served or may
-    not be watched.
+    so that the linter starts fast. `table`: the field of `ClusterObjects` that plugins read; add new fields in
+    scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the kind
+    although it has no Pod template. `is_auxiliary`: the linter reads the kind, the webhook does not evaluate it.
+    `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if the API server does not
+    serve it or denies access.
     """
 
     api_version: str
@@ -156,7 +156,7 @@ DAEMON_SET: Final = "apps/DaemonSet"
 
 
 def empty_list(spec: KindSpec) -> dict[str, Any]:
-    """Return an empty List object: a cluster snapshot has it for a kind that was listed and has no objects."""
+    """Return an empty List object, which a cluster snapshot contains for a kind that was listed and has no objects."""
     return {"apiVersion": spec.api_version, "kind": f"{spec.kind}List", "items": []}
 
 

@@ -20,7 +20,7 @@ _MAX_PATHS: Final = 1_000
 def class_paths_of(definition: Mapping[str, Any]) -> tuple[str, tuple[ClassPath, ...]]:
     """Return the `group/Kind` that a CustomResourceDefinition defines, and all PriorityClass paths of its versions.
 
-    No paths, if the object is not a CustomResourceDefinition.
+    For other objects, there are no paths.
     """
     spec = _mapping(definition.get("spec"))
     kind = f"{spec.get('group')}/{_mapping(spec.get('names')).get('kind')}"

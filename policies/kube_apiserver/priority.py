@@ -36,9 +36,9 @@ class Resolved(NamedTuple):
 
 
 def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """The global default PriorityClass; None without one.
+    """Return the global default PriorityClass; None if there is none.
 
-    Of several, which only a race can create, the one with the lowest value (`getDefaultPriorityClass`).
+    If several exist (only a race can create them), the one with the lowest value (`getDefaultPriorityClass`).
     """
     return min((c for c in classes if c.global_default), key=lambda c: (c.value, c.name), default=None)
 
@@ -73,9 +73,11 @@ def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) ->
 
 
 def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]) -> str:
-    """The class that forewarn's mutating webhook assigns to a new Pod with this class name (or ""); "" if none.
+    """Return the class that forewarn's mutating webhook assigns to a new Pod with this class name (or ""); "" if
+    none.
 
-    This is the class in the namespace's annotation, which may not exist. kube-apiserver itself ignores the annotation.
+    The assigned class is that of the namespace's annotation, which may not exist. kube-apiserver ignores the
+    annotation.
     """
     wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
     if namespace is None or not wanted or namespace.name == SYSTEM_NAMESPACE:
@@ -149,7 +151,7 @@ def admit_pod_group(
 
 
 def resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
-    """The spec after the Priority plugin, as quotas see it."""
+    """Return the Pod's spec after the Priority plugin."""
     return {
         **spec,
         "priorityClassName": resolved.priority_class_name,

@@ -26,7 +26,7 @@ class Comment(NamedTuple):
 
 
 def comments_of(data: bytes, file: str) -> tuple[Comment, ...]:
-    """The forewarn comments in YAML text; fast if there are none."""
+    """Return the forewarn comments in YAML text."""
     return tuple(_comments(data.decode("utf-8", "replace").split("\n"), file)) if b"forewarn:" in data else ()
 
 
@@ -52,7 +52,11 @@ def _comments(lines: list[str], file: str) -> Iterator[Comment]:
 
 
 def _below(lines: list[str], number: int, *, is_fresh: bool) -> tuple[int, int]:
-    """The lines to which a comment applies: the next line; the whole document for a comment at its start."""
+    """Return the first and last line to which a comment at line `number` applies: the next line, or the whole
+    document.
+
+    `is_fresh`: the comment is at the start of the document, so it applies to all of it.
+    """
     first = number + 1
     while first <= len(lines) and _NOTHING.fullmatch(lines[first - 1]):
         first += 1

@@ -43,7 +43,7 @@ _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn
 
 
 def broken(document: Document, fault: Fault) -> FileDiagnostic:
-    """The problem of a document that cannot be parsed: `template-braces` if template syntax is the cause, otherwise
+    """Return the problem of an unparsable document: `template-braces` if template syntax is the cause, else
     `parse-error`.
     """
     braces = _braces(document.text, fault.start) or (
@@ -62,7 +62,11 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
 
 
 def _braces(text: str, fault: int) -> re.Match[str] | None:
-    """The template syntax that causes an error: on its line, or the first before it outside of text; None if none."""
+    """Return the template syntax that causes an error: on the line of the error, or before it outside of strings;
+    None if none.
+
+    `fault`: position of the error.
+    """
     line_start = text.rfind("\n", 0, fault) + 1
     line_end = text.find("\n", fault)
     left = _MAX_LINES
@@ -80,8 +84,9 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
 
 
 def _in_block(text: str, at: int, most: int) -> tuple[int, bool]:
-    """Check if a position is in a block scalar (`|`, `>`), by the lines above it; also returns the remaining number of
-    lines.
+    """Report whether a position is in a block scalar (`|`, `>`), by the lines above it.
+
+    `most`: maximum number of lines to read. Returns (the remaining number, the result; true if it is 0).
     """
     start = text.rfind("\n", 0, at) + 1
     indent = len(text[start:at]) - len(text[start:at].lstrip(" "))
@@ -105,7 +110,9 @@ _A_LINE: Final = 1_000
 def of_yaml(
     document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject]
 ) -> Iterator[FileDiagnostic]:
-    """The problems of a parsed YAML document: repeated keys and ambiguous scalars in the wanted objects."""
+    """Yield the problems of a parsed YAML document: repeated keys (everywhere) and ambiguous scalars in the
+    subjects.
+    """
     owner_at = _yaml_owners(root, subjects)
     for lost, kept in repeats:
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
@@ -124,7 +131,7 @@ def of_yaml(
 
 
 def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
-    """The problems of a JSON text: repeated keys in the wanted objects."""
+    """Yield the problems of a JSON text: repeated keys in the subjects."""
     from forewarn.policies.manifests.json.source import JsonSource, repeated
 
     document = spans.document
@@ -154,7 +161,7 @@ def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) 
 
 
 def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[int], ObjectRef | None]:
-    """A function that returns the wanted object at a character position of the document."""
+    """Return a function: character position in the document -> the subject at this position, or None."""
     spans = []
     for subject in subjects:
         node = node_at(root, subject.source.prefix) if isinstance(subject.source, YamlSource) else None
@@ -167,7 +174,7 @@ def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[in
 
 
 def _owners(spans: list[tuple[int, int, ObjectRef]]) -> Callable[[int], ObjectRef | None]:
-    """A function that returns the object of the span that contains a position; spans must not overlap."""
+    """Return a function: position -> the object of the span that contains it, or None. Spans must not overlap."""
     spans.sort(key=lambda span: span[0])
     starts = [start for start, _, _ in spans]
 

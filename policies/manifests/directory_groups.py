@@ -1,4 +1,4 @@
-"""Groups of manifests without a kustomization: subsets of the directories that may form one cluster."""
+"""Groups of manifests without a kustomization: subsets of the directories that may form the content of one cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_DEFINITIONS: Final = 1_000_000
 
 
 class Tree:
-    """Files by directory. A branch is a directory that is evaluated separately from its siblings."""
+    """Files by directory. A branch is a directory whose objects form a group, separate from its siblings."""
 
     def __init__(self, members: Sequence[Member], *, limits_stay: bool) -> None:
         self._members = members
@@ -39,9 +39,10 @@ class Tree:
         """Definitions that not every branch sees which should; known when all groups were asked for."""
 
     def _alternatives(self) -> dict[str, set[int]]:
-        """Directories that define the same objects, each with ids of the objects that others define too.
+        """Return the directories that define the same objects as others, each with the numbers of these objects.
 
-        A class of a base is the same in all overlays, but a Deployment is a different one in each.
+        Example: the same Deployment in an overlay for production and in one for staging. A class of a shared base is
+        the same in all overlays, so it makes no alternatives.
         """
         homes: dict[Identity, dict[str, int]] = defaultdict(dict)
         for member in self._members:
@@ -55,7 +56,7 @@ class Tree:
         return found
 
     def _limited(self) -> Iterator[str]:
-        """Directories that contain a ResourceQuota without a namespace."""
+        """Yield the directories, except the topmost, that contain a ResourceQuota or LimitRange without a namespace."""
         top = _common({m.directory for m in self._members})
         for member in self._members:
             is_limit = group_kind(member.subject.object) in LIMITS
@@ -89,12 +90,17 @@ class Tree:
             yield group_of(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
 
     def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
-        """The cluster-scoped definitions of a branch. Quotas of alternatives only apply to their own environment."""
+        """Return the definitions of a branch that apply to the whole cluster.
+
+        Quotas of alternatives only apply to their own environment.
+        """
         kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
         return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in LIMITS or m.names_its_namespace)]
 
     def _chain(self, directory: str) -> tuple[str, ...]:
-        """The branches that contain a directory, the outermost first. Directories may be thousands of levels deep."""
+        """Return the branches that contain a directory, the outermost first. Directories may be thousands of levels
+        deep.
+        """
         way = []
         while directory not in self._chains:
             way.append(directory)
@@ -113,8 +119,8 @@ class _Wide:
     """Definitions for the whole cluster, and the branches that see them. Sets are integers with one bit for each
     source.
 
-    A branch sees all definitions except those of its alternatives. Alternatives that define the same object are never
-    nested.
+    A branch sees all definitions except those of its alternatives: directories that define the same objects.
+    Alternatives are never nested.
     """
 
     def __init__(self, alternatives: Mapping[str, set[int]]) -> None:
@@ -127,9 +133,9 @@ class _Wide:
         self.count = 0
 
     def add(self, chain: tuple[str, ...], definitions: Sequence[Member]) -> None:
-        """Add the definitions of a branch.
+        """Add the definitions of a branch. `chain`: the branches that contain it.
 
-        Alternatives never hide unreported ones, such as those of `--definitions`.
+        Definitions whose findings are not reported, such as those of `--definitions`, are visible in all branches.
         """
         self.count += len(definitions)
         for reported in (True, False):
@@ -146,7 +152,7 @@ class _Wide:
                     self._defining[number] |= bit
 
     def visible(self, chain: tuple[str, ...]) -> dict[Identity, Member]:
-        """The definitions that a branch sees; the first one for each object."""
+        """Return the definitions that a branch sees; the first one for each object."""
         left = (1 << len(self._sources)) - 1
         for branch in chain:
             if branch in self._alternatives:
@@ -169,8 +175,9 @@ _NOTHING: Final[dict[str, Sequence[Member]]] = {}
 def _affordable(
     by_branch: Mapping[str, Sequence[Member]], chains: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, Sequence[Member]]:
-    """The objects of each branch that its subdirectories see, by their number: all, only limits and definitions, or
-    none.
+    """Return the objects of each branch that its subdirectories see: all, only limits and definitions, or none.
+
+    The choice depends on the number of objects, which must stay bounded.
     """
     definitions = {branch: [m for m in own if m.identity[0] in DEFINITIONS] for branch, own in by_branch.items()}
     for seen, most in ((by_branch, MAX_PAIRS), (definitions, _MAX_DEFINITIONS)):
@@ -181,8 +188,8 @@ def _affordable(
 
 
 def _common(directories: Iterable[str]) -> str:
-    """The common parent directory, which may be one of these directories; "" for relative and absolute paths
-    together.
+    """Return the common parent directory, which may be one of the directories; "" if relative and absolute paths are
+    mixed.
     """
     known = list(directories)
     if len({os.path.isabs(path) for path in known}) > 1:
@@ -191,7 +198,7 @@ def _common(directories: Iterable[str]) -> str:
 
 
 def _distinguishing(directories: set[str]) -> Iterator[str]:
-    """The directories at which the paths to these directories differ: alternatives of each other."""
+    """Yield the directories at which the paths to these directories diverge; these are alternatives of each other."""
     common = _common(directories)
     for directory in directories:
         if directory != common:

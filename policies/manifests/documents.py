@@ -35,7 +35,9 @@ Skipped in one step, because a file of 8 MiB may contain two million of them.
 
 
 class Fault(Exception):
-    """A document cannot be read: the message, and the start and end of the cause. `since`: start of the broken part."""
+    """A document cannot be read. `start`, `end`: characters of the cause. `since`: start of the invalid part; None if
+    unknown.
+    """
 
     def __init__(self, message: str, start: int = 0, end: int | None = None, since: int | None = None) -> None:
         super().__init__(message)
@@ -61,10 +63,10 @@ def as_utf8(data: bytes) -> bytes:
 
 
 class Document:
-    """One document: its bytes, and its position in the file (lines and columns before it).
+    """One document of a file: its bytes, and the numbers of lines and columns before it.
 
-    For a value in another document: `indent`, the columns before each of its lines, or `at`, the location of the value,
-    if its lines are not lines of the file.
+    For text inside a field of another document: `indent` columns precede each line; or all positions are `at`, if the
+    lines are not lines of the file.
     """
 
     def __init__(
@@ -101,7 +103,9 @@ class Document:
         return self.text.split("\n")
 
     def location(self, start: int, end: int | None = None) -> Location:
-        """The location of a span of characters, cut at the end of its first line. `end`: default is that line's end."""
+        """Return the location of a span of characters, cut at the end of its first line. `end`: default: the end of
+        that line.
+        """
         if self.at is not None:
             return self.at
         text = self.text
@@ -118,10 +122,11 @@ class Document:
 
 
 def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Document | tuple[Document, Fault]]:
-    """The documents of YAML text; with a Fault for a document that kubectl rejects because of text after a separator.
+    """Yield the documents of YAML text, with a Fault for a document that kubectl rejects because of text after a
+    separator.
 
-    Every line that starts with `---` is a separator, because kubectl splits before it parses. Skips most documents that
-    contain only comments.
+    Every line that starts with `---` is a separator, because kubectl splits before it parses. Skips most documents
+    that contain only comments.
     """
     start = at = _after_empty(data, 0)
     line, column, broken = line + data.count(b"\n", 0, start), 0 if start else column, False
@@ -152,6 +157,6 @@ def _separator(data: bytes, at: int) -> int:
 
 
 def _after_empty(data: bytes, at: int) -> int:
-    """The start of the first document with more than comments."""
+    """Return the start of the first document that contains more than comments."""
     found = _EMPTY.match(data, at)
     return found.end() if found else at

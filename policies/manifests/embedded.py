@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """The position of an embedded text: offsets of its lines and columns; or `at` for the whole text."""
+    """The position of an embedded text: offsets of its lines and columns; or `at`, one location for the whole text."""
 
     line: int = 0
     indent: int = 0
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class ExpandedSource(NamedTuple):
-    """The source of an object in which parsed values have replaced texts."""
+    """The source of an object whose embedded texts have been replaced by their parsed values."""
 
     outer: Source
     texts: dict[Path, Source]
@@ -40,7 +40,11 @@ class ExpandedSource(NamedTuple):
 
 
 def place_of(text: str, source: Source, path: Path) -> Place:
-    """The position of a text at a path. Only lines of a literal block (`|`) of YAML are lines of the file."""
+    """Return the position of an embedded text at a path.
+
+    Only lines of a literal block (`|`) in YAML are lines of the file; for other text, `at` is the location of the
+    value.
+    """
     at = source.locate(path)
     if not isinstance(source, YamlSource) or source.tree.document.at is not None:
         return Place(at=at)

@@ -1,13 +1,14 @@
-"""Groups the objects in a directory tree by the change set to which they belong.
+"""Groups the objects in a directory tree by change set.
 
 A repository is more than one change set: it contains the same objects for production and staging, unrelated examples,
 and bases that only overlays use.
 
-- A kustomization separates nothing. Its files are in its namespace, and those outside its directory count as inside.
+- A kustomization does not separate objects. Its files get its namespace, and files outside its directory count as
+inside.
 - Directories that define the same object are alternatives: each is evaluated with shared objects only.
-- A quota without a namespace is meant for its own directory and what is below.
-- Definitions for the whole cluster are visible in every directory except the alternatives of their own.
-- Configuration may name groups; their files are in no other one.
+- A quota without a namespace applies to its directory and the directories below.
+- Definitions for the whole cluster are visible in every directory except its alternatives.
+- Configuration may name groups; their files are in no other group.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Grouping(NamedTuple):
     """All groups. `alternatives`: directories that define the same objects. `patches`: number of objects that are
     patches.
 
-    `apart`: number of kustomizations that were not combined, because all together contain too many objects. `unseen`:
-    number of definitions that are not visible in all their directories, because all together are too many.
+    `apart`: number of kustomizations that were not combined, because the total number of objects is too large.
+    `unseen`: number of definitions that are not visible in other directories, because there are too many.
     """
 
     groups: tuple[Group, ...]
@@ -61,9 +62,10 @@ def grouped(
     *,
     limits_stay: bool = True,
 ) -> Grouping:
-    """The groups of a directory tree.
+    """Return the groups of a directory tree.
 
-    `limits_stay`: a ResourceQuota without a namespace applies to its own directory.
+    `named`: groups of the configuration. `limits_stay`: a ResourceQuota or LimitRange without a namespace applies
+    only to its directory and those below.
     """
     groups: list[Group] = []
     rest = list(members)
@@ -86,10 +88,10 @@ def matches(file: str, pattern: str) -> bool:
 
 
 def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
-    """The members as changed by top-level kustomizations: one copy for each namespace and home.
+    """Return the members as top-level kustomizations change them: one copy for each namespace and home.
 
-    Returns the members without patches, the number of patches, and the number of kustomizations that are skipped
-    because they contain too many objects.
+    Also returns the number of removed patches, and the number of kustomizations that are skipped because they contain
+    too many objects.
     """
     if not known:
         return members, 0, 0
@@ -122,9 +124,10 @@ _AS_IT_IS: Final[_Place] = ("", None)
 def _reached(
     directory: str, known: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
 ) -> tuple[list[tuple[str, _Place]], int]:
-    """The files that a kustomization and its bases change, with namespace and home; and the number of steps.
+    """Return the files that a kustomization and its bases change, with namespace and home; and the number of steps.
 
-    The outermost namespace counts. A file remains in its directory unless a kustomization includes it from outside.
+    The outermost namespace applies. A file remains in its directory unless a kustomization includes the file from
+    outside. `most`: maximum number of steps.
     """
     to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
     files, steps = dict[tuple[str, _Place], None](), 0
@@ -160,7 +163,7 @@ def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
 
 
 def _into(member: Member, place: _Place) -> Member:
-    """The member in the namespace and home that its kustomization sets."""
+    """Return the member in the namespace and home that a kustomization sets."""
     subject, (namespace, home) = member.subject, place
     metadata = subject.object.get("metadata")
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):

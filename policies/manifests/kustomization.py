@@ -19,7 +19,7 @@ _MAX: Final = 10_000
 
 
 def read_kustomization(text: bytes, path: str) -> Kustomization | None:
-    """The kustomization in a file; None for other or invalid files (reading the manifest reports the error)."""
+    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere)."""
     try:
         found = next((v.value for v in values(text, path)), None)
     except Fault:
@@ -38,7 +38,10 @@ def read_kustomization(text: bytes, path: str) -> Kustomization | None:
 
 
 def _real(directory: str, path: str) -> str:
-    """The real path of an entry. `directory` is a real path, so only the entry's own steps can be links."""
+    """Return the real path of an entry of a kustomization.
+
+    `directory` is a real path, so only the steps of the entry itself can be links.
+    """
     current = directory
     for step in () if os.path.isabs(path) else path.split(os.sep):
         if step == os.pardir:
@@ -51,7 +54,7 @@ def _real(directory: str, path: str) -> str:
 
 
 def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
-    """The local paths in these lists: texts, or the `path` of entries."""
+    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries."""
     for key in keys:
         entries = found.get(key)
         for entry in entries[:_MAX] if isinstance(entries, list) else ():

@@ -1,4 +1,4 @@
-"""A manifest as a member of a group, and a group: objects of the same cluster."""
+"""A manifest as a member of a group. A group is a set of objects for the same cluster."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Identity = tuple[str, str, str]
 
 
 class Member:
-    """An object and its file. `reported`: true if its findings are reported; false for context.
+    """An object and its file. `reported`: report findings on the object; false for objects that others only refer to.
 
-    `home`: the directory of the kustomization that includes it from outside; for an object inside another object, a
-    unique name; None: the file's own directory.
+    `home`: the directory of the kustomization that includes the object from outside; for an object inside another
+    object, a unique name; None: the file's directory.
     """
 
     def __init__(self, subject: ReviewedObject, file: str, reported: bool = True, home: str | None = None) -> None:
@@ -63,16 +63,16 @@ class Member:
 
     @cached_property
     def identity(self) -> Identity:
-        """Kind, namespace and name: a later object with the same identity replaces an earlier one.
+        """Kind, namespace and name: a later object with the same identity replaces an earlier object.
 
-        Objects of templates have no name here, because a template may be rendered for one environment at a time.
+        The name of an object of a template is "", because templates may be rendered for one environment at a time.
         """
         ref = self.subject.ref
         return group_kind(self.subject.object), ref.namespace, "" if self.subject.is_partial else ref.name
 
     @property
     def names_its_namespace(self) -> bool:
-        """True if the object itself has a namespace, not only the command line."""
+        """Whether the manifest itself sets a namespace, instead of the command line."""
         metadata = self.subject.object.get("metadata")
         return isinstance(metadata, dict) and bool(metadata.get("namespace"))
 
@@ -81,7 +81,7 @@ class Group(NamedTuple):
     """A change set: its objects in order, and the objects whose findings are reported. `name`: configured, or a
     directory.
 
-    Reported objects may be only partially known; `subjects` excludes these, so that they define nothing for others.
+    `subjects` excludes objects that are only partially known, so that rules do not see them as definitions.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Group(NamedTuple):
 
 
 def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
-    """A group of the members. Objects of `context` belong to it, but their findings are not reported."""
+    """Return a group of the members. `context`: objects of the group whose findings are not reported."""
     subjects = in_order([*context, *members])
     reported = {id(m.subject) for m in members if m.reported}
     evaluated = tuple(new for old, new in subjects if id(old) in reported)
@@ -98,7 +98,7 @@ def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = (
 
 
 def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
-    """Pairs of each subject and the subject in this order: an update if the same object precedes it."""
+    """Return pairs (subject, the same subject as reviewed in this order: an update if the same object precedes)."""
     last: dict[Identity, ReviewedObject] = {}
     found = []
     for member in members:

@@ -44,19 +44,20 @@ _NAMES: Final = re.compile(rb"\n  names:[ ]*\n(?:    [^\n]*\n){0,100}?    kind:[
 
 
 class Texts(Protocol):
-    """A parser of YAML text in a field of an object."""
+    """Parses YAML text in a field of an object."""
 
     def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
-        """Pass the objects in a text to the finder."""
+        """Pass the objects in an embedded text to the finder. `path`: the field that contains the text."""
 
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
-        """Parse a text into its value and source; None for a text that is not YAML."""
+        """Parse an embedded text into its value and source; the value is None for text that is not YAML."""
 
 
 class ObjectFinder:
-    """Collects the wanted objects among values as subjects, and counts the others.
+    """Collects the wanted objects among values as subjects, and counts other objects.
 
-    `texts` parses embedded text. `depth`: nesting of embedded texts. `within`: the object that contains the values.
+    `texts` parses embedded text; None to ignore such text. `depth`: current nesting of embedded texts. `within`: the
+    object that contains the values.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class ObjectFinder:
         self.skipped += other.skipped
 
     def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
-        """True if objects of this type are wanted, or contain wanted objects (Lists).
+        """Report whether to parse objects of this type: wanted kinds, Lists, and kinds that contain other objects.
 
-        `data`: the document. Some kinds are read only if the document contains CLASS_WORD, because few of their objects
-        do.
+        `data`: the document. Some kinds are parsed only if the document contains CLASS_WORD, because few of their
+        objects do.
         """
         found = group_kind({"apiVersion": api_version, "kind": kind})
         if found in RELEASE_NAMESPACES or found in (CONFIG_MAP, CRD):
@@ -101,7 +102,9 @@ class ObjectFinder:
         return wanted or is_almost_a_class(api_version, kind)
 
     def define(self, data: bytes) -> None:
-        """Record the kind that a CustomResourceDefinition defines, without parsing it, because it may be very long."""
+        """Record the kind that a CustomResourceDefinition defines, without parsing the definition, which may be very
+        long.
+        """
         if CLASS_WORD.encode() in data:
             group, kind = _GROUP.search(data), _NAMES.search(data)
             self.defined.add(f"{group[1].decode()}/{kind[1].decode()}" if group and kind else "")
@@ -151,7 +154,7 @@ class ObjectFinder:
     def _nested(
         self, value: dict[str, Any], kind: str, source: Callable[[Path], Source], prefix: Path
     ) -> Iterator[FileDiagnostic]:
-        """Process the objects inside an object, which may be text; yields problems."""
+        """Process the objects inside an object, also in embedded text; yield problems."""
         before = len(self.subjects)
         within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
         for number, (where, manifest) in enumerate(_nested_at(value, MANIFESTS.get(kind, ()))):
@@ -173,7 +176,9 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _release(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
-        """Process a release of a chart: its values, including those in text, may name PriorityClasses."""
+        """Process a release of a chart (such as a HelmRelease), whose values, also in embedded text, may name
+        PriorityClasses.
+        """
         from forewarn.policies.manifests.embedded import ExpandedSource
 
         sources: dict[Path, Source] = {}
@@ -188,7 +193,7 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _incomplete(self, value: Any, source: Source) -> Iterator[FileDiagnostic]:
-        """Yield the error for an object that is certainly meant for the API server, but that kubectl rejects."""
+        """Yield the error for a value that is intended as a Kubernetes object, but that kubectl rejects."""
         if isinstance(value, str | list):
             yield from self._no_object(value, source)
         if not isinstance(value, dict):
@@ -226,13 +231,14 @@ def _nested_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tu
 
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
-    """The texts in an object that may name or define a PriorityClass."""
+    """Yield the embedded texts of an object that may name or define a PriorityClass, with their paths."""
     found = _nested_at(value, TEXTS.get(kind, ()))
     return (each for each in islice(found, _MAX_NESTED) if isinstance(each[1], str) and CLASS_WORD in each[1])
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
-    """True if an object in another object is never created: a policy forbids it, or Crossplane only observes it.
+    """Report whether an object inside another object is never created: a policy forbids it, or Crossplane only
+    observes it.
 
     Source: config-policy-controller ComplianceType; provider-kubernetes ObjectSpec, crossplane-runtime
     ManagementPolicies.
@@ -244,7 +250,9 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
 
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
-    """True if an object is a PriorityClass without value: a parameter, or a policy about other fields."""
+    """Report whether an object is a PriorityClass without value, which is a parameter, or a policy about other
+    fields.
+    """
     return group_kind(manifest) == PRIORITY_CLASS and "value" not in manifest
 
 
@@ -258,7 +266,7 @@ def _with(value: Any, path: Path, new: Any) -> Any:
 
 
 def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
-    """kubectl's error for an object that is certainly meant to be a PriorityClass."""
+    """Return kubectl's error for an object that is intended as a PriorityClass."""
     kind, api_version = value["kind"], value["apiVersion"]
     field, right = ("kind", CLASS_KIND) if kind != CLASS_KIND else ("apiVersion", CLASS_VERSION)
     message = f"no matches for kind {quote(kind)} in version {quote(api_version)}; did you mean {quote(right)}?"
@@ -267,9 +275,9 @@ def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
 
 
 def is_almost_a_class(api_version: object, kind: object) -> bool:
-    """True if a type is similar to that of PriorityClasses and unknown to Kubernetes.
+    """Report whether a type is similar to that of PriorityClasses and unknown to Kubernetes.
 
-    A group with a dot that is not similar may be a real group: Kueue has WorkloadPriorityClasses.
+    A dissimilar API group with a dot may exist: Kueue has WorkloadPriorityClasses.
     """
     return isinstance(api_version, str) and isinstance(kind, str) and _is_almost_a_class(api_version, kind)
 
@@ -309,7 +317,9 @@ def items_of(value: Any) -> list[Any] | None:
 
 
 def filled_in(item: Any, parent: dict[str, Any]) -> Any:
-    """An item of a typed list, completed with its type. Source: apimachinery unstructured, decodeToList."""
+    """Return an item of a typed list with apiVersion and kind filled in. Source: apimachinery unstructured,
+    decodeToList.
+    """
     if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion"):
         return item
     kind = parent.get("kind")

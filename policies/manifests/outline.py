@@ -43,7 +43,7 @@ class Outline(NamedTuple):
 def outline(
     data: bytes, file: str, wanted: Collection[str], namespace: str, before: Sequence[ReviewedObject] = ()
 ) -> Outline:
-    """The outline of a template. `before`: objects in documents that need no rendering."""
+    """Return the outline of a template. `before`: objects of documents that need no rendering."""
     masked = mask(as_utf8(data).decode("utf-8", "replace")) if _may_have(data, wanted) else None
     if masked is None:
         return Outline([], [], [])
@@ -78,7 +78,7 @@ def _with_version(found: re.Match[str]) -> str:
 
 
 def _has_one_type(known: ApiObject, subject: ReviewedObject, masked: Masked) -> bool:
-    """True if the object's kind is known and does not depend on a branch of the template."""
+    """Report whether the object's kind is known, and is the same in all branches of the template."""
     if not (known.get("kind") and known.get("apiVersion")):
         return False
     kind, metadata = (subject.source.locate((field,), key=True).line - 1 for field in ("kind", "metadata"))
@@ -103,7 +103,7 @@ def _known(value: Any) -> Any:
 
 
 def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[FileDiagnostic]:
-    """The problems that exist for any values of the template."""
+    """Yield the problems that do not depend on the values of the template."""
     lines = masked.text.split("\n")
     for found in diagnostics:
         is_certain = found.rule in _ON_TEXT and UNKNOWN.search(found.message) is None
@@ -113,7 +113,11 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[
 
 
 def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> bool:
-    """True if a key and an earlier equal key are printed together: one key's block contains the block of the other."""
+    """Report whether a key and an earlier equal key are printed together: the block of one contains the block of the
+    other.
+
+    `blocks`: of each line, the numbers of the template blocks that contain it.
+    """
     start, end = kept.column - 1, kept.end_column - 1
     number = kept.line - 1
     for above in range(number - 1, max(number - _NEAR, -1), -1):

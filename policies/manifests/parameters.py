@@ -17,7 +17,9 @@ _UNKNOWN: Final = object()
 
 
 class Parameters:
-    """Parameters with their defaults. Results are cached, because aliases may repeat one value very often."""
+    """Parameters of an object with their defaults. Results are cached, because YAML aliases may repeat one value very
+    often.
+    """
 
     def __init__(self, holder: dict[str, Any]) -> None:
         given = holder.get("parameters")
@@ -26,7 +28,7 @@ class Parameters:
         self._done: dict[int, Any] = {}
 
     def applied(self, value: Any, depth: int = 0) -> Any:
-        """The value with parameters replaced; the same object if it has none."""
+        """Return the value with parameters replaced; the same object if there are none."""
         if depth > _DEEPEST or not isinstance(value, dict | list):
             return value
         if id(value) not in self._done:

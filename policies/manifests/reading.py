@@ -43,8 +43,8 @@ BROKEN: Final = frozenset(("parse-error", "template-braces"))
 class Reading(NamedTuple):
     """The contents of one file: its objects in order, problems of the text, and counts.
 
-    `objects` counts all objects; `skipped` counts objects of other kinds, by kind. `defined`: the `group/Kind`s of
-    CustomResourceDefinitions that may have fields for PriorityClasses; "" for an unknown kind.
+    `objects`: number of all objects. `skipped`: number of objects of other kinds, by kind. `defined`: the
+    `group/Kind` of CustomResourceDefinitions that may have fields for PriorityClasses; "" for an unknown kind.
     """
 
     subjects: tuple[ReviewedObject, ...] = ()
@@ -56,10 +56,11 @@ class Reading(NamedTuple):
 
 
 def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "", again: bool = False) -> Reading:
-    """The objects of a YAML or JSON file as kubectl reads them, with Lists split into items.
+    """Return the objects of a YAML or JSON file as kubectl reads them, with Lists split into items.
 
-    `wanted`: the `group/Kind`s to read; others are only checked for errors and counted; with `again`, only counted.
-    `namespace`: for namespaced objects without one. Never raises for invalid text: errors become diagnostics.
+    `wanted`: the `group/Kind` of objects to return; other objects are only checked for errors and counted; with
+    `again`, only counted. `namespace`: for namespaced objects without one. Never raises for invalid text: errors
+    become diagnostics.
     """
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)), again=again)
@@ -75,13 +76,16 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
 
 
 def _is_json(data: bytes, file: str) -> bool:
-    """True if kubectl tries JSON first: an open brace. Source: apimachinery pkg/util/yaml, GuessJSONStream."""
+    """Report whether kubectl tries JSON first: an open brace, or an open bracket in a .json file.
+
+    Source: apimachinery pkg/util/yaml, GuessJSONStream.
+    """
     start = data[:4096].lstrip()[:1]
     return start == b"{" or (start == b"[" and file.endswith(".json"))
 
 
 class _Texts:
-    """A Texts for YAML and JSON in fields of a file's objects. Ignores other text."""
+    """Parses YAML and JSON text in fields of a file's objects (implements Texts)."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -98,7 +102,7 @@ class _Texts:
             reader.yaml(data)
 
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
-        """Parse a text into its value and source; None for a text that is not YAML."""
+        """Parse an embedded text into its value and source; the value is None for text that is not YAML."""
         from forewarn.policies.manifests.embedded import place_of
         from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
@@ -147,7 +151,9 @@ class _FileReader:
                 self.fault(document, found)
 
     def _exceeds_limit(self, document: Document, count: int, start: int = 0) -> bool:
-        """True if the file exceeds a limit from this document on; also records this as a problem."""
+        """Report whether the file exceeds a limit from this document on, and record the limit as a problem. `count`:
+        documents before.
+        """
         if count >= MAX_DOCUMENTS:
             what = f"more than {MAX_DOCUMENTS} documents"
         elif len(self._diagnostics) >= MAX_DIAGNOSTICS:
@@ -178,7 +184,9 @@ class _FileReader:
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
     def _is_only_grammar(self, document: Document) -> bool:
-        """True if checking the grammar suffices for the document. Raises Fault for invalid YAML."""
+        """Report whether a check of the grammar suffices: kubectl accepts the document if it is valid YAML. Raises
+        Fault for invalid YAML.
+        """
         data = document.data
         if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
             check(document)
@@ -186,7 +194,9 @@ class _FileReader:
         return len(data) > _MIN_GRAMMAR_BYTES and is_plainly_grammar(document)
 
     def _careful(self, document: Document) -> None:
-        """Read a document by its nodes, with the problems in its wanted objects."""
+        """Read a document as a tree of nodes, and record its objects and the problems in them. Slower than
+        `quick_value`.
+        """
         from forewarn.policies.manifests import diagnostics
         from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
@@ -239,7 +249,9 @@ class _FileReader:
             self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
-        """Read the rest of the text as YAML; false if it is invalid YAML too, so that the JSON error is reported."""
+        """Read the rest of the text as YAML; return false if the text of a .json file is invalid YAML, too, to report
+        the JSON error.
+        """
         start = position
         if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
             start = space.end()

@@ -1,4 +1,4 @@
-"""Fast detection of the kinds in a document, so that most documents need not be parsed."""
+"""Fast detection of the kinds in a document, so that most documents are not parsed."""
 
 from __future__ import annotations
 
@@ -95,9 +95,10 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
 
 
 def named_kinds(data: bytes) -> set[str]:
-    """The kinds in a text that cannot be parsed; "" for a kind that is not a plain word, or for a lone apiVersion.
+    """Return the kinds in an unparsable text; "" for a kind that is not a plain word, or for an apiVersion without
+    kind.
 
-    If there are very many, "" replaces the rest.
+    Of very many kinds, "" replaces the rest.
     """
     found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MAX_KINDS)]
     kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
@@ -105,7 +106,7 @@ def named_kinds(data: bytes) -> set[str]:
 
 
 def is_typed(data: bytes) -> bool:
-    """True if an unparsable text has a kind or apiVersion at its root, or in items of a list at its root.
+    """Report whether an unparsable text has a kind or apiVersion at its root, or in items of a list at its root.
 
     In JSON-like text: at depth 1. In YAML: indented no deeper than any other key.
     """
@@ -135,10 +136,10 @@ def _is_typed_in_braces(text: bytes) -> bool:
 
 
 def is_untyped(data: bytes) -> bool:
-    """True if a document is certainly a mapping without apiVersion and kind, in the notation of `type_meta`.
+    """Report whether a document is certainly a mapping without apiVersion and kind, in the notation of `type_meta`.
 
-    This includes lists without a kind, or with kinds only inside items whose keys start at the third character. It
-    excludes documents that may be too long or nested too deep.
+    Also true for lists without a kind, or with kinds only inside items whose keys start at the third character. False
+    for documents that may be too long or nested too deeply.
     """
     if len(data) > _LONG:
         return False
@@ -154,12 +155,16 @@ def is_untyped(data: bytes) -> bool:
 
 
 def laxer_than_kubectl(data: bytes) -> bool:
-    """True if libyaml may accept text that kubectl's older copy rejects; `grammar.check_as_kubectl` decides."""
+    """Report whether libyaml may accept text that kubectl's older copy rejects (then `grammar.check_as_kubectl`
+    decides).
+    """
     return b"\\/" in data or has_doubtful_questions(data)
 
 
 def slashes_in_disguise(data: bytes) -> bytes:
-    """The text with each `\\/` replaced by the invalid escape `\\@`: the parser rejects it if `\\/` is an escape."""
+    r"""Return the text with each `\/` replaced by the invalid escape `\@`, which the parser rejects where `\/` is an
+    escape.
+    """
     return data.replace(b"\\/", b"\\@")
 
 
@@ -172,7 +177,7 @@ def has_doubtful_questions(data: bytes) -> bool:
 
 
 def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
-    """True if brackets or braces that open at these positions may contain a question mark."""
+    """Report whether brackets or braces that open at these positions may contain a question mark."""
     end = looked = 0
     texts = _Texts(data)
     for opening in openings:
@@ -187,8 +192,9 @@ def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
 
 
 def _end_of_flow(data: bytes, start: int) -> int:
-    """The position after the closing bracket; 0 if a question mark, quote or comment is before it, or if it is too
-    far.
+    """Return the position after the closing bracket of a collection that opens at `start`.
+
+    0 if a question mark, quote or comment precedes the bracket, or if it is too far away.
     """
     depth = 0
     for mark in _IN_FLOW.finditer(data, start, start + _LONG_FLOW):
@@ -205,7 +211,7 @@ def _end_of_flow(data: bytes, start: int) -> int:
 
 
 def only_grammar_matters(data: bytes) -> bool:
-    """True if kubectl accepts the document whenever the parser does.
+    """Report whether kubectl accepts the document if the parser does, so that only the grammar must be checked.
 
     Always false with aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
     """
@@ -215,13 +221,14 @@ def only_grammar_matters(data: bytes) -> bool:
 
 
 def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
-    """Masked texts that the parser accepts only if `only_grammar_matters` and kubectl is no stricter; () if unknown.
+    """Return masked copies of a document; if the parser accepts all, `only_grammar_matters`, and kubectl is no
+    stricter. () if unknown.
 
     The first text is the masked document. Each character that may start a special construct is replaced by `@`, which
-    starts nothing, is no escape, and is itself valid in text: if the parser accepts the masked text, all these
-    characters were in text. A `?` becomes a bracket, which ends a word inside of brackets or braces and nothing
-    elsewhere; because `?` may end such a word itself, as braces do, the parser must also accept the original document.
-    Brackets or braces that a colon makes a key get a trailing `@`, after which nothing may continue.
+    starts nothing, is no escape, and is valid in text: if the parser accepts the masked text, all these characters
+    were in text. A `?` becomes a bracket, which ends a word inside of brackets or braces and nothing elsewhere;
+    because `?` itself may end such a word, as braces do, the parser must also accept the original document. Brackets
+    or braces that a colon makes a key get a trailing `@`, after which nothing may continue.
     """
     if data[:1] in b"*!&?<{[" or _BARE_QUESTION.search(data) or _ANCHOR_AND_QUESTION.search(data):
         return ()
@@ -259,7 +266,10 @@ def _has_plain_keys(data: bytes) -> bool:
 
 
 def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
-    """True if a match is outside of text, by the characters before it; assumed if there are very many matches."""
+    """Report whether a match is outside of text (quotes, block scalars), by the characters before the match.
+
+    Assumed if there are very many matches. `is_it`: whether the construct may start at a position.
+    """
     end = looked = 0
     texts = _Texts(data)
     for match in pattern.finditer(data):
@@ -289,9 +299,9 @@ class _Texts:
         self._remaining = 2 * len(data) + _BYTES_BACK
 
     def end(self, at: int) -> int:
-        """The end of the block scalar or quoted text that contains a position; 0 if no such text can contain it.
+        """Return the end of the block scalar or quoted text that contains a position; 0 if none is found.
 
-        One of the less indented lines above the position starts this text.
+        One of the less indented lines above the position starts such a text.
         """
         data = self._data
         start = data.rfind(b"\n", 0, at) + 1
@@ -324,24 +334,26 @@ def _block(key: int) -> re.Pattern[bytes]:
 
 
 def _may_be_node(data: bytes, at: int) -> bool:
-    """True if an alias or tag may start here, with or without an anchor before it."""
+    """Report whether an alias or tag may start at this position, with or without an anchor before it."""
     before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-" or b"&" in _last_word(before)
 
 
 def _may_open_flow(data: bytes, at: int) -> bool:
-    """True if a collection in brackets or braces may start here, with or without an anchor or tag before it."""
+    """Report whether a collection in brackets or braces may start at this position, with or without an anchor or tag
+    before it.
+    """
     before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-?" or _last_word(before)[:1] in b"&!"
 
 
 def _may_end_flow(data: bytes, at: int) -> bool:
-    """True if a collection may end at this bracket, so that it is not part of a word (`a[0]:`)."""
+    """Report whether a collection may end at this bracket: the bracket is not part of a word (`a[0]:`)."""
     return not _IN_PLAIN.fullmatch(data, max(at - _NEAR, 0), at)
 
 
 def _last_word(before: bytes) -> bytes:
-    """The text after the last blank; if all characters are blank, conservatively an anchor."""
+    """Return the text after the last blank; if all characters are blank, `&`, as if there were an anchor."""
     return (before.rsplit(None, 1) or (b"&",))[-1]
 
 
@@ -354,7 +366,7 @@ def _begins_entry(data: bytes, at: int) -> bool:
 
 
 def _null_begins_entry(data: bytes, at: int) -> bool:
-    """True if an entry may begin with the null whose `ull` is at this position."""
+    """Report whether an entry may begin with the null whose `ull` is at this position."""
     return _begins_entry(data, at - 1)
 
 
@@ -371,5 +383,5 @@ _MAY_BE: Final = {
 
 
 def _is_suspect(data: bytes, at: int) -> bool:
-    """True if a match of `_SUSPECT` may be more than text, by the characters before it."""
+    """Report whether a match of `_SUSPECT` may be a YAML construct instead of text, by the characters before it."""
     return _MAY_BE[data[at]](data, at)

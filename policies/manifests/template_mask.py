@@ -39,7 +39,9 @@ _NO_COLUMN: Final = 1 << 30
 
 
 class Masked(NamedTuple):
-    """A masked text. For each line: the numbers of its blocks, and true if the template prints further text there."""
+    """A masked template. For each line: `blocks`, the numbers of the template blocks that contain the line, and
+    `lost`, whether the template prints further text there.
+    """
 
     text: str
     blocks: Sequence[tuple[int, ...]]
@@ -47,7 +49,7 @@ class Masked(NamedTuple):
 
 
 class _Action(NamedTuple):
-    """A template action: its position, and its first word."""
+    """A template action: its position, its first word, and whether it prints (`prints`)."""
 
     start: int
     end: int
@@ -56,7 +58,10 @@ class _Action(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """An open block: its number, and true (`is_out`) if its text is removed."""
+    """An open block of a template.
+
+    `is_out`: the text of the block is removed. `is_lost`: the template may print the removed text.
+    """
 
     number: int
     is_out: bool
@@ -80,7 +85,7 @@ def mask(text: str) -> Masked | None:
 
 
 def _actions(text: str) -> Iterator[_Action]:
-    """The actions in a text, until the first one without an end, or one more than the maximum."""
+    """Yield the actions in a text, up to the first one without an end (`end` -1), or one above the maximum."""
     position, is_jinja = 0, "{%" in text
     for _ in range(_MAX_ACTIONS + 1):
         opening = _OPENING.search(text, position)

@@ -60,7 +60,7 @@ def _values(document: Document) -> Iterator[Value]:
 
 
 def _cut(document: Document) -> tuple[Document, Iterator[Document]] | None:
-    """A List without its items, and the items; None if it is not in kubectl's notation, with dashes in column 1."""
+    """Return a List without its items, and the items; None if not in kubectl's notation, with dashes in column 1."""
     match = _ITEMS.search(document.data)
     if match is None:
         return None

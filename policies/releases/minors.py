@@ -1,6 +1,6 @@
-"""The known minors of Kubernetes 1, and the patch release of each that predictions are checked with.
+"""The known minors of Kubernetes 1, and the patch release of each against which predictions were tested.
 
-A separate module because options and `--version` need it before anything else.
+A separate module because options and `--version` need only these numbers.
 """
 
 from __future__ import annotations

@@ -44,10 +44,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """An HTTP extender of kube-scheduler. An empty verb means that kube-scheduler does not call it.
+    """An HTTP extender of kube-scheduler. An empty verb means that kube-scheduler does not call this endpoint.
 
-    `managed_resources`: the extender handles only Pods that request one of these; empty: all Pods. `ignored_resources`:
-    resources that kube-scheduler itself ignores. Source: upstream `Extender`.
+    `managed_resources`: the extender handles only Pods that request one of these; empty: all Pods.
+    `ignored_resources`: resources that kube-scheduler itself ignores. Source: upstream `Extender`.
     """
 
     url_prefix: str = ""

@@ -1,4 +1,4 @@
-"""The Kubernetes releases that forewarn knows, and the release that options name.
+"""The Kubernetes releases that forewarn supports, and the release that options select.
 
 `policies.releases.semantics` has the differences between releases.
 """
@@ -59,11 +59,11 @@ _VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.\d{1,6})?(?:[-+][-+.\w]{0,100}
 
 
 class UnknownRelease(ValueError):
-    """The error for text that is no Kubernetes version, and for a version that is not predicted."""
+    """The text is not a Kubernetes version, or the version is not supported."""
 
 
 class BadGates(ValueError):
-    """The error for feature gates that the release rejects, or that are not predicted."""
+    """The release rejects the feature gates, or forewarn does not model them."""
 
 
 _FIX: Final = "kubernetes#"
@@ -134,7 +134,7 @@ CHANGES: Final = (
 
 
 class PatchChange(NamedTuple):
-    """A difference of the patch releases before `fixed` from the checked patch release."""
+    """A difference between patch releases before `fixed` and the patch release that forewarn was tested against."""
 
     minor: int
     fixed: int
@@ -173,8 +173,9 @@ UNFIXED: Final = (
 class Release(NamedTuple):
     """The release options.
 
-    `minor` None: that of the cluster, or else the newest. `scheduler`: returns the configuration of the cluster's
-    scheduler for a release (may raise ValueError); None: the default. `of_apiserver`: only kube-apiserver is predicted.
+    `minor` None: that of the cluster, otherwise the newest. `scheduler`: returns the configuration of the cluster's
+    scheduler for a release (may raise ValueError); None: the default. `of_apiserver`: only kube-apiserver is
+    predicted.
     """
 
     minor: int | None = None
@@ -188,7 +189,7 @@ class Release(NamedTuple):
         return [name for name in self.gates if name not in FEATURE_GATES and name not in NOT_MODELLED]
 
     def semantics(self, told: int | None = None) -> Semantics:
-        """Return the semantics of a cluster that reports this minor version (`told`), which may be unknown.
+        """Return the semantics of a cluster that reports this minor version (`told`; None if unknown).
 
         Raises BadGates for invalid gates of that release, and ValueError if kube-scheduler would not start.
         """
@@ -262,7 +263,7 @@ def is_known(name: str, minor: int) -> bool:
 
 
 def is_locked(name: str, minor: int) -> bool:
-    """Report whether a release no longer accepts a gate."""
+    """Report whether a release has locked a gate to its default."""
     return minor >= LOCKED.get(name, minor + 1)
 
 

@@ -84,7 +84,7 @@ class Semantics:
 
     @property
     def scheduler_names(self) -> frozenset[str]:
-        """The values of `spec.schedulerName` that the profiles serve."""
+        """The values of `spec.schedulerName` for which the scheduler has profiles."""
         return frozenset({DEFAULT_SCHEDULER} if self.scheduler is None else self.scheduler.profiles)
 
     @property
@@ -94,14 +94,14 @@ class Semantics:
 
     @property
     def unknown(self) -> str:
-        """The reason why this release is not predicted; empty for a predicted release."""
+        """Why forewarn does not predict this release; "" for a supported release."""
         if self.minor in PREDICTED_MINORS:
             return ""
         return f"the cluster runs Kubernetes {self.release}; predictions hold for {_KNOWN}"
 
     @property
     def preview(self) -> str:
-        """The notice for a release whose predictions are unverified; empty for other releases."""
+        """A notice for a release whose predictions are not verified; "" for other releases."""
         return f"Kubernetes {self.release}: {PREVIEW}" if self.minor in PREVIEW_MINORS else ""
 
     empty_selectors_count = _Property(since=38)
@@ -116,7 +116,9 @@ class Semantics:
 
     @property
     def pods_are_grouped(self) -> bool | None:
-        """Whether Pods belong to PodGroups, by the given gate; None: not given, so the stored objects decide."""
+        """Whether Pods belong to PodGroups: by the gate GenericWorkload if set; None: not set, so the stored objects
+        decide.
+        """
         return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
 
     pods_have_scheduling_groups = _Property(since=36)

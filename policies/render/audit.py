@@ -54,7 +54,9 @@ def render_summary(findings: Sequence[Finding], paint: Painter = plain, width: i
 
 
 def placed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with a path for each object, because SARIF needs a location: `cluster/shop/Deployment/web`."""
+    """Return the findings with an artificial path for each object, because SARIF requires one:
+    `cluster/shop/Deployment/web`.
+    """
     return [finding._replace(location=Location(_path(finding.object), 1, 1, 1)) for finding in findings]
 
 

@@ -37,7 +37,7 @@ def _each(found: Autoscalers) -> Iterator[str]:
 
 
 def _planned(plan: Plan) -> Iterator[str]:
-    """Lines about the node groups that would be scaled up, and about Pods that none helps."""
+    """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
     for each in plan.scale_ups[:MAX_LINES]:
         yield _scaled_up(each)
     if len(plan.scale_ups) > MAX_LINES:
@@ -58,7 +58,9 @@ def _planned(plan: Plan) -> Iterator[str]:
 
 
 def _scaled_up(each: ScaleUp) -> str:
-    """A line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for this group."""
+    """Return a line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for the choice
+    of this group.
+    """
     option = each.option
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
     told = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {which}"
@@ -79,7 +81,7 @@ def _idle(option: Option) -> str:
 
 
 def _why_not(left: NotHelped) -> str:
-    """The reasons with their groups, for example `Insufficient memory (small, large)`."""
+    """Return the reasons with their node groups, for example `Insufficient memory (small, large)`."""
     by_reason: dict[str, list[str]] = {}
     for group, reason in left.reasons.items():
         by_reason.setdefault(reason, []).append(group)

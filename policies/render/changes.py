@@ -21,7 +21,10 @@ _ORDER: Final = ("new", "worse", "changed", "better", "gone")
 
 
 class Change(NamedTuple):
-    """One change. `kind`: new, worse, changed, better or gone; `what`: the finding or workload."""
+    """One change since an earlier report.
+
+    `kind`: new, worse, changed, better or gone; `what`: the finding or workload; `why`: the difference.
+    """
 
     kind: str
     what: str
@@ -33,7 +36,9 @@ class Change(NamedTuple):
 
 
 def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[Change]:
-    """New and fixed findings. `previous`: the report of `audit -o json`. Raises ValueError if it is invalid."""
+    """Return new and fixed findings. `previous`: the report of `audit -o json`. Raises ValueError for an invalid
+    report.
+    """
     entries = _entries(previous, "findings", "audit")
     before = {str(at(each, "fingerprint")): each for each in entries}
     now = dict(zip(fingerprints(findings), findings, strict=True))
@@ -53,7 +58,9 @@ def _change_text(entry: Mapping[str, Any]) -> str:
 
 
 def of_risks(found: Risks, previous: Mapping[str, Any]) -> list[Change]:
-    """Workloads with changed risks. `previous`: the report of `risk -o json`. Raises ValueError if it is invalid."""
+    """Return workloads with changed risks. `previous`: the report of `risk -o json`. Raises ValueError for an invalid
+    report.
+    """
     before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
     now = {each["workload"]: each for each in as_dict(found)["workloads"]}
     changes = [Change("new", name) for name in now if name not in before]

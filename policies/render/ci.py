@@ -23,7 +23,7 @@ _MAX_CLEAN: Final = 10_000
 
 
 def gitlab(report: Report) -> Iterator[str]:
-    """A Code Quality report. GitLab merges equal fingerprints, and shows only the description."""
+    """Yield a Code Quality report. GitLab merges equal fingerprints, and shows only the description."""
     marks = fingerprints(report.findings)
     entries = (
         {
@@ -110,7 +110,7 @@ def _xml(text: str) -> str:
 
 
 def github(findings: Sequence[Finding]) -> tuple[list[str], list[Finding]]:
-    """Workflow commands, the most severe first; and the findings above GitHub's limit."""
+    """Return GitHub workflow commands, the most severe first; and the findings above GitHub's limit."""
     lines: list[str] = []
     rest: list[Finding] = []
     shown: dict[Severity, int] = defaultdict(int)

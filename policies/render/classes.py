@@ -83,13 +83,13 @@ def count(found: Levels) -> int:
 
 
 def shares(found: Levels) -> str:
-    """`63 % of cpu and 41 % of memory`, of the allocatable amounts."""
+    """Return `63 % of cpu and 41 % of memory`: the requests of running Pods as shares of the allocatable amounts."""
     size, has = sum(level.running.memory for level in found.levels), found.allocatable
     return f"{percent_of_cpu(found)} % of cpu and {_percent(size, has.memory)} % of memory"
 
 
 def percent_of_cpu(found: Levels) -> int:
-    """Of the allocatable cpu, how much running Pods request."""
+    """Return the percentage of the allocatable cpu that running Pods request."""
     return _percent(sum(level.running.milli_cpu for level in found.levels), found.allocatable.milli_cpu)
 
 

@@ -24,9 +24,9 @@ _LONGEST: Final = 120
 class Outcome(NamedTuple):
     """The result for one cluster. `source`: a context or the path of a snapshot.
 
-    `status`: the exit status for this cluster alone. `reason`: why there is no answer; empty if there is one. `rank`:
-    numbers that are larger for a worse cluster. `cells`: its row without the name. `report`: text or JSON data.
-    `messages`: lines for standard error.
+    `status`: the exit status for this cluster alone. `reason`: why the command has no result; "" if there is one.
+    `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's table row without the
+    name. `report`: text or JSON data. `messages`: lines for standard error.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Clusters without an answer first, then by rank, then by name."""
+    """Sort clusters: those without a result first, then by rank, then by name."""
     return sorted(outcomes, key=lambda each: (not each.reason, [-number for number in each.rank], each.name))
 
 
@@ -71,7 +71,9 @@ def render(
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
-    """The number of clusters, without an answer and with exit status 1, as one sentence."""
+    """Return one sentence with the numbers of clusters, of clusters without a result, and of clusters with exit
+    status 1.
+    """
     unknown = sum(bool(each.reason) for each in outcomes)
     failed = sum(each.status == 1 and not each.reason for each in outcomes)
     parts = [plural(len(outcomes), "cluster")]
@@ -146,7 +148,9 @@ def _outcome(value: Any) -> Outcome:
 
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:
-    """One run for each cluster, the worst first. The id of the run contains the name of the cluster."""
+    """Return SARIF with one run for each cluster, the worst first. The id of the run contains the name of the
+    cluster.
+    """
     from forewarn.policies.render.sarif import SCHEMA  # imports all rules
 
     driver = {"driver": {"name": "forewarn", "semanticVersion": version}}
@@ -163,7 +167,7 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
 
 
 def openreports(outcomes: Sequence[Outcome]) -> str:
-    """A ClusterReport for each cluster."""
+    """Return a List with a ClusterReport for each cluster, as JSON."""
     return as_list(
         [
             of_cluster(without_answer(each.reason) if each.reason else each.report["items"][0], each.name)

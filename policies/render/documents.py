@@ -18,7 +18,7 @@ class ObjectReference(TypedDict):
 
 
 class PodLoss(TypedDict):
-    """What the loss of a Pod does to the workload `kind` `name`. `condition`: when it does less or more."""
+    """The effect of losing a Pod on the workload `kind` `name`. `condition`: when the effect differs."""
 
     pod: str
     effect: Literal["fails", "interrupts"]
@@ -28,7 +28,9 @@ class PodLoss(TypedDict):
 
 
 class Victims(TypedDict):
-    """The victims of all preemptions, with the longest grace period. `losses`: what fails or is interrupted."""
+    """The victims of all preemptions, with the longest grace period. `losses`: the workloads that fail or are
+    interrupted.
+    """
 
     count: int
     lowestPriority: int
@@ -54,7 +56,9 @@ class PreemptionBy(TypedDict):
 
 
 class Cascade(TypedDict, total=False):
-    """What happens to the victims of the preemptions. A missing number is 0. `incomplete`: it was not predicted."""
+    """The fate of the victims of the preemptions. A missing number is 0. `incomplete`: the cascade was not
+    predicted.
+    """
 
     incomplete: bool
     replaced: int
@@ -67,7 +71,7 @@ class Cascade(TypedDict, total=False):
 
 
 class Reason(TypedDict):
-    """A reason of kube-scheduler with the number of nodes; 0 if it is not about single nodes."""
+    """A reason of kube-scheduler with the number of nodes; 0 for a reason that is not about single nodes."""
 
     reason: str
     nodes: int
@@ -154,7 +158,7 @@ class Finding(TypedDict):
 
 
 class FindingsSummary(TypedDict):
-    """Numbers of files, objects and findings. `leftOut`: the skipped files by reason."""
+    """Numbers of files, objects and findings. `leftOut`: number of skipped files by reason."""
 
     files: int
     objects: int
@@ -222,7 +226,7 @@ class Candidate(TypedDict):
 
 
 class Explanation(TypedDict):
-    """The basis of a prediction. `because`: why every plugin ran on every node; empty if it did not."""
+    """The method of a prediction. `because`: why forewarn ran all plugins on every node; empty if it did not."""
 
     kubernetes: str
     profile: str
@@ -238,7 +242,7 @@ class Considered(TypedDict):
 
 
 class NodeGroupOption(TypedDict):
-    """What one node group would add."""
+    """The nodes that a scale-up of one node group would add. `waste`: idle shares of cpu and memory, added up."""
 
     group: str
     nodes: int
@@ -284,7 +288,7 @@ class ScaleUps(TypedDict):
 
 
 class Autoscalers(TypedDict):
-    """What autoscalers would do about Pending Pods."""
+    """The reaction of autoscalers to Pending Pods."""
 
     clusterAutoscaler: Considered
     karpenter: Considered
@@ -319,7 +323,7 @@ class PredictedPod(TypedDict):
 
 
 class OtherPods(TypedDict):
-    """A line of `forewarn predict`: new Pods of a workload without a line."""
+    """A line of `forewarn predict`: new Pods of a workload that have no line of their own."""
 
     id: str
     outcome: str
@@ -445,7 +449,9 @@ class NewNodes(TypedDict):
 
 
 class UpgradeStep(TypedDict):
-    """The upgrade of a node; null: it was not reached. `pool`: empty if the node belongs to no pool."""
+    """The upgrade of a node; null: the upgrade did not reach this event. `pool`: empty if the node belongs to no
+    pool.
+    """
 
     node: str
     pool: str
@@ -455,7 +461,9 @@ class UpgradeStep(TypedDict):
 
 
 class UpgradedPool(TypedDict):
-    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes; `seconds`: null if nodes are missing."""
+    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes; `seconds`: null if the upgrade is
+    incomplete.
+    """
 
     pool: str
     nodes: int
@@ -466,8 +474,8 @@ class UpgradedPool(TypedDict):
 class DrainBlocker(TypedDict):
     """A PodDisruptionBudget that allows no disruptions before the upgrade.
 
-    `pods`: the Pods on `nodes` that it protects. `healthy`, `desired`, `expected`: numbers of Pods in its status.
-    `never`: it requires all Pods; otherwise, drains wait until enough Pods are healthy.
+    `pods`: the protected Pods on `nodes`. `healthy`, `desired`, `expected`: numbers of Pods in the status. `never`:
+    all Pods are required; otherwise, drains wait until enough Pods are healthy.
     """
 
     budget: str
@@ -510,7 +518,7 @@ class NewPodPriority(TypedDict):
 
 
 class NewPodPriorities(TypedDict):
-    """The priority of new Pods before and after the change; null: they are rejected."""
+    """The priority of new Pods before and after the change; null: admission rejects the Pods."""
 
     before: NewPodPriority | None
     after: NewPodPriority | None
@@ -578,7 +586,7 @@ class Event(TypedDict):
 
 
 class Outcome(TypedDict):
-    """One outcome of several runs. `count`: number of runs with it."""
+    """One outcome of several runs. `count`: number of runs with this outcome."""
 
     count: int
     timeline: list[Event]
@@ -624,9 +632,10 @@ class WhatIf(TypedDict):
 
 
 class Shard(TypedDict):
-    """The part of a divided run that a result is, for `forewarn whatif merge`.
+    """The part of a divided run, for `forewarn whatif merge`.
 
-    `of`: questions of the whole run; `cluster`: its digest; `asked`: the other options that identify the run.
+    `of`: number of questions of the whole run; `cluster`: digest of the cluster; `asked`: the other options that
+    identify the run.
     """
 
     index: int
@@ -678,7 +687,7 @@ class Sweep(TypedDict):
 
 
 class EvictionPlace(TypedDict):
-    """A Pod in the order of eviction. `tied`: the kubelet may also evict it before the previous Pod."""
+    """A Pod in the order of eviction. `tied`: the kubelet may also evict this Pod before the previous one."""
 
     pod: str
     priority: int | None
@@ -720,8 +729,8 @@ class ResizedPod(TypedDict):
     """The result of an in-place resize of one Pod.
 
     `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts.
-    `inTheWay`: Pods that would have to leave. `insufficient`: the missing amounts of resources, cpu in thousandths,
-    memory in bytes. `dependsOn`: settings of the kubelet that change the verdict.
+    `inTheWay`: Pods that use the missing resources. `insufficient`: the missing amounts of resources, cpu in
+    thousandths, memory in bytes. `dependsOn`: settings of the kubelet that change the verdict.
     """
 
     pod: str
@@ -751,7 +760,7 @@ class WithoutPreemption(TypedDict):
 
 
 class Replicas(TypedDict):
-    """Replicas that fit. `atLeast`: more may fit."""
+    """Number of replicas that fit. `atLeast`: more replicas may fit."""
 
     pods: int
     atLeast: bool
@@ -793,7 +802,9 @@ class PodGroupHeadroom(TypedDict):
 
 
 class ExistingPlaceholders(TypedDict):
-    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only if these are preempted."""
+    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only by preempting placeholder
+    Pods.
+    """
 
     pods: int
     reserve: int
@@ -820,14 +831,16 @@ class PlaceholderPool(TypedDict):
 
 
 class PlaceholderNodes(TypedDict):
-    """New nodes of a group for the placeholder Pods that do not fit; null: the group has too few."""
+    """The number of new nodes of a node group for placeholder Pods that do not fit; null: more than the group can
+    add.
+    """
 
     group: str
     nodes: int | None
 
 
 class Placeholders(TypedDict):
-    """Placeholder Pods for `wanted` Pods. `obstacle`: why they do not help; empty if they do.
+    """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
 
     `capacityBuffer`: a CapacityBuffer instead of placeholder Pods; null for objects without a scale subresource.
     """
@@ -842,7 +855,7 @@ class Placeholders(TypedDict):
 
 
 class BufferTarget(TypedDict):
-    """The workload or PodTemplate of a CapacityBuffer; empty texts if it has none."""
+    """The workload or PodTemplate of a CapacityBuffer; empty strings if there is none."""
 
     kind: str
     name: str
@@ -879,7 +892,7 @@ class CapacityBuffers(TypedDict):
 
 
 class Headroom(TypedDict):
-    """A line of `forewarn headroom`: one object. `podGroup`: if its Pods belong to one."""
+    """A line of `forewarn headroom`: one object. `podGroup`: only if the object's Pods belong to a PodGroup."""
 
     object: str
     podGroup: NotRequired[PodGroupHeadroom]
@@ -971,7 +984,7 @@ class ClassStep(TypedDict):
 
 
 class OtherOrder(TypedDict):
-    """The order that was not chosen. `neverFirst`: it first creates classes with preemptionPolicy Never."""
+    """The order of steps that was not chosen. `neverFirst`: classes with preemptionPolicy Never are created first."""
 
     neverFirst: bool
     preempted: int
@@ -1031,7 +1044,7 @@ class Expectations(TypedDict):
 
 
 class Trouble(TypedDict):
-    """A problem of a Pod. `time`: in UTC, if it is known."""
+    """A problem of a Pod. `time`: in UTC; absent if unknown."""
 
     id: str
     time: NotRequired[str]
@@ -1064,7 +1077,7 @@ class Why(TypedDict):
 
 
 class PodEnding(TypedDict):
-    """The end of a Pod, the cause first. `state`: of the Pod now."""
+    """A Pod that has ended, with the problems that explain the end, the cause first. `state`: the current state."""
 
     pod: str
     state: PodState
@@ -1138,7 +1151,7 @@ class Losses(TypedDict):
 
 
 class Unfinished(TypedDict):
-    """An incomplete simulation."""
+    """A simulation that ended before a steady state. `at`: simulated seconds. `stopped`: the reason."""
 
     stopped: str
     at: float
@@ -1182,7 +1195,7 @@ class SeveralClusters(TypedDict):
 
 
 class ResolvedPriority(TypedDict):
-    """What the Priority admission plugin writes into a Pod."""
+    """The values that the Priority admission plugin writes into a Pod."""
 
     priorityClassName: str | None
     priority: int
@@ -1211,7 +1224,9 @@ class Example(TypedDict):
 
 
 class Rule(TypedDict):
-    """A line of `forewarn explain`: one rule. An empty severity or action: it does not run there."""
+    """A line of `forewarn explain`: one rule. An empty `severity`: the linter does not use the rule; an empty
+    `action`: the webhook does not.
+    """
 
     rule: str
     kinds: list[str]
@@ -1225,9 +1240,9 @@ class Rule(TypedDict):
 
 
 class ReleaseChange(TypedDict):
-    """A difference from the previous minor. Only changes of a preview have `source` and `modelled`.
+    """A difference from the previous Kubernetes minor. Only changes of a preview have `source` and `modelled`.
 
-    `source`: pull request or enhancement. `modelled`: whether predictions follow it.
+    `source`: pull request or enhancement. `modelled`: whether predictions include the change.
     """
 
     where: str
@@ -1237,7 +1252,7 @@ class ReleaseChange(TypedDict):
 
 
 class PatchChange(TypedDict):
-    """A difference of patch releases before `before`."""
+    """A difference of patch releases earlier than `before`."""
 
     before: str
     where: str
@@ -1253,7 +1268,9 @@ class Unfixed(TypedDict):
 
 
 class Release(TypedDict):
-    """A Kubernetes minor. `checkedWith`: a patch release; null for a preview."""
+    """A Kubernetes minor version. `checkedWith`: the patch release that forewarn was tested against; null for a
+    preview.
+    """
 
     release: str
     checkedWith: str | None
@@ -1293,7 +1310,7 @@ class Scheduler(TypedDict):
 
 
 class AccuracyExample(TypedDict):
-    """A prediction and what happened. `at`: seconds since 1970."""
+    """A prediction and the actual result. `at`: seconds since 1970."""
 
     result: str
     pod: NotRequired[str]
@@ -1392,8 +1409,9 @@ class UiVictim(TypedDict):
 class UiPrediction(TypedDict):
     """The answer of the Predict page of `forewarn ui`.
 
-    `outcomes`: the number of new Pods by outcome, as in `predict`. `lines`: the text of `predict`. `manifest`: with the
-    changes. `command`: for a shell. `nodes`: data of the picture, whose format can change.
+    `outcomes`: the number of new Pods by outcome, as in `predict`. `lines`: the text of `predict`. `manifest`: the
+    manifest with changes. `command`: the equivalent shell command. `nodes`: data of the drawing, whose format can
+    change.
     """
 
     objects: list[EditableObject]
@@ -1439,7 +1457,7 @@ class UiWarnings(TypedDict):
 
 
 class UiFault(TypedDict):
-    """Why `forewarn ui` has no answer."""
+    """The reason why `forewarn ui` has no answer."""
 
     error: str
 

@@ -24,9 +24,10 @@ _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 class Result(NamedTuple):
     """The result of one expectation.
 
-    `case`: the first case that violates it. `broken`: sentences about the violation; empty if it is met. `timeline`:
-    lines about the events before the violation. `answer`: the complete case as JSON. `unanswered`: parts that select no
-    Pod, so that the expectation is neither met nor violated. `notes`: parts that may select no Pod, and assumptions.
+    `case`: the first case that violates the expectation. `broken`: sentences about the violation; empty if met.
+    `timeline`: lines about the events before the violation. `answer`: the complete case as JSON. `unanswered`: parts
+    of the expectation that select no Pod, so that it is neither met nor violated. `notes`: parts that may select no
+    Pod, and assumptions.
     """
 
     name: str
@@ -45,7 +46,9 @@ class Result(NamedTuple):
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
-    """The result for a verdict, without its simulation. `allow_empty`: parts that select no Pod count as met."""
+    """Return the result for a verdict as text. `allow_empty`: parts of the expectation that select no Pod count as
+    met.
+    """
     name, cases, answer = verdict.expectation.name, verdict.cases, verdict.answer
     if not verdict.broken and allow_empty:
         return Result(name, cases, notes=[*verdict.unanswered, *verdict.notes])

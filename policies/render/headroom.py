@@ -1,4 +1,4 @@
-"""The headroom as text and Markdown."""
+"""The headroom (the number of further Pods that fit) as text and Markdown."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _never(found: Headroom) -> str:
 
 
 def of_group(group: OfGroup) -> str:
-    """A phrase about a node group: `and 40 more with up to 10 nodes of group spot-large`, or the reason if none
-    fits.
+    """Return a phrase about a node group: `and 40 more with up to 10 nodes of group spot-large`, or why no more Pods
+    fit.
     """
     if group.why_not:
         return f"no more with group {group.name}: {group.why_not}"
@@ -107,7 +107,7 @@ def insufficient(left: Stranded) -> str:
 
 
 def stranded(left: Stranded) -> str:
-    """The free amounts of the other resources, which are stranded, as a phrase."""
+    """Return a phrase with the free amounts of cpu and memory that no replica can use."""
     if "pods" in left.scarce:
         return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} memory"
     if left.scarce == ("cpu",):

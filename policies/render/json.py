@@ -23,7 +23,9 @@ Later releases may add keys; while the version stays, no key is removed or chang
 
 
 def render(report: Report, omitted: Mapping[str, int] = NOTHING, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
-    """The report as indented JSON, in parts; findings in report order. `more`: further keys."""
+    """Yield the report as indented JSON, in parts; findings in report order. `omitted`: number of skipped files by
+    reason. `more`: further keys.
+    """
     found = counts(report.findings)
     marks = fingerprints(report.findings)
     told = {

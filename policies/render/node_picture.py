@@ -46,7 +46,7 @@ _STYLE: Final = (
 
 
 class _Cell(NamedTuple):
-    """The size of a drawn node in pixels. `named`: with names."""
+    """The size of a drawn node in pixels. `named`: draw the names of nodes, too."""
 
     width: int
     height: int
@@ -55,7 +55,7 @@ class _Cell(NamedTuple):
 
 
 def picture(answer: Answer) -> str:
-    """The complete SVG file. `answer` must have its occupancy."""
+    """Return the complete SVG file. `answer` must have `occupancy`."""
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.preemptions)
     before, after = bands.frame(BEFORE), bands.frame(inf)
@@ -109,7 +109,7 @@ def _drawn(before: Frame, after: Frame) -> list[int]:
 
 
 def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
-    """The positions of nodes by zone; zones above the maximum are merged with the last one."""
+    """Return zone -> positions of nodes; zones above the maximum are merged into the last one."""
     found: dict[str, list[int]] = {}
     for place in drawn:
         zone = zone_of(nodes[place])
@@ -146,7 +146,7 @@ def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, 
 
 
 def _fill(shares: Sequence[Sequence[Sequence[int]]], cell: _Cell, x: int, y: int) -> Iterator[Element]:
-    """The rectangles of a node's bands, from the bottom up, the highest priority first."""
+    """Yield the rectangles of a node's bands from the bottom up, starting with the highest priority."""
     used, bands = 0, len(shares)
     for band in range(bands - 1, -1, -1):
         for doomed in (LASTS, DOOMED):
@@ -166,7 +166,9 @@ def _color(band: int, bands: int) -> str:
 
 
 def _legend(bands: NodeBands, top: int, pushed: bool, gone: bool) -> tuple[list[Element], int]:
-    """The elements of the legend, and its bottom position."""
+    """Return the elements of the legend, and its bottom position in pixels. `pushed`, `gone`: include victims,
+    removed nodes.
+    """
     count = len(bands.bands)
     named = [(cut(band_label(band), 40), _color(place, count), "") for place, band in enumerate(bands.bands)][::-1]
     named.append(("free", "free", ""))

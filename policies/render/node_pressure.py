@@ -26,7 +26,7 @@ _LONGEST_LINE: Final = 1000
 class Order(NamedTuple):
     """The order of eviction.
 
-    `what`: the signal. `amount`: formats amounts. `never`: Pods that the kubelet never evicts.
+    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet never evicts.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Order(NamedTuple):
 class KubeletAdmission(NamedTuple):
     """The kubelet's admission of a Pod.
 
-    `insufficient`: missing amounts by resource (see `Lacks`). `victims`: the Pods to evict.
+    `insufficient`: resource -> missing amount. `victims`: the Pods to evict; NotEnough if no eviction helps.
     """
 
     admitted: KubeletPod
@@ -57,7 +57,9 @@ class KubeletAdmission(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answers about a node; None for parts that were not requested. `shutdown`: groups in order."""
+    """The results for a node; None for parts that were not requested. `door`: the kubelet's admission of a Pod.
+    `shutdown`: groups of Pods in the order of shutdown.
+    """
 
     node: str
     order: Order | None
@@ -107,7 +109,7 @@ def _never(order: Order) -> str:
 
 
 def why(place: Place, amount: Callable[[int], str]) -> str:
-    """The reason for a Pod's position in the order."""
+    """Return the reason for a Pod's position in the order of eviction."""
     if not place.known:
         return "usage unknown"
     if place.exceeds is None:
@@ -169,17 +171,19 @@ def uses(place: Place, amount: Callable[[int], str]) -> str:
 
 
 def requests(place: Place, amount: Callable[[int], str]) -> str:
-    """The amount that a Pod requests, as text; `-` if it does not count, or the usage is unknown."""
+    """Return the amount that a Pod requests, as text; `-` if requests do not count for this signal, or the usage is
+    unknown.
+    """
     return "-" if place.exceeds is None else amount(place.requested)
 
 
 def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
-    """The reason for a Pod's position, complete also if the rows are sorted differently."""
+    """Return the reason for a Pod's position, as a text that does not depend on the order of the rows."""
     return why(place, amount) + (f" (tied with {number - 1})" if place.tied else "")
 
 
 def markdown(found: Answer) -> str:
-    """The answers as Markdown: a table for each requested part."""
+    """Return the requested parts (eviction order, kubelet admission, shutdown) as Markdown, a table for each."""
     lines: list[str] = []
     if found.order:
         order, amount = found.order, found.order.amount

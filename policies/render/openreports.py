@@ -56,7 +56,7 @@ def summary_of(results: Iterable[str]) -> dict[str, int]:
 
 
 def outcome_of(severity: Severity) -> str:
-    """The `result` of a finding."""
+    """Return the `result` of an OpenReports entry for a finding of this severity."""
     return _RESULT[severity]
 
 
@@ -95,7 +95,7 @@ def without_answer(reason: str) -> dict[str, Any]:
 
 
 def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
-    """The report of one of several clusters: its object name is unique for the name of the cluster."""
+    """Return the report of one of several clusters, under an object name that is unique for the name of the cluster."""
     digest = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
     name = "-".join(part for part in (NAME, word, digest) if part)

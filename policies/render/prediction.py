@@ -73,7 +73,7 @@ def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
 def _reasons(
     prediction: Prediction, cluster: ClusterSnapshot, applied: Applied | None, *, first: bool
 ) -> Iterator[str]:
-    """Lines with the reasons why a Pod does not run immediately, and the caveats of its prediction."""
+    """Yield lines with the reasons why a Pod does not run immediately, and the caveats of the Pod's prediction."""
     if prediction.outcome == "pending" or (prediction.outcome == "preempts" and first):
         yield from _why_not_lines(prediction, cluster)
     if prediction.outcome in ("pending", "preempts"):
@@ -122,7 +122,9 @@ def _overview(placement: Placement, applied: Applied | None) -> str:
 
 
 def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
-    """The outcomes as a phrase: `2 would fit, 1 would stay Pending`. Counts Pods that later ones preempt separately."""
+    """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
+    separately.
+    """
     lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.attempts_of(each)}
     told = _counts_text(outcomes([each for each in predictions if id(each) not in lost]))
     return (
@@ -147,7 +149,7 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 
 def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:
-    """True if both stay Pending, or are not predicted, for the same reasons."""
+    """Report whether both Pods stay Pending, or are not predicted, for the same reasons."""
     if prediction.not_predicted:
         return prediction.not_predicted == before.not_predicted
     both_pending = prediction.outcome == before.outcome == "pending"

@@ -30,7 +30,9 @@ ENTRIES: Final = ["\0"]
 
 
 class Report(NamedTuple):
-    """One run of the linter. `line_of(file, line)`: returns a source line, or None. `names`: all files."""
+    """One run of the linter. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
+    number of skipped objects by kind.
+    """
 
     findings: Sequence[Finding]
     names: Sequence[str]
@@ -56,7 +58,7 @@ def one_line_finding(finding: Finding) -> str:
 
 
 def fingerprints(findings: Sequence[Finding]) -> list[str]:
-    """A unique fingerprint for each finding, equal in the next run. Of equal findings, the second one has a number."""
+    """Return a unique fingerprint for each finding, equal in the next run. Findings with equal keys are numbered."""
     import hashlib
 
     seen: Counter[tuple[str, ...]] = Counter()
@@ -75,7 +77,9 @@ def worst_first(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:
-    """The JSON of a document in parts, with `entries` in place of ENTRIES. Holds only one entry in memory."""
+    """Yield the JSON of a document in parts, with `entries` in place of ENTRIES. Only one entry is in memory at a
+    time.
+    """
     import json
 
     before, after = no_command_in_json(json.dumps(document, indent=indent)).split(json.dumps(ENTRIES[0]))

@@ -1,4 +1,4 @@
-"""The risks of workloads as text and Markdown."""
+"""The risks of workloads (loss of nodes and zones, preemption, eviction) as text and Markdown."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _summary_row(risk: Risk) -> list[str | int]:
 
 
 def worst_loss(risks: Sequence[Risk]) -> str:
-    """`shop/web loses 2 of 3 with zone a`, of these workloads, which all lose replicas; `-` of none."""
+    """Return the largest loss of these workloads: `shop/web loses 2 of 3 with zone a`; `-` without losses."""
     found = [(risk, loss) for risk in risks for loss in risk.losses]
     if not found:
         return "-"
@@ -72,7 +72,7 @@ def worst_loss(risks: Sequence[Risk]) -> str:
 
 
 def _worst(risk: Risk) -> str:
-    """The largest effect of losing one Pod, as `fails SparkApplication`."""
+    """Return the largest effect of losing one Pod, for example `fails SparkApplication`; `-` without effect."""
     return f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
 
 
@@ -106,7 +106,7 @@ def render(found: Risks, paint: Painter = plain) -> Iterator[str]:
 
 
 def _cut_off(found: Risks) -> Iterator[str]:
-    """Lines about incomplete simulations of losses, with the reasons."""
+    """Yield lines about simulations of losses that did not reach a steady state, with the reasons."""
     by_why: dict[tuple[str, str], list[str]] = {}
     for each in found.unended:
         why = f"stopped {each.stopped}" if each.stopped else f"without a steady state after {duration(each.at)}"
@@ -211,7 +211,7 @@ def _rejected(losses: Sequence[Loss]) -> str:
 
 
 def _size(preemptor: Preemptor) -> str:
-    """The size range of Pods of this class that may preempt the workload, as a phrase; "" if there are none."""
+    """Return a phrase with the requests of Pods of this class that would preempt the workload; "" if there are none."""
     parts = []
     if preemptor.room[0] > preemptor.free[0]:
         parts.append(f"more than {preemptor.free[0] / 1000:g} and up to {preemptor.room[0] / 1000:g} cpu")

@@ -71,7 +71,9 @@ def summary_lines(summary: Summary, paint: Painter = plain) -> Iterator[str]:
 
 
 def violated(pdb: str, count: int) -> str:
-    """A sentence about a PDB that preemption violates, with the number of Pods."""
+    """Return a sentence about a PDB that preemption violates. `count`: number of Pods preempted beyond the allowed
+    disruptions.
+    """
     return f"PDB {pdb} violated: {plural(count, 'Pod')} more than it allows"
 
 
@@ -115,7 +117,7 @@ def _brief(summary: Summary) -> Iterator[str]:
 
 
 class _Line(NamedTuple):
-    """Events that one line reports: of one kind, between the same workloads, in the same second."""
+    """The events that one line of text reports: of one kind, between the same workloads, in the same second."""
 
     second: int
     kind: str

@@ -1,4 +1,4 @@
-"""A sweep as text and Markdown: one table, the worst case first."""
+"""A sweep (one simulation for each case) as text and Markdown: one table, the worst case first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def heads_of(sweep: Sweep) -> list[str]:
 
 
 def has_groups(sweep: Sweep) -> bool:
-    """True if the sweep includes the nodes that an autoscaler would add."""
+    """Report whether the sweep includes the nodes that an autoscaler would add."""
     return any(row.needs is not None for row in sweep.rows)
 
 
@@ -55,7 +55,7 @@ def needs_text(needs: Needs | None) -> str:
 
 
 def harmful(sweep: Sweep) -> list[Row]:
-    """The rows with an effect in one of the counts."""
+    """Return the rows with a harmful effect in one of the counts."""
     return [row for row in sweep.rows if _harms(row, sweep)]
 
 

@@ -108,14 +108,16 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
 
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
-    """What fails or is interrupted because a Pod of it is lost."""
+    """Yield phrases about the workloads that fail or are interrupted because they lose a Pod."""
     yield from (f"losing {loss.pod} {loss.sentence}" for loss in losses[:MAX_LINES])
     if len(losses) > MAX_LINES:
         yield f"{len(losses) - MAX_LINES} more fail or are interrupted; use -o json for all"
 
 
 def _lost(answer: Answer) -> str:
-    """The number of lost replicas as a phrase; "" if no DaemonSet Pods were deleted with their nodes."""
+    """Return a phrase with the numbers of lost replicas and of DaemonSet Pods on removed nodes; "" without such
+    DaemonSet Pods.
+    """
     if not answer.with_nodes:
         return ""
     gone = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
@@ -301,7 +303,9 @@ def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
-    """The lines for these workloads; a reference replaces a reason that is equal to the previous line's."""
+    """Yield the lines for these workloads; if the reason is the same as in the previous line, a reference replaces
+    it.
+    """
     before = ""
     for standing in standings:
         same = standing.pending and standing.message and standing.message == before
@@ -345,7 +349,9 @@ def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
 
 
 def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
-    """A line about a preempting workload, its victims and their workload."""
+    """Return a line about the preemptions between two workloads. `who`: name and priority of the preemptor, then of
+    the victim.
+    """
     by, by_priority, victim, priority = who
     victims = listed([push.victim.rpartition("/")[2] for push in preemptions], _NAMED)
     told = f"{by} (priority {by_priority}) preempts {plural(len(preemptions), 'Pod')} of {victim} (priority {priority})"
@@ -353,7 +359,7 @@ def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
 
 
 def without_it(answer: Answer) -> str:
-    """A sentence about the outcome without the event. `answer.anyway` must exist."""
+    """Return a sentence about the simulation without the change. `answer.anyway` must exist."""
     anyway = answer.anyway
     assert anyway is not None
     waiting = sum(each.pods for each in anyway.summary.waiting)
@@ -413,7 +419,7 @@ def _cell(cell: Cell) -> str:
 
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
-    """The answer as Markdown for a pull request, with a table and a chart. `notes`: ignored objects."""
+    """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
     summary, lines = answer.summary, [f"### {text_of(answer.title)}", ""]
     if change is not None:
         told_of_class = (

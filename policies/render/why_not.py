@@ -1,4 +1,4 @@
-"""The reasons as text why nodes do not fit a Pod, even with preemption."""
+"""The reasons, as text, why nodes do not fit a Pod even with preemption."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ TOPOLOGY: Final = {
 
 
 def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
-    """Pairs of a number of nodes and the reason why they do not help, the most frequent first.
+    """Return (number of nodes, reason why preemption does not help on them), the most frequent first.
 
-    A reason about a Pod on the node contains one such Pod as an example.
+    A reason about a Pod on the node includes one such Pod as an example.
     """
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
@@ -84,7 +84,10 @@ def _why(
     *,
     emptied: bool,
 ) -> tuple[str, str]:
-    """The reason why a node does not help, and an example of a blocking Pod ("" without one)."""
+    """Return the reason why preemption does not help on a node, and an example of a blocking Pod ("" without one).
+
+    `status`: the rejection to explain. `emptied`: `status` is for the node without all Pods of lower priority.
+    """
     if status.reasons in ANTI_AFFINITY:
         return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
     if emptied and status.reasons == AFFINITY.reasons:
@@ -94,14 +97,16 @@ def _why(
 
 
 class BlockingPods:
-    """The Pods with which the new Pod conflicts by required anti-affinity, its own or theirs."""
+    """The Pods that block a new Pod by required anti-affinity, of the new Pod or of the blocking Pods."""
 
     def __init__(self, prediction: Prediction) -> None:
         self._pod, self._snapshot = prediction.pod, prediction.snapshot
         self._found: dict[tuple[str, str], list[tuple[str, Pod]]] | None = None
 
     def on(self, node_name: str) -> tuple[str, str] | None:
-        """The reason why a node does not help, and an example; None without such a Pod."""
+        """Return the reason why preemption does not help on a node, and an example; None if no Pod blocks the new
+        Pod.
+        """
         node_info = self._snapshot.get(node_name)
         labels = node_info.node.labels if node_info else {}
         found = self._by_topology()
@@ -137,7 +142,9 @@ class BlockingPods:
 
 
 def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
-    """Lines about surprising outcomes. Source: the Kubernetes documentation, troubleshooting preemption."""
+    """Yield lines that explain surprising outcomes. Source: the Kubernetes documentation, troubleshooting
+    preemption.
+    """
     if prediction.outcome == "preempts" and _costlier_for_pdb(prediction):
         highest = prediction.victims[0].effective_priority
         yield (
@@ -171,7 +178,9 @@ def _costlier_for_pdb(prediction: Prediction) -> bool:
 
 
 def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> list[str]:
-    """The Pending Pods that kube-scheduler tries first. Source: upstream `plugins/queuesort/priority_sort.go`."""
+    """Return the Pending Pods that kube-scheduler tries before this Pod. Source: upstream
+    `plugins/queuesort/priority_sort.go`.
+    """
     pod = prediction.pod
     found = [
         other
@@ -196,7 +205,7 @@ def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> 
 
 
 def _explained(status: Status, *, emptied: bool) -> str:
-    """One status as a phrase. `emptied`: the status without all Pods of lower priority."""
+    """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
     lacking = [reason.removeprefix("Insufficient ") for reason in status.reasons if reason.startswith("Insufficient ")]
     rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
     parts = []

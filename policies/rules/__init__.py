@@ -35,7 +35,7 @@ def _modules(path: Iterable[str]) -> list[str]:
 
 
 def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:
-    """The rules sorted by target, then by id: the order of the documentation."""
+    """Return the rules sorted by target, then by id, the order of the documentation."""
     from forewarn.policies.rules.support.context import Target
 
     subjects = list(Target)

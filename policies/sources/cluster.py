@@ -43,9 +43,9 @@ def load_cluster(
     templates: Collection[str] = POD_TEMPLATE_PATHS,
     into: Cache | None = None,
 ) -> Cache:
-    """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or sources by name; later ones override.
+    """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or named sources; later sources override.
 
-    `progress` is called repeatedly with the number of objects. `templates`: the `group/Kind`s of workloads. `into`: an
+    `progress`: called repeatedly with the number of objects. `templates`: the `group/Kind` of workloads. `into`: an
     existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError.
     """
     cache = Cache(templates=templates) if into is None else into
@@ -61,11 +61,10 @@ def load_cluster(
 
 
 def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, Any]]:
-    """The Events of a named source; nothing for files, whose Events are read with the other objects.
+    """Return the Events of a named source; nothing for files, whose Events are read with the other objects.
 
-    Selects Events about objects of this name; about the whole namespace if `name` is empty; about a Node if `namespace`
-    is empty. The source must have an attribute `events`, a function of the argument, a namespace and a name. Raises
-    SourceError.
+    `name`: of the object; "" for the whole namespace. `namespace`: "" for a Node. The source must have an attribute
+    `events`, a function of the argument, a namespace and a name. Raises SourceError.
     """
     return _objects_of(source, "events", namespace, name)
 
@@ -76,9 +75,10 @@ def has_events(source: str) -> bool:
 
 
 def capacity_buffers_of(source: str) -> Iterable[dict[str, Any]]:
-    """The CapacityBuffers of a source by name, at most as many as it limits; nothing of a dump, which is read as files.
+    """Return the CapacityBuffers of a named source, up to its limit; nothing for files, which are read with the other
+    objects.
 
-    Such a source is a function with an attribute `capacity_buffers`, a function of the argument. Raises SourceError.
+    The source must have an attribute `capacity_buffers`, a function of the argument. Raises SourceError.
     """
     return _objects_of(source, "capacity_buffers")
 
@@ -105,9 +105,10 @@ def report_writer_of(source: str) -> Callable[[Sequence[Finding]], int]:
 
 
 def contexts_of(source: str) -> list[str]:
-    """The clusters that a source by name can read, for example the contexts of a kubeconfig; empty of other sources.
+    """Return the clusters that a named source can read, for example the contexts of a kubeconfig; empty for other
+    sources.
 
-    Such a source is a function with an attribute `contexts`, a function of the argument. Raises SourceError.
+    The source must have an attribute `contexts`, a function of the argument. Raises SourceError.
     """
     function = _attribute(source, "contexts")
     return [] if function is None else [str(name) for name in function()]
@@ -121,7 +122,9 @@ def _objects_of(source: str, attribute: str, *arguments: str) -> Iterable[dict[s
 
 
 def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
-    """An attribute function of a named source, bound to its argument; None for files, or if the source has none."""
+    """Return a function that is an attribute of a named source, bound to the source's argument; None for files, or
+    without this attribute.
+    """
     found = None if source == STDIN or os.path.exists(source) else _named(source)
     function = getattr(found[0], attribute, None) if found is not None else None
     return None if found is None or function is None else partial(function, found[1])
@@ -138,13 +141,13 @@ def described(source: str) -> str:
 
 
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
-    """The objects of another package's source; None if no source of this name is installed."""
+    """Return the objects of a named source of another package; None if no such source is installed."""
     found = _named(source)
     return None if found is None else found[0](found[1])
 
 
 def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
-    """The function of another package's source, and its argument; None if not installed."""
+    """Return the function of a named source (`NAME:ARGUMENT`), and its argument; None if not installed."""
     from importlib.metadata import entry_points  # Slow to import, and seldom needed.
 
     name, _, argument = source.partition(":")
@@ -156,7 +159,7 @@ def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str]
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Disable Python's cycle collector inside the block: loading creates no cycles, and the search is slow."""
+    """Disable Python's cycle collector inside the block: loading creates no cycles, and their search is slow."""
     enabled = gc.isenabled()
     gc.disable()
     try:

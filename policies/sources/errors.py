@@ -27,7 +27,7 @@ class MissingFile(SourceError):
 
 
 def status_of(fault: BaseException | None) -> int:
-    """The exit status of a command that ends with this error, or with an error that it caused."""
+    """Return the exit status of a command that ends with this error, or with an error caused by it."""
     usage = isinstance(fault, (MissingFile, InvalidInput, FileNotFoundError, NotADirectoryError))
     return USAGE if usage else FAILED
 

@@ -1,4 +1,6 @@
-"""Files and directories: selects the files to read, in order, and reads them. Directory trees are not trusted."""
+"""Files and directories: selects the files to read, in order, and reads them. Content of directory trees is not
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ _REPOSITORY: Final = (".git", ".hg", ".svn")
 
 
 class File(NamedTuple):
-    """A file to read. `tree`: the directory outside which it must not lead; "" for a file that the user named.
+    """A file to read. `tree`: the directory that links of the file must not leave; "" for a file that the user named.
 
-    `called`: the name to use for standard input.
+    `called`: the name of standard input in findings.
     """
 
     path: str
@@ -63,11 +65,11 @@ def find_files(
     *,
     as_git: bool = False,
 ) -> Iterator[File]:
-    """Yield the files of these paths: named files and `-` as they are; in directories, files with a suffix, sorted.
+    """Yield the files of these paths: named files and `-` unchanged; in directories, files with a suffix, sorted.
 
-    `omitted` is called with the path and the type of skipped entries: hidden directories, links out of the directory,
-    pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it. Unreadable entries
-    are yielded, so that reading reports the error. `as_git`: skip what git ignores in a work tree.
+    `omitted`: called with the path and the type of skipped entries: hidden directories, links out of the directory,
+    pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it. Unreadable
+    entries are yielded, so that reading reports the error. `as_git`: skip entries that git ignores in a work tree.
     """
     seen: set[str] = set()
     directories: dict[str, str] = {}
@@ -92,7 +94,9 @@ def _real(path: str, directories: dict[str, str]) -> str:
 
 
 def _real_directory(path: str, known: dict[str, str]) -> str:
-    """The real path of a directory, from the nearest cached parent: trees may be thousands of levels deep."""
+    """Return the real path of a directory, starting at the nearest cached parent: trees may be thousands of levels
+    deep.
+    """
     way = []
     while path not in known:
         parent, name = os.path.split(path)
@@ -136,7 +140,9 @@ class _Walk:
                 yield File(entry.path, self._root)
 
     def _children(self, path: str) -> list[os.DirEntry[str]] | None:
-        """The entries of a directory, sorted; none for a directory that was read before; None if it is unreadable."""
+        """Return the entries of a directory, sorted; an empty list for a directory that was read before; None if
+        unreadable.
+        """
         try:
             status = os.stat(path)
             if (status.st_dev, status.st_ino) in self._seen:
@@ -176,14 +182,14 @@ class _Walk:
         return kept
 
     def _is_template(self, entry: os.DirEntry[str]) -> bool:
-        """True if helm renders this directory of a chart; reports it as skipped."""
+        """Report whether an entry is the directory of a chart that helm renders; also call `omitted` for it."""
         is_template = entry.name == "templates" and _is_directory(entry)
         if is_template:
             self._omitted(entry.path, TEMPLATES)
         return is_template
 
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
-        """True if an entry is to be read; calls `omitted` for others."""
+        """Report whether to read an entry; call `omitted` for skipped entries."""
         is_directory = _is_directory(entry)
         if is_directory and entry.name.startswith("."):
             if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
@@ -197,7 +203,7 @@ class _Walk:
         return True
 
     def _is_manifest(self, entry: os.DirEntry[str]) -> bool:
-        """True for a regular file: pipes, sockets and devices may have no end. Calls `omitted` for others."""
+        """Report whether an entry is a regular file, unlike pipes, sockets and devices; call `omitted` for these."""
         if entry.is_file(follow_symlinks=False):
             return True
         try:
@@ -258,7 +264,9 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
 
 
 def _read(stream: IO[bytes], most: int) -> bytes:
-    """Read at most `most` bytes; the size that the system reports for special files may be wrong."""
+    """Read at most `most` bytes. Does not rely on the file size, which the system may report wrongly for special
+    files.
+    """
     parts, left, wanted = [], most, _length(stream) + 1
     while left > 0:
         part = stream.read(min(wanted, left))

@@ -29,7 +29,7 @@ _SPARSE: Final = b"sdir"
 
 
 class WorkTree:
-    """A git work tree by its top directory, a real path. Reads the index on demand."""
+    """A git work tree, identified by its top directory, a real path. Reads git's index on demand."""
 
     def __init__(self, top: str) -> None:
         self._top = top
@@ -73,8 +73,6 @@ def contents(path: str, most: int) -> bytes:
     """Read a regular file, up to `most` bytes and one more. Raises OSError, also for a link.
 
     Uses few system calls, because a tree may have thousands of small files.
-
-    Uses few system calls, because a tree may have thousands of small files.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:  # not a file object: made of a directory it fails and leaves the descriptor open
@@ -101,7 +99,9 @@ def _git_directory(top: str) -> str:
 
 
 def tracked_names(data: bytes) -> list[bytes] | None:
-    """The sorted names in an index; None if it is damaged, too large, or of an unsupported kind (a split index)."""
+    """Return the sorted names in an index; None for an index that is damaged, too large, or unsupported (a split
+    index).
+    """
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:_HEAD], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4) or count > len(data) // _TIMES_AND_MODE:
         return None
@@ -114,7 +114,9 @@ def tracked_names(data: bytes) -> list[bytes] | None:
 
 
 def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
-    """Parse the names of an index with this length of hashes. Raises ValueError or IndexError for another length."""
+    """Yield the names of an index whose hashes have `size` bytes. Raises ValueError or IndexError for another
+    length.
+    """
     at, total, name = _HEAD, 0, b""
     for _ in range(count):
         start, at = at, at + _TIMES_AND_MODE + size
@@ -143,7 +145,7 @@ def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and its end position. Source: git's varint.c, decode_varint."""
+    """Return a number of variable length, and its end position. Source: git's varint.c, decode_varint."""
     byte = data[at]
     value = byte & 0x7F
     while byte & 0x80:

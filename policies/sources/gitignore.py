@@ -26,10 +26,10 @@ _ANY: Final = "**"
 
 
 class _Pattern(NamedTuple):
-    """One pattern of a .gitignore file. `steps`: of the path from the file's directory; a single step matches a name at
-    any depth.
+    """One pattern of a .gitignore file.
 
-    `begins`: a required prefix of the first step, if known; most patterns are rejected by it.
+    `steps`: of the path from the file's directory; a single step matches a name at any depth. `begins`: matches a
+    required prefix of the first step, None if unknown; rejects most paths fast.
     """
 
     steps: tuple[str, ...]
@@ -39,9 +39,9 @@ class _Pattern(NamedTuple):
 
 
 class Ignores:
-    """The .gitignore files that apply to a directory, the outermost first.
+    """The rules of the .gitignore files that apply to a directory, the outermost first.
 
-    `everything`: the directory is ignored, so all its files are, except those that git tracks.
+    `everything`: the directory is ignored, so all its files are, except files that git tracks.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Ignores:
 
     @classmethod
     def of(cls, top: str) -> Ignores:
-        """The rules of a directory that has a `.git`, without its own .gitignore."""
+        """Return the rules for a directory that contains `.git`, without its own .gitignore."""
         return cls(WorkTree(os.path.realpath(top)))
 
     @classmethod
@@ -82,9 +82,9 @@ class Ignores:
         return Ignores(self.tree, everything=True)
 
     def ignore(self, path: str, *, is_directory: bool) -> bool:
-        """True if the rules ignore a path: the last matching pattern of the innermost file decides.
+        """Report whether the rules ignore a path: the last matching pattern of the innermost file decides.
 
-        The result does not consider that git never ignores tracked paths: see `tree`.
+        Does not consider that git never ignores tracked paths: see `tree`.
         """
         if self._everything:
             return True
@@ -157,7 +157,10 @@ def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
-    """The positions reachable by skipping `**`, which may match no directory, except at the end of the pattern."""
+    """Return the positions in the pattern that are reachable by skipping `**`, which may match no directory.
+
+    At the end of the pattern, `**` must match.
+    """
     found = set(places)
     for place in sorted(places):
         here = place

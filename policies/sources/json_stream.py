@@ -22,14 +22,14 @@ _CUT_SHORT: Final = 16
 
 
 class Text(Protocol):
-    """A stream of text."""
+    """A readable stream of text."""
 
     def read(self, size: int, /) -> str:
         """Read at most `size` characters; "" at the end."""
 
 
 class JsonFault(ValueError):
-    """The text is not valid JSON; contains the line."""
+    """The text is not valid JSON; the error contains the line."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -58,7 +58,9 @@ def json_objects(stream: Text) -> Iterator[Located]:
 
 
 def _object(window: _Window, line: int) -> Iterator[Located]:
-    """Yield the items of an object with `items` as they are read; otherwise, or for an empty typed list, the object."""
+    """Yield the items of an object with `items` while they are read; for other objects, and an empty typed list, the
+    object.
+    """
     window.take("{")
     head: dict[str, Any] = {}
     found = False

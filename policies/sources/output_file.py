@@ -33,16 +33,17 @@ _FIXES: Final = {
 
 
 class _Link(Exception):
-    """A symbolic link is not followed; the message gives the fix."""
+    """The path contains a symbolic link that is not followed; the message gives the fix."""
 
 
 @contextmanager
 def output_file(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A stream to write to; when the block ends without an error, its content replaces the file. Raises SourceError.
+    """Yield a stream to write to; when the block ends without an error, its content replaces the file. Raises
+    SourceError.
 
     An existing file keeps its permissions, unless `mode` is given. Pipes, devices, and open descriptors such as
-    /dev/stdout and /dev/fd/3 are written to directly. Rejected are a file that is a symbolic link, and a directory on
-    the way that is a symbolic link of the working directory or of a work tree of git.
+    /dev/stdout and /dev/fd/3 are written directly. Raises SourceError for a file that is a symbolic link, and for a
+    directory of the path that is a symbolic link inside the working directory or a git work tree.
     """
     with _faults_named(path):
         handle = _descriptor_of(path)
@@ -120,9 +121,9 @@ def _replaced(directory: int, name: str, mode: int | None) -> Iterator[IO[bytes]
 
 
 def _parent(path: str) -> tuple[int, str]:
-    """Open the directory of a file step by step; returns its descriptor and the file's name. Raises OSError, _Link.
+    """Open the directory of a file step by step; return its descriptor and the file's name. Raises OSError, _Link.
 
-    No step follows a link implicitly: only links that count as the user's own are resolved.
+    No step follows a link implicitly: links are resolved only outside the working directory and git work trees.
     """
     parent, name = os.path.split(path)
     if name in ("", os.curdir, os.pardir):

@@ -74,7 +74,7 @@ def _without_space(text: str, count: int) -> str:
 
 
 class _Prefixed:
-    """A stream of bytes that were read already, followed by the rest of another stream."""
+    """Bytes that were already read, followed by the rest of a stream."""
 
     def __init__(self, start: bytes, rest: Bytes) -> None:
         self._start, self._rest = start, rest

@@ -54,7 +54,7 @@ Key = tuple[str, str, str]
 
 
 class Admitted(NamedTuple):
-    """An admitted object. `pods`: the number of its Pods when all are created. `at`: time of admission."""
+    """A recently admitted object. `pods`: the number of its Pods when all are created. `at`: time of admission."""
 
     number: int
     user: str
@@ -65,7 +65,10 @@ class Admitted(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """A cluster state with the expected Pods. `omitted`: number of objects for which some Pods are missing."""
+    """A cluster state that includes the Pods that admitted objects will create.
+
+    `omitted`: number of objects for which some Pods are missing.
+    """
 
     cluster: ClusterSnapshot | None
     omitted: int = 0
@@ -115,15 +118,16 @@ class AdmittedPods:
                 self._forget(next(a.key for a in self._admitted.values() if counts[a.user] == most))
 
     def deleted(self, key: Key) -> None:
-        """Remove an object that was deleted before any request found it in the cluster state."""
+        """Remove an object that was deleted before it appeared in the cluster state."""
         if key in self._admitted:
             with self._lock:
                 self._forget(key)
 
     def of(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
-        """The admitted objects whose Pods count for this user's request about `key`: the user's own objects first.
+        """Return the admitted objects whose Pods count for this user's request about `key`: the user's own objects
+        first.
 
-        Excludes the object `key` itself. Also removes records of objects that expired or were deleted.
+        Excludes the object `key` itself. Also forgets objects that expired or were deleted.
         """
         if not self._admitted:
             return ()
@@ -149,7 +153,10 @@ class AdmittedPods:
         paths: Mapping[str, tuple[str, ...]],
         expired: Callable[[], bool],
     ) -> Arriving:
-        """The cluster state with these objects' Pods on the nodes that kube-scheduler would select. Cached by state."""
+        """Return the cluster state with these objects' Pods on the nodes that kube-scheduler would select.
+
+        `paths`: Pod template paths of custom kinds. The result is cached until the cluster state changes.
+        """
         if not admitted:
             return Arriving(cluster)
         numbers = (id(cluster), tuple(each.number for each in admitted))
@@ -164,7 +171,7 @@ class AdmittedPods:
         return found
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
-        """Remove the oldest records above the limit for one user, or for one namespace."""
+        """Remove the oldest records above the limit. `of_one`: the records of one user or namespace, oldest first."""
         for admitted in of_one[: max(len(of_one) - MAX_OF_ONE, 0)]:
             self._forget(admitted.key)
 
@@ -193,7 +200,7 @@ def _placed(
     paths: Mapping[str, tuple[str, ...]],
     expired: Callable[[], bool],
 ) -> tuple[Arriving, bool]:
-    """Place the Pods; returns the cluster state, and true if it is complete. Only complete states are cached."""
+    """Place the Pods; return the cluster state with them, and whether the result may be cached."""
     snapshot, left, omitted = cluster.scheduling, MAX_PODS, 0
     try:
         with metered(expired, MAX_WORK):
@@ -218,8 +225,9 @@ def _pods_of(admitted: Admitted, cluster: ClusterSnapshot, paths: Mapping[str, t
 
 
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    """The snapshot with the Pod on the node that kube-scheduler would select; unchanged if that is unknown or no
-    node fits. Raises CutShort."""
+    """Return the snapshot with the Pod on the node that kube-scheduler would select; unchanged if that node is
+    unknown or no node fits. Raises CutShort.
+    """
     from forewarn.policies.scheduling.responsible import (
         not_predicted,  # numpy, which the webhook loads before it serves
     )

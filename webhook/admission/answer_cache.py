@@ -36,7 +36,7 @@ _SPOKEN: Final = (Action.DENY, Action.WARN)
 class Answered(NamedTuple):
     """A response without the request's uid, with values for metrics and logs. `silent`: allowed without any message.
 
-    `withheld`: pairs of rule and full message, for messages that the requester gets in a shorter version.
+    `withheld`: (rule id, full message) of findings of which the requester gets a shorter message.
     """
 
     body: bytes
@@ -82,14 +82,19 @@ class Answered(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A digest of a request without its uid. `nameless`: also without the object's name, which was generated."""
+    """A digest of a request without its uid. `nameless`: also without the object's name, which the API server
+    generated.
+    """
 
     digest: bytes
     nameless: bool
 
 
 def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] = ()) -> Key | None:
-    """The key of a request; None if equal bytes may need another response. `admitted`: recently admitted objects."""
+    """Return the key of a request; None if a later equal request may need another response.
+
+    `admitted`: recently admitted objects that the response depends on.
+    """
     obj, old = request.object, request.old
     metadata = obj.get("metadata")
     nameless = (
@@ -130,7 +135,7 @@ def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
 
 
 class AnswerCache:
-    """The responses of the last second to requests about one state. Thread-safe.
+    """A cache of the responses of the last second. Thread-safe.
 
     A state (cluster, configuration) is compared by identity; a new state empties the cache.
     """

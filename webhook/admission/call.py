@@ -32,7 +32,7 @@ class AdmissionCall(NamedTuple):
 
 
 def route(path: str) -> tuple[Hook | None, str]:
-    """The webhook of a path (None for other paths) and the token in the path: `/validate`, `/validate/TOKEN`."""
+    """Return the webhook of a path (None for other paths) and the token in the path, as in `/validate/TOKEN`."""
     hook = PATHS.get(path)
     if hook is not None:
         return hook, ""

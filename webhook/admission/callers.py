@@ -19,7 +19,8 @@ Tokens = Callable[[], Collection[str]]
 
 
 class Grant(NamedTuple):
-    """The reviews for which the token of a webhook's path is valid: those of the resources in the webhook's rules.
+    """The reviews that forewarn answers for one token in a webhook's path: those of the resources in the webhook's
+    rules.
 
     `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: requesters without write access to
     PriorityClasses can read the path in an error of the API server.
@@ -53,7 +54,9 @@ def no_grants() -> Mapping[str, Grant]:
 
 
 class BadTokens(ValueError):
-    """A file without valid tokens: its name, the problem and the fix. The message never contains a token."""
+    """A token file is unreadable or has no valid token: file name, problem and fix. The message never contains a
+    token.
+    """
 
 
 def none() -> Collection[str]:
@@ -63,9 +66,10 @@ def none() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Valid tokens. `required`: every request needs one of them. `grants`: the tokens in the webhook configurations.
+    """The tokens that identify API servers.
 
-    An empty collection requires nothing. `proven`: TLS has verified the caller.
+    `required`: every request needs one of these tokens; empty: none needed. `grants`: the tokens in the webhook
+    configurations. `proven`: TLS has verified the caller.
     """
 
     required: Tokens = none
@@ -78,9 +82,10 @@ class Callers:
         return not required or _has_one(tokens, required)
 
     def grant(self, tokens: Collection[str]) -> Grant:
-        """The grant for these tokens; an empty grant if the webhook configurations have other tokens.
+        """Return the grant for these tokens; an empty grant (NOTHING) if no webhook configuration has them.
 
-        If neither tokens nor TLS identify API servers, the grant covers everything.
+        The grant covers everything if TLS or the `required` tokens already identify the caller, or if the webhook
+        configurations have no tokens.
         """
         told = {} if self.proven or self.required() else self.grants()
         if not told:
@@ -88,7 +93,7 @@ class Callers:
         return next((grant for token, grant in told.items() if _has_one(tokens, (token,))), NOTHING)
 
     def are_known(self, tokens: Collection[str]) -> bool:
-        """True if the tokens belong to an API server."""
+        """Report whether the tokens have a grant, and so belong to an API server."""
         return self.grant(tokens) is not NOTHING
 
 
@@ -119,6 +124,8 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
-    """True if one of the given tokens is valid. The time depends only on the number and lengths of the tokens."""
+    """Report whether one of the given tokens is valid. The time depends only on the number and lengths of the
+    tokens.
+    """
     equal = [compare_digest(text.encode("utf-8", "replace"), known.encode()) for text in given for known in tokens]
     return any(equal)

@@ -26,22 +26,22 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 
 
 def computed(_: ReviewedObject, compute: Callable[[], str | None]) -> str | None:
-    """Compute the annotation: an AnnotationLookup without cache."""
+    """Return the result of `compute`: an AnnotationLookup without cache."""
     return compute()
 
 
 def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
-    """The live PriorityClasses of an earlier request. Raises OSError if there was no answer."""
+    """Return PriorityClasses that an earlier step read from the API server. Raises OSError for None: no answer."""
     if classes is None:
         raise OSError("the API server does not answer")
     return classes
 
 
 class Time(NamedTuple):
-    """The time (UTC), and whether the time for predictions is used up.
+    """The time of an evaluation (UTC). `expired`: returns whether the time for predictions is used up.
 
-    `staleness`: how old the cluster state is, as a message, if it is too old. `clock`: seconds from any start; the
-    default measures nothing.
+    `staleness`: a message about the age of the cluster state, "" if recent enough. `clock`: seconds from any start;
+    the default measures nothing.
     """
 
     now: datetime
@@ -53,9 +53,10 @@ class Time(NamedTuple):
 class ReviewContext(NamedTuple):
     """An admission request with the inputs of its decision.
 
-    `cluster`: None if unknown, or if the caller has no token of the webhook. `confirm`: checks findings that depend on
-    the cache. `recall`: returns the annotation of the first call for a second call with the same object. `impacts`:
-    known predictions. `shown`: how much of a prediction the requester may see; called after the prediction.
+    `cluster`: None if unknown, or if the caller has no token of the webhook. `confirm`: reads the live
+    PriorityClasses, to confirm findings that depend on the cache. `recall`: returns the annotation that an earlier
+    call of `/mutate` computed for the same object. `impacts`: the cache of predictions. `shown`: how much of a
+    prediction the requester may see; called after the prediction.
     """
 
     request: AdmissionRequest

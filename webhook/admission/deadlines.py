@@ -36,7 +36,7 @@ class Deadline(NamedTuple):
 
     @classmethod
     def after(cls, received: float, seconds: float) -> Deadline:
-        """The deadline of a request that arrived at `received` with a timeout of `seconds`."""
+        """Return the deadline of a request that arrived at `received` with a timeout of `seconds`, minus a reserve."""
         return cls(received + seconds * (1 - _RESERVE))
 
     def within(self, seconds: float) -> Deadline:
@@ -55,8 +55,8 @@ class Deadline(NamedTuple):
 class Attempt:
     """The time limit of a prediction on the evaluating thread.
 
-    Counts CPU time of the thread, so a busy machine does not shorten it. `give_way` runs cheaper requests first; their
-    time does not count.
+    Counts CPU time of the thread, so other processes on a busy machine do not shorten the limit. `give_way` runs
+    cheaper requests first; their time does not count.
     """
 
     def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool]) -> None:

@@ -56,7 +56,9 @@ def evaluate_review(review: ReviewContext) -> Decision:
 def decide_unread(
     request: AdmissionRequest, hook: Hook, cluster: ClusterSnapshot | None, config: Config, now: datetime, why: str
 ) -> Decision:
-    """The decision on a request with unreadable objects: a denial if an enabled rule could deny the request."""
+    """Return the decision on a request whose objects forewarn cannot read: a denial if an enabled rule could deny the
+    request, otherwise a warning.
+    """
     is_covered = not request.subresource or request.kind.group_kind == NAMESPACE
     if not (is_covered and is_evaluated(request, config)) or request.operation is Operation.CONNECT:
         return passed(request.uid, "")

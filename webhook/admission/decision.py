@@ -63,7 +63,7 @@ class Decision:
         return self.unassigned or rests_on_the_cache(self.findings)
 
     def cut_short_if(self, time_was_up: bool) -> Decision:
-        """The decision, marked as incomplete if the time was used up before."""
+        """Return the decision, marked as incomplete if `time_was_up`."""
         return replace(self, is_cut_short=True) if time_was_up and not self.is_cut_short else self
 
     def plain(self) -> Decision:
@@ -78,7 +78,10 @@ class Decision:
 
 
 def passed(uid: str, exemption: str) -> Decision:
-    """The decision on a request that forewarn does not evaluate. `exemption`: see `directions.exemption_of`."""
+    """Return the decision on a request that forewarn does not evaluate.
+
+    `exemption`: the reason of a named exemption; "" without one (see `directions.exemption_of`).
+    """
     if not exemption:
         return Decision(AdmissionResponse(uid), Verdict.ALLOWED)
     return Decision(AdmissionResponse(uid, audit={"exempt": one_line(exemption)}), Verdict.EXEMPT, exemption=exemption)
@@ -108,7 +111,7 @@ def decision_of(uid: str, findings: tuple[Finding, ...], staleness: str = "") ->
 
 
 def in_full(request: AdmissionRequest, decision: Decision) -> Decision:
-    """The decision for a requester who may read all names."""
+    """Return the decision for a requester with permission to read all names."""
     findings = tuple(finding._replace(for_requester=None) for finding in decision.findings)
     response = decision_of(request.uid, findings).response
     audit = {**response.audit, **decision.response.audit}

@@ -1,4 +1,7 @@
-"""The direction of a request before its object is read: the table in docs/reference/failure-modes.md."""
+"""The direction of a request (allow, evaluate, look up), chosen before its object is read.
+
+The rows are the table in docs/reference/failure-modes.md.
+"""
 
 from __future__ import annotations
 
@@ -84,21 +87,26 @@ ROWS: Final = (
 
 
 def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
-    """The first row that applies to the request."""
+    """Return the first row of the table in docs/reference/failure-modes.md that applies to the request."""
     return next(row for row in ROWS if row.applies(request, config))
 
 
 def exemption_of(
     request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
 ) -> str | None:
-    """The reason why forewarn does not evaluate the request; "" without a named exemption, None if it is evaluated."""
+    """Return the exemption why forewarn does not evaluate the request: "" without a named exemption, None if
+    evaluated.
+    """
     if row_of(request, config).direction is Direction.PASS:
         return ""
     return config.exemption(request.user, namespace_of(request, cluster), now) or None
 
 
 def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> Namespace | None:
-    """The stored Namespace of the object. A request about a Namespace must not exempt itself."""
+    """Return the stored Namespace of the object; None for cluster-scoped objects.
+
+    For a request about a Namespace, the result has no annotations: a request must not exempt itself.
+    """
     if not request.namespace:
         return None
     known = cluster.namespace(request.namespace) if cluster else None

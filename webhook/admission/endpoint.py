@@ -1,7 +1,7 @@
 """Admission requests, from the bytes of a request to the bytes of its response.
 
 A response to an AdmissionReview has HTTP status 200; any other response is a metav1.Status. An internal error has
-status 500 and never `allowed: false`: failurePolicy then decides.
+status 500 and never `allowed: false`, so `failurePolicy` decides.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ _MAX_SECONDS: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
 
 @dataclass(frozen=True, slots=True)
 class Endpoint(Services):
-    """Answers admission requests: parses, authenticates and classifies them; `evaluation` does the rest."""
+    """Answers admission requests: parses, authenticates and classifies a request; webhook.admission.evaluation does
+    the rest.
+    """
 
     def answer(self, call: AdmissionCall) -> Reply | Step:
         """The response, or the next step towards it. Never raises."""
@@ -119,10 +121,10 @@ class Endpoint(Services):
     def _authenticated(
         self, call: AdmissionCall, request: AdmissionRequest
     ) -> tuple[Grant, ClusterSnapshot | None, Config]:
-        """The caller's grant, with the cluster state and configuration that it allows.
+        """Return the caller's grant, with the cluster state and configuration that the grant allows.
 
-        A caller without a token may claim any requester, so it gets no information about the cluster. A token that
-        requesters can read gets no names.
+        A caller without a valid token may claim any requester, so the cluster state is None for it. For a token that
+        requesters can read, the configuration shows no names.
         """
         grant, cluster, config = self.callers.grant(call.tokens), self.cluster(), self.config()
         if not grant.covers(*request.resource_parts):
@@ -148,7 +150,9 @@ class Endpoint(Services):
         return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
 
     def reject(self, content_type: str, content_encoding: str) -> Reply | None:
-        """The rejection of a request because of its headers; None if they are valid. No content type counts as JSON."""
+        """Return the rejection of a request because of its headers; None if valid. A missing content type counts as
+        JSON.
+        """
         if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
             return rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
         if content_encoding.lower() not in ("", "identity"):
@@ -156,7 +160,7 @@ class Endpoint(Services):
         return None
 
     def _guarded(self, call: AdmissionCall, run: Callable[[], Reply | Step]) -> Reply | Step:
-        """Run a function; each exception becomes a reply."""
+        """Run a function; turn each exception into a reply."""
         try:
             return run()
         except (TooDeep, RecursionError):

@@ -60,7 +60,9 @@ machine the process has to wait for a CPU before it can stop."""
 
 
 class _Attempted(NamedTuple):
-    """The decision of an attempt. `used_up`: the attempt's time limit stopped the prediction."""
+    """The decision of an attempt on the evaluating thread. `used_up`: the attempt's time limit stopped the
+    prediction.
+    """
 
     decision: Decision
     used_up: bool
@@ -70,9 +72,9 @@ class _Attempted(NamedTuple):
 class Evaluation:
     """One request that needs an evaluation.
 
-    `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again, in its turn.
-    `first` is the attempt that parsing a large body included. `staleness`: see `context.Time`. `key`: of the answer
-    cache.
+    `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again when its turn
+    is there. `first`: the result of the attempt that ran while a large body was parsed. `staleness`: see
+    `context.Time`. `key`: of the answer cache; None if the response must not be cached.
     """
 
     services: Services
@@ -119,7 +121,10 @@ class Evaluation:
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
 
     def attempt(self, whole: AdmissionRequest | None = None) -> _Attempted:
-        """The decision, computed on the evaluating thread, with a prediction of at most a few milliseconds."""
+        """Compute the decision on the evaluating thread, with a prediction of at most a few milliseconds.
+
+        `whole`: the request with its objects; None: parse the body again if necessary.
+        """
         if whole is None:
             whole = parse_review(self.call.body) if self.request.is_stripped else self.request
         if self.services.predictors is None:
@@ -132,7 +137,10 @@ class Evaluation:
         return _Attempted(decision, attempt.used_up)
 
     def _evaluated(self) -> Steps[Decision | str]:
-        """The decision, with a complete prediction if time allows; a string gives the reason for no evaluation."""
+        """Yield the steps to the decision, with a complete prediction if time allows.
+
+        A returned string is the reason why forewarn cannot evaluate the request.
+        """
         attempted = self.first or (yield Step(self.attempt, cost=self.cost))
         self.first = None
         while self.access.to_ask:
@@ -179,7 +187,11 @@ class Evaluation:
         return evaluate_review(review).audited(NOT_COUNTED, arriving.not_counted)
 
     def _predicted(self, cut: Decision, carried: str | None, shown: Shown, since: float) -> Decision | str:
-        """The decision of a prediction process; without one, the incomplete decision `cut`; a string if it failed."""
+        """Return the decision of a prediction process: `cut` (the incomplete decision) without an answer, a string if
+        the evaluation failed.
+
+        `carried`: the annotation that `/mutate` wrote. `since`: when the request began to wait for the process.
+        """
         services, call = self.services, self.call
         assert services.predictors is not None
         services.metrics.prediction_queue_duration.observe(monotonic() - since)
@@ -210,7 +222,9 @@ class Evaluation:
         return not self.deadline.expired() and self.services.reviews.ask(self.request.user)
 
     def _reserved(self, candidate: DefaultCandidate, decision: Decision) -> Decision | str:
-        """The decision after the reservation of the global default; a string if the API server does not answer."""
+        """Return the decision after the reservation of the global default; a string if the API server does not
+        answer.
+        """
         assert self.services.reserve is not None
         try:
             why = self.services.reserve(candidate, self.deadline.seconds())
@@ -219,7 +233,7 @@ class Evaluation:
         return deny_default(self.request, decision, why) if why else decision
 
     def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
-        """Record the decision, and build the response. `keep`: the answer cache may keep it."""
+        """Record the decision, and build the response. `keep`: the answer cache may store the response."""
         services = self.services
         services.count_prediction(decision)
         services.remember(self.request, decision, self.started)

@@ -24,7 +24,7 @@ class Gate:
         return self._inside
 
     def enter(self) -> Reply | None:
-        """Count one request, or return the rejection. A counted request must call `leave`."""
+        """Count one request; return None, or the rejection. The caller of a counted request must call `leave`."""
         with self._lock:
             if self.stopping:
                 return STOPPING

@@ -1,4 +1,4 @@
-"""Requests for a new global default: forewarn allows one only after it has reserved the global default."""
+"""Requests for a new global default: forewarn admits a new global default only after it has reserved it in a Lease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class DefaultCandidate(NamedTuple):
-    """A PriorityClass for which a request asks globalDefault. `request`: `create UID` or `update UID VERSION`.
+    """A PriorityClass that becomes the global default with a request. `request`: `create UID` or `update UID
+    VERSION`.
 
     The API server stores the update only if the stored object still has this resourceVersion.
     """
@@ -40,7 +41,8 @@ Raises OSError if the API server does not answer.
 
 
 def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) -> DefaultCandidate | None:
-    """The PriorityClass to reserve the global default for; None if the request needs no reservation.
+    """Return the PriorityClass for which forewarn must reserve the global default; None if no reservation is
+    necessary.
 
     A dry run reserves nothing.
     """
@@ -60,7 +62,9 @@ def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) 
 
 
 def needs_reservation(decision: Decision) -> bool:
-    """True if the rules allow the request and no exemption applies; only then forewarn reserves the global default."""
+    """Report whether the rules allow the request and no exemption applies; only then forewarn reserves the global
+    default.
+    """
     return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
 
 

@@ -1,7 +1,7 @@
 """The annotation forewarn.dev/preemption-impact: the effect of a new object on running Pods, for programs.
 
-`/mutate` writes it on CREATE, and on UPDATE if the object gets new or different Pods; a no-op apply changes nothing. It
-removes values from other writers: see `retained`.
+`/mutate` writes the annotation on CREATE, and on UPDATE if the object gets new or different Pods; an update without
+changes leaves the annotation. `/mutate` removes values from other writers: see `retained`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SMALL: Final = 32 * 1024
 
 
 def cost_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, size: int) -> Cost:
-    """Expected cost class of evaluating a request. `size`: bytes of the request body."""
+    """Return the expected cost class of evaluating a request. `size`: bytes of the request body."""
     kind = request.kind.group_kind
     predicted = kind == POD or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
     if not predicted or cluster is None or not cluster.objects.nodes:
@@ -126,10 +126,10 @@ def wanted(subject: ReviewedObject, config: Config) -> bool:
 
 
 def retained(subject: ReviewedObject, config: Config) -> str:
-    """The annotation that an object may retain without a new prediction; "" for none.
+    """Return the annotation that an object may retain without a new prediction; "" for none.
 
-    A new object retains none, because only `/mutate` may write the annotation. A stored object retains its annotation;
-    if forewarn no longer annotates its kind, users may remove it.
+    A new object retains none, because only `/mutate` may write the annotation. A stored object retains the
+    annotation; if forewarn no longer annotates this kind, users may remove the annotation.
     """
     if subject.operation is not Operation.UPDATE:
         return ""
@@ -148,9 +148,10 @@ def text_of(impact: Mapping[str, object], staleness: bool = False) -> str:
 
 
 def annotation(impact: Impact | None, staleness: bool = False, audience: Audience = OPEN) -> str | None:
-    """The text of the annotation: "" if all Pods fit, None without new Pods. `staleness`: the cache is stale.
+    """Return the text of the annotation: "" if all Pods fit, None without new Pods. `staleness`: the cache is stale.
 
-    Everybody with read access to the object reads it, so `audience` is the object's namespace, not the requester.
+    All users with read access to the object can read the annotation, so `audience` is the object's namespace, not the
+    requester.
     """
     if impact is None:
         return None
@@ -160,7 +161,7 @@ def annotation(impact: Impact | None, staleness: bool = False, audience: Audienc
 
 
 class Written(NamedTuple):
-    """A written annotation with the fingerprint of its object."""
+    """An annotation that `/mutate` writes, with the fingerprint of its object."""
 
     fingerprint: str
     text: str
@@ -177,7 +178,7 @@ class _Written(NamedTuple):
 
 
 class ReinvocationCache:
-    """A cache of recent annotations: an object that returns within seconds gets the same annotation.
+    """A cache of recent annotations: an object that `/mutate` gets again within seconds gets the same annotation.
 
     The API server calls `/mutate` again in the same admission if an in-tree plugin changes the object after the
     webhooks: Priority does so for an assigned class (apiserver mutating/dispatcher.go, Dispatch). If a later webhook
@@ -198,7 +199,7 @@ class ReinvocationCache:
         return self.recent(subject) or work_out()
 
     def recent(self, subject: ReviewedObject) -> str | None:
-        """The object's annotation if forewarn has written it recently."""
+        """Return the object's annotation if forewarn has written it recently; otherwise None."""
         carried = at(subject.object, *PATH)
         return str(carried) if carried and self._recently(subject) == carried else None
 
@@ -218,10 +219,10 @@ class ReinvocationCache:
 
 
 def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
-    """A digest of the object without forewarn's annotation, and without fields that change between two calls.
+    """Return a digest of the object without forewarn's annotation, and without fields that the API server sets
+    between two calls, for example `uid`.
 
-    The API server sets such fields, for example `uid`. `alike`: also without a generated name, which a Pod gets between
-    /mutate and /validate.
+    `alike`: also without a generated name, which a Pod gets between /mutate and /validate.
     """
     obj, ref = subject.object, subject.ref
     metadata = _without(at(obj, "metadata"), *_ADDED)
@@ -256,7 +257,9 @@ def _without(value: Any, *keys: str) -> dict[str, Any]:
 
 
 def _is_nameless(subject: ReviewedObject) -> bool:
-    """True if nothing depends on the name of a new Pod. Claims of ephemeral volumes depend on it."""
+    """Report whether the impact of a new Pod is the same for any name. Names of ephemeral volume claims depend on
+    it.
+    """
     volumes = at(subject.object, "spec", "volumes")
     ephemeral = any(at(volume, "ephemeral") is not None for volume in volumes) if isinstance(volumes, list) else True
     is_new = subject.operation is Operation.CREATE and subject.object.get("kind") == "Pod"
@@ -264,7 +267,9 @@ def _is_nameless(subject: ReviewedObject) -> bool:
 
 
 def _status(subject: ReviewedObject) -> object:
-    """The status without the fields of every new Pod. Source: pkg/registry/core/pod, `PrepareForCreate`."""
+    """Return the status without the fields of every new Pod; None if empty. Source: pkg/registry/core/pod,
+    `PrepareForCreate`.
+    """
     status = at(subject.object, "status")
     if subject.operation is not Operation.CREATE or not isinstance(status, dict):
         return status or None

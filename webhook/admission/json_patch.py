@@ -37,7 +37,9 @@ def pointer(path: Path) -> str:
 
 
 def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
-    """The operation that sets one value in nested objects. Adds absent parents, because the API server adds none."""
+    """Return the operation that sets one value in nested objects. The operation adds absent parents, because the API
+    server does not.
+    """
     depth = 1
     while depth < len(path) and isinstance(at(obj, *path[:depth]), Mapping):
         depth += 1
@@ -47,7 +49,9 @@ def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
 
 
 def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
-    """The operations that remove one value: none if it is absent, because RFC 6902 then requires an error."""
+    """Return the operations that remove one value: none if the value is absent, because RFC 6902 then requires an
+    error.
+    """
     parent = at(obj, *path[:-1]) if len(path) > 1 else obj
     return [PatchOperation("remove", path)] if isinstance(parent, Mapping) and path[-1] in parent else []
 

@@ -26,12 +26,12 @@ _WEIGHT: Final = 0.25
 
 
 class Cost(IntEnum):
-    """Expected cost of a request; cheaper requests are evaluated first."""
+    """Expected cost of a request: the evaluating thread runs cheaper requests first."""
 
     RULES = 0
     """Rules alone: classes, namespaces, quotas."""
     POD = 1
-    """Only rules without prediction, for example on PriorityClasses, Namespaces and ResourceQuotas."""
+    """One Pod without affinity and topology spread constraints."""
     PODS = 2
     """Many Pods, or one Pod with affinity or topology spread constraints."""
 
@@ -97,7 +97,7 @@ class LoopResult:
 class Lane:
     """A queue that runs functions on its own threads: the cheapest first, then the oldest. Thread-safe.
 
-    `most`: maximum number of queued functions; `submit` rejects more. `idle` is called on a thread that has had no
+    `most`: maximum number of queued functions; `submit` then returns None. `idle`: called on a thread without a
     function for `idle_seconds`, and when the thread ends.
     """
 
@@ -124,9 +124,9 @@ class Lane:
         return len(self._waiting)
 
     def give_way(self, cost: int) -> bool:
-        """Run waiting functions of lower cost inside the current one; true if there were any.
+        """Run queued functions of lower cost than `cost` inside the current function; return true if there were any.
 
-        For the queue's own threads, between two steps of an expensive function.
+        Only for the queue's own threads, between two steps of an expensive function.
         """
         ran = False
         while (work := self._cheaper(cost)) is not None:

@@ -29,13 +29,13 @@ _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings that deny before those that warn, then by severity."""
+    """Sort findings: those that deny before those that warn, then by severity."""
     actions = list(Action)
     return sorted(findings, key=lambda finding: (actions.index(finding.action), finding.severity, finding.order))
 
 
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """At most three different warnings, the worst first; the last one counts the others."""
+    """Return at most three different warnings, the worst first; the last warning also counts the omitted ones."""
     rules: dict[str, str] = {}
     for finding in worst_first(finding.as_shown for finding in findings if finding.is_shown):
         limit = MAX_WARNING - len(finding.rule) - _MAX_COUNT
@@ -50,17 +50,18 @@ _MAX_COUNT: Final = len(" [] (and 9999 more warnings)")
 
 
 def _on_one_line(text: Text) -> Text:
-    """The text as printable lines, except the versions in `shorter`: `shortened` makes them printable."""
+    """Return the text with each part printable on one line, except `shorter`: `shortened` makes these versions
+    printable.
+    """
     more = tuple(map(one_line, text.more))
     return Text(one_line(text.problem), one_line(text.fix), more, text.shorter, tuple(map(one_line, text.caveats)))
 
 
 def _fitted(text: Text, limit: int) -> str:
-    """The text in at most BEST characters, and never more than `limit`.
+    """Return the text in at most BEST characters, and never more than `limit`.
 
-    The result contains the caveats and the whole fix, even if it thus exceeds BEST; only `limit` can shorten them. The
-    problem gets at least _SHORTEST characters. Further sentences are removed first, starting with the last one. Then
-    the problem is shortened.
+    Caveats and the fix stay complete even above BEST; only `limit` can shorten them. Further sentences are removed
+    first, starting with the last one. Then the problem is shortened, to no less than _SHORTEST characters.
     """
     fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
     if len(fix) > limit - _SHORTEST - len(caveats) - 3:
@@ -83,7 +84,9 @@ def is_shortened(finding: Finding) -> bool:
 
 
 def shortened(text: Text, most: int) -> str:
-    """The printable problem in at most `most` characters: the first version that fits, or the start of the shortest."""
+    """Return the printable problem in at most `most` characters: the first version that fits, or the start of the
+    shortest version.
+    """
     if len(text.problem) <= most:
         return text.problem
     versions = (text.problem, *map(one_line, text.shorter))
@@ -92,7 +95,9 @@ def shortened(text: Text, most: int) -> str:
 
 
 def truncated_text(text: str, most: int) -> str:
-    """The text in at most `most` characters, cut after a clause or list item, or after a word if that loses half."""
+    """Return the text in at most `most` characters, cut after a clause or list item; after a word if a cut at a
+    clause would remove more than half.
+    """
     if len(text) <= most:
         return text
     ends = (match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(most + 1, 0)))
@@ -126,7 +131,7 @@ def audit_key(text: str) -> str:
 
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
-    """The message of a denial, with one problem for each field and the ids of its rules, and the causes for
+    """Return the message of a denial (one problem for each field, with the ids of its rules), and the causes for
     programs.
     """
     ordered = worst_first(finding.as_shown for finding in findings)

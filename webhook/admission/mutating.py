@@ -63,7 +63,7 @@ def decide_mutation(review: ReviewContext) -> Decision:
 
 
 class _Annotated(NamedTuple):
-    """The change of the impact annotation. `is_cut_short`: the deadline stopped the prediction."""
+    """The change of the impact annotation, as a patch. `is_cut_short`: the deadline stopped the prediction."""
 
     patch: tuple[PatchOperation, ...] = ()
     written: Written | None = None
@@ -100,7 +100,10 @@ def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Ann
 
 
 def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
-    """A warning that the namespace's default class does not exist. The Pod is admitted: its owner cannot fix this."""
+    """Return a warning that the namespace's default class does not exist; empty if `name` is "".
+
+    The Pod is admitted nevertheless, because its owner cannot fix the namespace.
+    """
     request = review.request
     action = review.config.action(unknown_default_class, Target.POD)
     if not name or action is Action.OFF:
@@ -113,7 +116,9 @@ def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
 
 
 def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
-    """Warnings from the rules that deny the Pod with the assigned default class, but not without the class."""
+    """Return the findings of the rules that deny the Pod with the assigned default class, but not without it, as
+    warnings.
+    """
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if not assigned or cluster is None:
         return ()
@@ -143,6 +148,6 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
 
 
 def _not_assigned(finding: Finding, why: str) -> Finding:
-    """The denial as a warning, with the reason and a fix."""
+    """Turn a denial into a warning, with the reason and a fix."""
     remedy = "set another priorityClassName"
     return finding.with_texts(lambda text: text.with_caveat(why)._replace(fix=remedy))._replace(action=Action.WARN)

@@ -36,7 +36,8 @@ POLICY: Final = ("spec", "preemptionPolicy")
 class Mutation(NamedTuple):
     """The patch of a Pod.
 
-    `assigned`: the class that the namespace's default assigns. `missing`: the default class that does not exist.
+    `assigned`: the namespace's default class, if the patch assigns it. `missing`: the default class if it does not
+    exist.
     """
 
     patch: tuple[PatchOperation, ...] = ()
@@ -65,7 +66,9 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
 
 
 def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
-    """The default class of the namespace for Pods without a class; "" if the Pod has that class already."""
+    """Return the default class of the namespace for a Pod without a class (or with the global default, which the
+    Priority plugin sets); "" for other Pods.
+    """
     if _is_mirror(request):
         return ""
     namespace = cluster.namespace(request.namespace)
@@ -73,7 +76,8 @@ def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str
 
 
 def _is_mirror(request: AdmissionRequest) -> bool:
-    """True for the mirror Pod of a static Pod. Users may write its annotation, but only nodes create mirror Pods.
+    """Report whether the Pod is the mirror Pod of a static Pod: users may write the annotation, but only nodes create
+    mirror Pods.
 
     Source: plugin/pkg/admission/noderestriction, and pkg/auth/nodeidentifier/default.go.
     """
@@ -99,9 +103,8 @@ def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
-    """The patch with the fields that the Priority plugin sets, if it did not run; empty for an unknown class.
-
-    `/validate` reports the unknown class.
+    """Return the patch with the fields that the Priority plugin sets, if the plugin did not run; empty for an unknown
+    class, which `/validate` reports.
     """
     if at(pod, *PRIORITY) is not None:
         return ()

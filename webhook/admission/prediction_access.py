@@ -1,9 +1,9 @@
 """How much of a prediction the readers of a response see, by their permissions and the prediction budget.
 
-forewarn always computes the prediction: denials, audit annotations, logs and accuracy use all of it.
+forewarn always computes the complete prediction for denials, audit annotations, logs and accuracy.
 
-Warnings and denials are for the requester. All users of the object's namespace can read the annotation. They can also
-read responses to controllers, in Events.
+Warnings and denials are for the requester. All users of the object's namespace can read the annotation, and, in
+Events, responses to controllers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_on_behalf(user: User, obj: ApiObject) -> bool:
 class PredictionAccess(NamedTuple):
     """The services that all requests share.
 
-    `counted`: called with one of `webhook.metrics.DETAILS` for each prediction.
+    `counted`: called for each prediction, with the detail that was shown (see `webhook.metrics.DETAILS`).
     """
 
     budget: PredictionBudget
@@ -66,10 +66,12 @@ class PredictionAccess(NamedTuple):
 
 
 class RequestAccess:
-    """How much of predictions the readers of one response see. The first prediction takes once from the budget."""
+    """How much of predictions the readers of one response see. Only the first prediction takes from the budget."""
 
     def __init__(self, shared: PredictionAccess, request: AdmissionRequest, config: Config, *, annotates: bool) -> None:
-        """`annotates`: true if predictions are for the annotation instead of the requester."""
+        """Prepare the access for one request. `annotates`: true if predictions are for the annotation instead of the
+        requester.
+        """
         self._shared, self._user, self._namespace = shared, request.user, request.namespace
         self._config = config
         self._on_behalf = is_on_behalf(request.user, request.object)
@@ -88,11 +90,13 @@ class RequestAccess:
         return self._config.disclose is Disclose.NAMES or (self._is_covered and not self._annotates)
 
     def shown(self) -> Shown:
-        """How much of a prediction is shown; everything until the first prediction."""
+        """Return how much of a prediction is shown; EXACT before the first prediction."""
         return self._shown
 
     def recalling(self, impacts: Recall) -> Recall:
-        """A lookup of known predictions in `impacts`; it finds none while an access review is necessary."""
+        """Wrap `impacts`, the lookup of known predictions: the result finds none while an access review is
+        necessary.
+        """
         return partial(self._recall, impacts)
 
     def _recall(
@@ -125,7 +129,7 @@ class RequestAccess:
         return self._shown
 
     def ask(self, expired: Callable[[], bool]) -> None:
-        """Send the access reviews, until one is denied. Blocks for the API server."""
+        """Send the access reviews for `to_ask`, until one is denied. Blocks for the API server."""
         reviews = self._shared.reviews
         for namespace in self.to_ask if reviews else ():
             if expired() or not (reviews and reviews.ask(self._user, namespace)):
@@ -149,7 +153,7 @@ class RequestAccess:
         return (Shown(coarse=True), "coarse") if level is Level.COARSE else (EXACT, "exact")
 
     def _unknown(self, subject: ReviewedObject) -> tuple[str, ...]:
-        """The namespaces for which an access review is necessary; empty if a known denial already decides."""
+        """Return the namespaces for which an access review is necessary; empty if known answers already decide."""
         reviews = self._shared.reviews
         if self._sees_all or self._on_behalf or reviews is None:
             return ()
@@ -170,7 +174,9 @@ class RequestAccess:
         return False if False in known else None if None in known else True
 
     def _namespaces(self, subject: ReviewedObject) -> tuple[str, ...]:
-        """The other namespaces that the affinity of the object's Pods refers to."""
+        """Return the other namespaces that the affinity of the object's Pods refers to; ALL_NAMESPACES if all or too
+        many.
+        """
         try:
             template = pod_template_of(subject.object, self._config.options.pod_template_paths)
             found = other_namespaces(template.spec, self._namespace) if template else frozenset()
@@ -196,7 +202,10 @@ class RequestAccess:
 def without_prediction(
     findings: Iterable[Finding], subject: ReviewedObject, config: Config, why: str
 ) -> tuple[Finding, ...]:
-    """The findings as a requester without access to the prediction sees them: equal warnings for any prediction."""
+    """Return the findings for a requester without access to the prediction: the same warnings for any prediction.
+
+    `why`: the reason that the requester sees.
+    """
     told = tuple(
         finding
         if finding.rule not in PREDICTING or finding.action not in _SPOKEN

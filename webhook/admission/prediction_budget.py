@@ -28,9 +28,9 @@ class Level(IntEnum):
 
 
 class _Bucket(NamedTuple):
-    """The use of one budget: predictions shown that have not recovered `at` this time.
+    """The use of one budget: the shown predictions that have not recovered at the time `at`.
 
-    `full_at`: the time at which all have recovered.
+    `full_at`: the time at which the whole budget is available again.
     """
 
     exact: float = 0.0
@@ -51,7 +51,9 @@ class _Bucket(NamedTuple):
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
     def after_call(self, level: Level, budget: Budget) -> _Bucket:
-        """The bucket after one more call. A coarse result uses the exact budget if the coarse one is empty."""
+        """Return the bucket after one more prediction. A coarse prediction uses the exact budget if the coarse budget
+        is empty.
+        """
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
         coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
@@ -77,12 +79,15 @@ class PredictionBudget:
         return len(self._buckets)
 
     def level(self, wanted: Mapping[str, Budget]) -> Level:
-        """The level that all of these buckets allow."""
+        """Return the level that all of these buckets allow. `wanted`: bucket key -> its budget."""
         with self._lock:
             return self._level(self._now(wanted), wanted)
 
     def take(self, wanted: Mapping[str, Budget]) -> Level:
-        """Take one call from each of these buckets, and return the level that all of them allow."""
+        """Take one prediction from each of these buckets, and return the level that all of them allow.
+
+        `wanted`: bucket key -> its budget.
+        """
         with self._lock:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)

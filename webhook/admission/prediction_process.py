@@ -1,9 +1,9 @@
 """Forked processes for long predictions: they use the cluster state without copying it.
 
-A forked process shares each page of memory with the webhook until one of them writes to the page. It evaluates requests
-on the state at the time of the fork, one after the other. It ends when a newer state exists, or after LINGER_SECONDS
-without a request. forewarn kills a process that misses its deadline, so a request uses at most its own time and a
-bounded amount of memory.
+A forked process shares each page of memory with the webhook until one of them writes to the page. A process evaluates
+requests on the state at the time of the fork, one after the other, and ends when a newer state exists, or after
+LINGER_SECONDS without a request. forewarn kills a process that misses its deadline, so a request uses at most its own
+time and a bounded amount of memory.
 
 The evaluating thread forks between two requests: no other thread then holds a lock that the new process needs.
 """
@@ -46,7 +46,7 @@ _PAGE: Final = resource.getpagesize()
 
 
 class Unanswered(Exception):
-    """The prediction process gave no answer; the message gives the reason."""
+    """The prediction process gave no answer; the message contains the reason."""
 
 
 class PredictionProcess:
@@ -92,8 +92,9 @@ class PredictionProcess:
 
 class Predictors:
     """Prediction processes for the current state: at most `processes`, with at most `most` queued questions.
+    Thread-safe.
 
-    `evaluating`: the queue whose thread forks. Thread-safe.
+    `evaluating`: the queue whose thread forks.
     """
 
     def __init__(self, evaluating: Lane, processes: int = 1, most: int = 16) -> None:
@@ -103,9 +104,9 @@ class Predictors:
         """The queue of questions; its functions may call `ask`."""
 
     def ask(self, question: object, until: float, state: tuple[object, ...], run: Callable[[Any], Any]) -> Any:
-        """The answer to a question, from a process that was forked with this state.
+        """Return the answer to a question, from a process that was forked with this state. Raises Unanswered.
 
-        Forks a process if necessary. States are compared by identity. Raises Unanswered. Only for the lane's threads.
+        Forks a process if necessary. States are compared by identity. Call only from the threads of `lane`.
         """
         process = self._process(state, run, until)
         try:
@@ -174,7 +175,7 @@ def _serve(asked: socket.socket, run: Callable[[Any], Any]) -> None:
 def _become_a_process(kept: int) -> None:
     """Make the forked process independent: no logs, default signals, and no file descriptor except `kept`.
 
-    The webhook's connections would otherwise stay open after the webhook closes them.
+    Otherwise the webhook's connections would stay open after the webhook closes them.
     """
     silence()
     signal.set_wakeup_fd(-1)

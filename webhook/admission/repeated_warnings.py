@@ -1,6 +1,6 @@
-"""Limits repeated warnings to one user within a minute: first full warnings, then short ones, then counts.
+"""Limits repeated warnings to one user within a minute: first full warnings, then short warnings, then counts.
 
-The audit annotations contain every warning in full; a denial never changes.
+The audit annotations contain every warning in full; denials are never limited.
 """
 
 from __future__ import annotations
@@ -35,31 +35,33 @@ REMEMBERED: Final = 4096
 
 
 class _LastWarned(NamedTuple):
-    """The times of the latest FULL + SHORT warnings to a user by a rule, and the number of hidden warnings since."""
+    """The times of the latest FULL + SHORT warnings to a user by a rule, and the number of hidden warnings since
+    then.
+    """
 
     times: tuple[float, ...] = ()
     suppressed: int = 0
 
 
 class WarningCount(NamedTuple):
-    """The number of earlier warnings within SECONDS, and of consecutive hidden warnings."""
+    """The numbers of earlier warnings within SECONDS, and of consecutive hidden warnings."""
 
     before: int
     suppressed: int
 
     @property
     def is_full(self) -> bool:
-        """True for a complete warning."""
+        """Whether to show the warning in full."""
         return self.before < FULL
 
     @property
     def is_short(self) -> bool:
-        """True for a short warning."""
+        """Whether to show the short form of the warning."""
         return FULL <= self.before < FULL + SHORT
 
     @property
     def is_count(self) -> bool:
-        """True for a count of hidden warnings. kubectl prints equal lines only once."""
+        """Whether to show a count of hidden warnings instead. kubectl prints equal lines only once."""
         return self.before >= FULL + SHORT and self.suppressed % EACH == 0
 
 
@@ -72,7 +74,7 @@ class WarningLimiter:
         self._lock = Lock()
 
     def count(self, user: str, rule: str, dry_run: bool = False) -> WarningCount:
-        """Count one more warning, and return its position. Dry runs have a separate count."""
+        """Count one more warning, and return the counts before it. Dry runs are counted separately."""
         key = blake2b(f"{rule}\0{dry_run}\0{user}".encode(errors="replace"), digest_size=16).digest()
         with self._lock:
             now = self._clock()
@@ -85,7 +87,7 @@ class WarningLimiter:
         return turn
 
     def limited(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
-        """The decision with its warnings shortened, counted or omitted as the limit for this user requires."""
+        """Return the decision with warnings shortened, counted or omitted, by the limit for the requesting user."""
         warned = [finding for finding in decision.findings if finding.action is Action.WARN and finding.is_shown]
         if not warned or not decision.response.allowed or config.repeated_warnings is RepeatedWarnings.FULL:
             return decision
@@ -107,8 +109,10 @@ class WarningLimiter:
 
 
 def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
-    """The short form of a warning: `Deployment web: would preempt 1 Pod on node-1… (see its annotation)
+    """Return the short form of a warning: `Deployment web: would preempt 1 Pod on node-1… (see its annotation)
     [preempts-running-pods]`.
+
+    `annotated`: forewarn writes the impact annotation on the object.
     """
     who = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
     where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""

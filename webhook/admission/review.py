@@ -82,7 +82,9 @@ class AdmissionRequest(NamedTuple):
         return self.resource.group, self.resource.resource, self.subresource
 
     def stripped(self) -> AdmissionRequest:
-        """The request with only names, versions and globalDefault of its objects, to save memory in the queue."""
+        """Return the request with only names, versions and globalDefault of its objects, to save memory in the
+        queue.
+        """
         old = None if self.old is None else _stripped(self.old)
         return self._replace(object=_stripped(self.object), old=old, is_stripped=True)
 
@@ -183,7 +185,7 @@ def _dumps(value: object) -> bytes:
 
 
 def status_body(code: int, reason: str, message: str) -> bytes:
-    """A metav1.Status as JSON, for an HTTP response that is not an AdmissionReview."""
+    """Return a metav1.Status as JSON, for an HTTP response that is not an AdmissionReview."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return json.dumps(
         {**status, "message": one_line(message), "reason": reason, "code": code}, separators=(",", ":")
@@ -223,9 +225,9 @@ def parse_review(body: bytes, *, is_whole: bool = True) -> AdmissionRequest:
 def parse_head(head: bytes) -> AdmissionRequest:
     """Parse a request without its objects, from the first bytes of a body. Raises BadReview.
 
-    Go writes the fields of a request in the order of their declaration, so `object` follows all fields that identify it
-    (k8s.io/api/admission/v1). A string cannot contain `,"object":`, because its quotes are escaped. A key in
-    `userInfo.extra` can match, but the text before it is then not valid JSON.
+    Go writes the fields of a request in the order of their declaration, so `object` follows all fields that identify
+    the request (k8s.io/api/admission/v1). A string cannot contain `,"object":`, because quotes in strings are
+    escaped. A key in `userInfo.extra` can match, but the text before that key is not valid JSON.
     """
     for found in islice(_OBJECT_KEY.finditer(head), _OBJECT_KEYS):
         try:

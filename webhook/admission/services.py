@@ -109,7 +109,9 @@ class Services:
         return self.admitted_pods.placed(cluster, admitted, self.config().options.pod_template_paths, expired)
 
     def frozen(self, cluster: ClusterSnapshot | None, config: Config) -> Services:
-        """The services with a fixed state, for a prediction process."""
+        """Return the services with this cluster state and configuration instead of the current ones, for a prediction
+        process.
+        """
         return replace(self, cluster=lambda: cluster, config=lambda: config)
 
     def predict(self, job: PredictionJob) -> Decision | str:
@@ -134,7 +136,10 @@ class Services:
             return TOO_DEEP
 
     def rejected(self, hook: Hook, reply: Reply, *, known: bool = False, **fields: object) -> Reply:
-        """Count and log a response without an AdmissionReview. `known`: the caller is an API server."""
+        """Count and log a response without an AdmissionReview, and return the response.
+
+        `known`: the caller is an API server. `fields`: more fields of the log line.
+        """
         verdict = str(reply.status)
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
         reason = reason_of(reply)
@@ -150,9 +155,10 @@ class Services:
         return reply
 
     def not_evaluated(self, call: AdmissionCall, why: str) -> Reply:
-        """The response to a review that cannot be evaluated: a denial if a rule could deny the request.
+        """Return the response to a review that forewarn cannot evaluate: a denial if a rule could deny the request.
 
-        With an HTTP error, `failurePolicy: Ignore` would admit it. `call.body` may have only the first bytes.
+        With an HTTP error, `failurePolicy: Ignore` would admit the request. `call.body` may have only the first
+        bytes.
         """
         started, grant = monotonic(), self.callers.grant(call.tokens)
         try:
@@ -172,7 +178,9 @@ class Services:
             self.metrics.count(self.metrics.predictions, decision.outcome)
 
     def remember(self, request: AdmissionRequest, decision: Decision, started: float) -> None:
-        """Pass on the prediction about an admitted object, to compare it with kube-scheduler's decisions."""
+        """Report the prediction about an admitted object to `expect`, which compares it with kube-scheduler's
+        decisions.
+        """
         if self.expect and decision.outcome and decision.response.allowed and not request.dry_run:
             self.expect(decision.expected, started)
 
@@ -193,7 +201,7 @@ class Services:
 
 
 class _WithoutNames:
-    """Gives a configuration in which requesters may see no names."""
+    """Returns a configuration in which requesters may see no names; cached for the last configuration."""
 
     def __init__(self) -> None:
         self._last: tuple[Config | None, Config | None] = (None, None)

@@ -1,4 +1,6 @@
-"""Several global defaults: the messages about them, and the objects whose Pods get the effective one."""
+"""Several PriorityClasses marked as global default: messages about them, and the objects whose Pods get the effective
+one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ AUDIT_KEY: Final = "multiple-global-defaults"
 
 
 def several(classes: Iterable[PriorityClass]) -> str:
-    """The message with all global default classes and the effective one; "" with fewer than two."""
+    """Return a message with all classes marked as global default and the effective one; "" with fewer than two."""
     defaults = [found for found in classes if found.global_default]
     counts = default_priority_class(defaults)
     if counts is None or len(defaults) < 2:
@@ -34,9 +36,10 @@ def several(classes: Iterable[PriorityClass]) -> str:
 
 
 def audit_text(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:
-    """The audit text for an object whose new Pods get the global default while there are two; "" for other objects.
+    """Return the audit text for an object whose new Pods get the global default while several exist; "" for other
+    objects.
 
-    This includes Pods with the name of the effective default: the API server sets it before it calls webhooks.
+    Pods that name the effective default also count: the API server sets this name before it calls webhooks.
     """
     said = several(cluster.priority_classes.values())
     return said if said and _takes_it(subject, cluster, config) else ""

@@ -22,9 +22,9 @@ PARSED: Final = 32
 
 
 def decoded_size(body: bytes) -> int:
-    """The size of a body in bytes, with each `\\uXXXX` counted as one byte if the body exceeds MAX_DECODED.
+    r"""Return the size of a body in bytes; above MAX_DECODED, each `\uXXXX` counts as one byte.
 
-    Does not decode: it only blanks escaped backslashes (two bytes), because `\\\\u003c` is text and not an escape.
+    Does not decode, but ignores `\uXXXX` after an escaped backslash, which is plain text.
     """
     if len(body) <= MAX_DECODED:
         return len(body)

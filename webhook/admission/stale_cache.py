@@ -1,4 +1,4 @@
-"""Findings that depend on the watch cache, and their texts if the cache may be wrong."""
+"""Findings that depend on the watch cache, and their texts if the cache may be out of date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNTS_THE_CACHE: Final = frozenset(rule.ID for rule in _CACHE_RULES) - RESTS_ON
 
 
 def rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
-    """True if a denial depends on the cache; without denials, if a warning does."""
+    """Report whether a denial depends on the watch cache; without denials, whether a warning does."""
     told = Action.DENY if any(finding.action is Action.DENY for finding in findings) else Action.WARN
     return any(finding.action is told and finding.rule in RESTS_ON_THE_CACHE for finding in findings)
 
@@ -39,13 +39,19 @@ _STALE_LISTS: Final = {
 
 
 def unproven(finding: Finding) -> Finding:
-    """The finding if the API server did not confirm it: a denial becomes a warning; a warning gets a caveat."""
+    """Return the finding that the API server did not confirm: a denial becomes a warning; a warning gets a caveat.
+
+    Findings that do not depend on the watch cache are unchanged.
+    """
     why = _UNASKED.get(finding.action)
     return _warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
 
 
 def doubted(finding: Finding) -> Finding:
-    """The finding with a stale cache: a denial becomes a warning; a warning gets a caveat."""
+    """Return the finding if the cache is stale: a denial becomes a warning; a warning gets a caveat.
+
+    Findings of rules that do not count cached objects are unchanged.
+    """
     why = _STALE_LISTS.get(finding.action)
     return _warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
 
@@ -56,5 +62,5 @@ def _warned(finding: Finding, why: str) -> Finding:
 
 
 def with_classes(cluster: ClusterSnapshot, classes: Mapping[str, PriorityClass]) -> ClusterSnapshot:
-    """The cluster with other PriorityClasses; the same object if they are equal."""
+    """Return the cluster state with these PriorityClasses; the same object if they are equal."""
     return cluster if classes == cluster.priority_classes else replace(cluster, priority_classes=classes)

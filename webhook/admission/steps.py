@@ -34,8 +34,8 @@ class Where(Enum):
 class Step(NamedTuple):
     """One step of a request. `run`: its function.
 
-    `otherwise`: runs immediately instead, if the queue is full; without it the request is rejected. `within`: seconds
-    in which the step must start.
+    `otherwise`: the function to run immediately if the queue is full; None: reject the request. `within`: seconds in
+    which the step must start.
     """
 
     run: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""Warnings that an update without changes would also get: only the audit log has them."""
+"""Warnings that the object caused already before an update: only the audit log contains them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def without_repeats(
     paths: Mapping[str, tuple[str, ...]],
     evaluate: Callable[[ReviewedObject], list[Finding]],
 ) -> list[Finding]:
-    """The findings, except that warnings which the stored object would also get become audit annotations.
+    """Return the findings; warnings that the stored object would also get become audit annotations.
 
-    An update that changes the Pods or their number keeps its warnings, because it creates Pods. `evaluate` returns the
-    findings on another object. Denials do not change.
+    An update that changes the Pods or their number keeps its warnings, because the update creates Pods. `evaluate`
+    returns the findings on another object. Denials do not change.
     """
     if subject.operation is not Operation.UPDATE or not subject.old:
         return findings

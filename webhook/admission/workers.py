@@ -24,7 +24,10 @@ _FORK_SECONDS: Final = 10.0
 
 
 class Workers:
-    """`processes`: the number of prediction processes; 0: the evaluating thread completes all predictions."""
+    """The threads and processes besides the event loop.
+
+    `processes`: the number of prediction processes; 0: the evaluating thread completes all predictions.
+    """
 
     def __init__(self, processes: int = 0) -> None:
         self._evaluating = Lane("evaluate", _WAITING)
@@ -32,7 +35,7 @@ class Workers:
         self.predictors = Predictors(self._evaluating, processes) if processes else None
 
     def give_way(self, cost: Cost) -> bool:
-        """Run cheaper steps first, on the evaluating thread; returns true if there were any."""
+        """Run queued steps of lower cost first, on the evaluating thread; return true if there were any."""
         return self._evaluating.give_way(cost)
 
     def fork(self, run: Callable[[Any], Any]) -> PredictionProcess:

@@ -81,8 +81,11 @@ class ApiServer:
         clock: Callable[[], float] = monotonic,
         keep: Keep = _complete_object,
     ) -> None:
-        """`keep`: reduces each listed or watched object of more than SMALL bytes of memory, before the next one is
-        parsed."""
+        """Create the client; `connect` runs at the first request.
+
+        `keep`: reduces each listed or watched object of more than SMALL bytes of memory, before the next object is
+        parsed.
+        """
         self._keep = keep
         self._connect, self._timeouts, self._clock = connect, timeouts, clock
         self._lock = Lock()
@@ -118,7 +121,7 @@ class ApiServer:
         content_type: str = "application/json",
         timeouts: Timeouts | None = None,
     ) -> Answer:
-        """Send a request, and return the response with its warnings."""
+        """Send a request, and return the response with its warnings. Only GET is repeated after a connection error."""
         times = timeouts or self._timeouts
         headers = {"Accept-Encoding": "gzip"}
         if body is not None:
@@ -150,9 +153,9 @@ class ApiServer:
     def pages(
         self, resource: KindSpec, limit: int = PAGE, *, consistent: bool = True, timeouts: Timeouts | None = None
     ) -> Iterator[Page]:
-        """Every object of a kind in pages (`limit` 0: all at once), with kind and apiVersion filled in.
+        """Yield all objects of a kind in pages (`limit` 0: all at once), with kind and apiVersion filled in.
 
-        Raises Expired if the continue token is too old; without `consistent`, it continues with a newer list.
+        `consistent`: raise Expired if the continue token is too old; false: continue with a newer list.
         """
         query = {"limit": str(limit)} if limit else {}
         while True:
@@ -269,12 +272,12 @@ class _PageTooLarge(ApiError):
 
 
 def _read_body(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
-    """The body of a response. Raises ApiError if it is incomplete, too large, or too slow."""
+    """Return the body of a response. Raises ApiError if the body is incomplete, too large, or too slow."""
     return b"".join(_blocks(response, limit, until, clock))
 
 
 def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float]) -> Iterator[bytes]:
-    """The body of a response in parts. Raises ApiError if it is incomplete, too large, or too slow."""
+    """Yield the body of a response in parts. Raises ApiError if the body is incomplete, too large, or too slow."""
     parts, size = response.stream(_BLOCK, decode_content=True), 0
     while True:
         try:
@@ -311,7 +314,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _rejection(status: int, said: bytes, retry_after: str) -> ApiError:
-    """The ApiError for an unsuccessful response: its body is a Status, or the page of a proxy."""
+    """Return the ApiError for an unsuccessful response. `said`: its body, a Status or the page of a proxy."""
     try:
         answer = _object(said)
     except ApiError:

@@ -1,4 +1,4 @@
-"""Discover the API version and path of kinds that only the configuration names."""
+"""Discover the API version and path of custom kinds that the configuration names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class Getter(Protocol):
 
 
 def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
-    """The KindSpec of a custom workload `group/Kind`, in the API server's preferred version.
+    """Return the KindSpec of a custom workload `group/Kind`, in the API server's preferred version.
 
-    Raises ApiError. The webhook ignores a kind that the API server does not serve, or that it may not watch.
+    `template`: path of the Pod template. Raises ApiError, with status 404 if the kind is not served or cannot be
+    watched.
     """
     group, _, name = kind.rpartition("/")
     served = mapping(api.get(f"/apis/{group}").get("preferredVersion")) if group else {"groupVersion": "v1"}

@@ -12,7 +12,8 @@ EXPIRED: Final = 410
 class ApiError(OSError):
     """No response, or an error response: the HTTP status (0 for no response) and the message.
 
-    `retry_after`: seconds that the server asks to wait. `continue_token`: continues an expired list.
+    `retry_after`: seconds to wait before a retry, as the server requests. `continue_token`: continues an expired
+    list.
     """
 
     def __init__(self, status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> None:
@@ -22,7 +23,7 @@ class ApiError(OSError):
 
     @property
     def rejected(self) -> bool:
-        """True if the credentials are invalid, or do not have the permission."""
+        """Whether the credentials are invalid, or do not have the permission."""
         return self.status in (UNAUTHORIZED, FORBIDDEN)
 
 
@@ -31,7 +32,7 @@ class UnknownContext(ApiError):
 
 
 class Expired(ApiError):
-    """The resource version or the continue token is too old: list again."""
+    """The resource version or the continue token is too old: the client must list again."""
 
 
 class Silent(ApiError):
@@ -39,5 +40,5 @@ class Silent(ApiError):
 
 
 def error_of(status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> ApiError:
-    """The error of an HTTP status, or of a Status that a watch sent."""
+    """Return the error for an HTTP status, or for the Status of a watch's ERROR event."""
     return (Expired if status == EXPIRED else ApiError)(status, problem, retry_after, continue_token)

@@ -23,7 +23,7 @@ _SPACE: Final = " \t\n\r"
 
 
 def parsing(size: int) -> AbstractContextManager[object]:
-    """A context manager for parsing `size` characters. Over all watches, only one large text is parsed at a time.
+    """Return a context manager to hold while parsing `size` characters: only one large text is parsed at a time.
 
     Parsed text needs up to 24 times the memory of the text.
     """
@@ -41,7 +41,7 @@ class NoObject(ValueError):
 def read_list(
     blocks: Iterator[bytes], take: Callable[[dict[str, Any], int], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Parse a list: the results of `take` for each of `items`, and the other fields.
+    """Parse a list; return the results of `take` for each of `items`, and the other fields.
 
     `take` gets an object, and the maximum memory that the object needs. Raises ValueError, RecursionError, and the
     errors of `blocks`.
@@ -65,7 +65,7 @@ def read_list(
 
 
 class _Text:
-    """A buffer of the received text, with a position."""
+    """A buffer of received JSON text, with the current position."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
@@ -91,7 +91,7 @@ class _Text:
             yield key
 
     def entries(self) -> Iterator[None]:
-        """Yield before each entry of a list. The caller reads the entry before it continues."""
+        """Yield before each entry of a list. The caller must read the entry before it continues."""
         yield from self._parts("[", "]")
 
     def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
@@ -133,7 +133,7 @@ class _Text:
         self._at += 1
 
     def _more(self) -> bool:
-        """Wait for more text; returns true if there is any."""
+        """Read more text into the buffer; return false at the end."""
         while not self._ended:
             block = next(self._blocks, None)
             self._ended = block is None

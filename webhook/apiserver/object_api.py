@@ -25,13 +25,13 @@ class Forbidden(ObjectApiError):
 
 
 class ObjectApi(Protocol):
-    """Reads and writes objects. All methods raise ApiError.
+    """Read and write objects. All methods raise ObjectApiError.
 
     `path`: a URL path, for example /api/v1/namespaces/forewarn/secrets/forewarn-ca.
     """
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object or list at a path, read from etcd and not from a cache."""
+        """Return the object or list at a path, read from etcd and not from a cache."""
 
     def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
         """Create an object in a collection, and return the stored object."""

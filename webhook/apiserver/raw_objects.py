@@ -16,9 +16,9 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def with_type_meta(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
-    """The object with kind and apiVersion, which lists omit, and without the fields that forewarn does not read.
+    """Set kind and apiVersion, which lists omit, and remove fields that forewarn does not read; return `obj`.
 
-    The removed fields are managedFields and the annotation of kubectl apply: often half of the size. Changes `obj`.
+    The removed fields (managedFields and the annotation of kubectl apply) are often half of the size.
     """
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
     metadata = mapping(obj.get("metadata"))

@@ -1,4 +1,4 @@
-"""Removes confidential parts of a cluster snapshot; everything that predictions need remains, except image names."""
+"""Remove confidential parts of a cluster snapshot. All data that predictions need remain, except image names."""
 
 from __future__ import annotations
 

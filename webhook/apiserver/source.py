@@ -50,7 +50,7 @@ class Live:
         yield from version_of(api)
 
     def described(self, context: str) -> str:
-        """The context's name, or a text for a cluster without kubeconfig."""
+        """Return the name of the context, or a text for the cluster of this Pod if there is no kubeconfig."""
         name = context or current_context()
         return f"context {name}" if name else "the cluster of this Pod"
 
@@ -62,10 +62,10 @@ class Live:
             raise SourceError("", error.problem) from None
 
     def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
-        """The Events about objects of this name, or of the whole namespace if `name` is empty; about a Node if
-        `namespace` is empty. At most MAX_EVENTS, or MAX_OF_NAMESPACE. Raises SourceError.
+        """Yield the Events about objects of this name. Raises SourceError.
 
-        Needs the right to list `events` in the namespace, for Nodes in the namespace default.
+        `name`: "" for the whole namespace. `namespace`: "" for a Node. At most MAX_EVENTS, for a namespace
+        MAX_PER_NAMESPACE. Requires permission to list `events` in the namespace, for Nodes in the namespace default.
         """
         if not all(_NAME.fullmatch(each) for each in (namespace, name) if each):
             return  # no object has such a name
@@ -173,9 +173,10 @@ def read_all(api: ApiServer, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[dict[str, Any]]:
-    """The objects of several kinds, as empty lists if the API server does not serve one of the kinds.
+    """Return the objects of several kinds that are only useful together.
 
-    Returns nothing without permission to list one of them.
+    Empty lists for all kinds if the API server does not serve one of them; nothing if permission to list one is
+    missing. `name`: name of the source in errors.
     """
     found: list[dict[str, Any]] = []
     for resource in together:
@@ -195,7 +196,7 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
 
 
 def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:
-    """The API server's version in the form of `kubectl version -o json`; nothing if it reports none."""
+    """Yield the API server's version in the form of `kubectl version -o json`; nothing if unavailable."""
     try:
         version = api.get("/version")
     except ApiError:

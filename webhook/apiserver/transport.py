@@ -41,9 +41,8 @@ class Connection:
         self._lock = Lock()
 
     def open(self, call: HttpCall) -> Any:
-        """Send a request, and return the urllib3 response before its body is read.
-
-        Raises ApiError without a response.
+        """Send a request, and return the urllib3 response before its body is read. Raises ApiError if there is no
+        response.
         """
         import urllib3
 
@@ -89,9 +88,9 @@ class Connection:
 
 
 def connect(context: str = "") -> Connection:
-    """Connect with the kubeconfig (KUBECONFIG, else ~/.kube/config) and this context; without kubeconfig, as a Pod.
+    """Connect with the kubeconfig (KUBECONFIG, else ~/.kube/config), or as a Pod if there is none.
 
-    Default: the current context. Raises ApiError with the missing part.
+    `context`: "" for the current context. Raises ApiError if a package, file or context is missing.
     """
     try:
         import urllib3
@@ -157,7 +156,7 @@ def current_context() -> str:
 
 
 def _contexts(config: Any, path: str) -> list[str] | None:
-    """The sorted names of all contexts in a kubeconfig; None if the file is unreadable."""
+    """Return the sorted names of all contexts in a kubeconfig; None if the file is invalid."""
     try:
         contexts = config.kube_config.KubeConfigMerger(path).config.value["contexts"]
         return sorted(str(context["name"]) for context in contexts)
@@ -174,7 +173,7 @@ def _read_service_account(config: Any, configuration: Any) -> None:
 
 
 def _kubeconfig() -> str:
-    """The existing kubeconfig files, in KUBECONFIG's notation; "" if there are none."""
+    """Return the existing kubeconfig files, separated as in KUBECONFIG; "" if there are none."""
     given = os.environ.get("KUBECONFIG") or "~/.kube/config"
     # os.path leaves a ~ in place where there is no home; pathlib raises.
     return os.pathsep.join(path for path in given.split(os.pathsep) if path and exists(expanduser(path)))

@@ -24,7 +24,7 @@ _BLOCK: Final = 1 << 16
 
 
 class EventType(StrEnum):
-    """The change of an object. BOOKMARK: no change up to a resource version."""
+    """The type of a watch event. BOOKMARK: no change up to a resource version."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -41,9 +41,9 @@ class Event(NamedTuple):
 
 
 class Watch:
-    """The events of one kind. Ends normally when the server ends the watch; any other end raises an ApiError.
+    """The events of one kind. The iteration ends if the server ends the watch; any other end raises an ApiError.
 
-    Raises Expired if the server no longer has the version, and Silent without events.
+    Raises Expired if the server no longer has the resource version, and Silent after too long without events.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Watch:
             self._response.close()
 
     def close(self) -> None:
-        """End the watch, from any thread; the iteration then ends."""
+        """End the watch and its iteration; callable from any thread."""
         self._closed = True
         shutdown = getattr(self._response, "shutdown", None)
         try:

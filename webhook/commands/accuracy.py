@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _ask(host: str, port: int) -> dict[str, Any]:
-    """Request the table from the webhook. Raises NotTold."""
+    """Request the table from the webhook. Raises NoTable."""
     try:
         with closing(http.client.HTTPConnection(host, port, timeout=_SECONDS)) as connection:
             connection.request("GET", PATH)
@@ -181,6 +181,6 @@ def _examples(every: list[dict[str, Any]], what: str, named: str, why: str) -> I
 
 
 def _plain(text: str) -> str:
-    """Text from the network, shortened and without control characters."""
+    """Return text from the network, cut to a maximum length and without control characters."""
     shown = "".join(c if c.isprintable() else "?" for c in text[:_CLIPPED])
     return shown if len(text) <= _CLIPPED else f"{shown}…"

@@ -1,4 +1,6 @@
-"""`forewarn webhook ca-injector`: issues the webhook's certificate, and writes caBundle in its configurations."""
+"""`forewarn webhook ca-injector`: issues the webhook's certificate, and writes caBundle in the webhook
+configurations.
+"""
 
 from __future__ import annotations
 

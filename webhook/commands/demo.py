@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _serving() -> Iterator[HTTPSConnection]:
-    """Run the webhook in its own process until the end of the block; yields a connection to it."""
+    """Run the webhook in its own process until the end of the block; yield a connection to the webhook."""
     with tempfile.TemporaryDirectory() as scratch:
         ca = Path(scratch) / "ca.pem"
         serve = ["webhook", "serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
@@ -141,7 +141,7 @@ def _operation(written: dict[str, Any]) -> PatchOperation:
 
 
 def _review(obj: dict[str, Any]) -> bytes:
-    """The AdmissionReview that kube-apiserver sends on CREATE."""
+    """Return the AdmissionReview that kube-apiserver sends on CREATE of the object."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind, metadata = obj["kind"], obj["metadata"]
     resource = _PLURALS.get(kind, kind.lower() + "s")
@@ -160,7 +160,7 @@ def _review(obj: dict[str, Any]) -> bytes:
 
 
 def _shown(path: Path) -> str:
-    """A path, relative to the working directory if it is inside."""
+    """Return a path, relative to the working directory if inside that directory."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class InCluster(NamedTuple):
     """The additional state of a replica in a cluster.
 
-    `fault`: why it is not ready; `grants`: the tokens in the webhook configurations.
+    `reserve`: reserves the global default. `grants`: the tokens in the webhook configurations, with their scopes.
+    `fault`: returns why the replica is not ready; "" if ready.
     """
 
     reserve: Reserve | None = None
@@ -42,9 +43,9 @@ def in_cluster(
     config: Callable[[], Config],
     fork: Callable[[Callable[[Any], Any]], Process],
 ) -> InCluster:
-    """Start the tasks of a replica in its namespace; without a namespace, start nothing.
+    """Start the background tasks of a replica; without `settings.namespace`, start nothing.
 
-    `fork` creates a process for the audit. Raises ValueError without an API server.
+    `fork`: creates a process for the audit. Raises ValueError if there is a namespace but no API server.
     """
     if not settings.namespace:
         return InCluster()

@@ -1,7 +1,7 @@
 """`kubectl forewarn`: forewarn's commands with kubectl's flags, cluster and namespace.
 
-kubectl runs the program `kubectl-forewarn` of the PATH. For completion it runs `kubectl_complete-forewarn`, which
-answers in cobra's format: a line for each choice, then a directive.
+kubectl runs the program `kubectl-forewarn` of the PATH. For completion, kubectl runs `kubectl_complete-forewarn`,
+which answers in cobra's format: a line for each choice, then a directive.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LARGEST: Final = 8 << 20
 
 
 class Given(NamedTuple):
-    """kubectl's own flags, all contexts, and the rest of the command line."""
+    """A command line: kubectl's own flags, all values of --context, and the other words."""
 
     flags: Mapping[str, str]
     rest: list[str]
@@ -54,7 +54,7 @@ class WrongUsage(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit status. Sets KUBECONFIG if the flag is given."""
+    """Run a command; return its exit status. Sets KUBECONFIG if --kubeconfig is given."""
     try:
         given = split(sys.argv[1:] if arguments is None else arguments)
     except WrongUsage as wrong:
@@ -121,7 +121,7 @@ def translated(given: Given) -> list[str]:
 
 
 def _namespace(flags: Mapping[str, str]) -> str:
-    """The namespace of the flag, otherwise of the context, otherwise `default`."""
+    """Return the namespace of the flag, otherwise of the context, otherwise `default`."""
     if "namespace" in flags:
         return flags["namespace"]
     config = kubeconfig()
@@ -168,7 +168,7 @@ def complete(arguments: Sequence[str] | None = None) -> int:
 
 
 def choices(words: Sequence[str]) -> tuple[list[str], str]:
-    """The choices for the last word, and cobra's directive."""
+    """Return the completions of the last word, and cobra's directive."""
     *before, word = words
     if before and before[-1] in ("--context", "--namespace", "-n", "--kubeconfig"):
         found = list(_contexts()) if before[-1] == "--context" else []
@@ -190,7 +190,7 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _first_words() -> dict[str, str]:
-    """The first words of all commands with their help."""
+    """Return the first words of all commands, each with its help text."""
     found: dict[str, str] = {}
     for name, command in COMMANDS.items():
         first, _, second = name.partition(" ")
@@ -206,7 +206,9 @@ def _second_words(first: str) -> list[str]:
 
 
 def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
-    """The options of the command at the start of these words, with their values; None if there is no command."""
+    """Return the options of the command that these words begin with: option -> possible values; None if there is no
+    command.
+    """
     two = " ".join(before[:2])
     if two in COMMANDS:
         return options_of(COMMANDS[two])
@@ -216,7 +218,7 @@ def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
 
 
 def _values(before: Sequence[str], options: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The possible next words: the values of an option, or an argument of `whatif`."""
+    """Return the possible next words: values of the last option, or arguments of `whatif`."""
     if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in COMMANDS:
         return arguments_of(COMMANDS["whatif"], before[1])
     return options.get(before[-1], ())

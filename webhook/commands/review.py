@@ -103,7 +103,11 @@ def _finding(found: Finding) -> ReviewFinding:
 
 
 def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, config: Config) -> list[Decision]:
-    """The decisions of one webhook, or of both in the order of the API server's calls. Raises BadReview."""
+    """Return the decisions of one webhook, or of both in the order in which the API server calls them. Raises
+    BadReview.
+
+    `phase`: None for both.
+    """
     time = Time(datetime.now(UTC), lambda: False)
 
     def decided(hook: Hook) -> Decision:
@@ -121,7 +125,7 @@ def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, co
 
 
 def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dict[str, Any]:
-    """The patched Pod after another run of the Priority plugin, which the API server runs after an effective patch."""
+    """Return the patched Pod after the Priority plugin, which the API server runs again after an effective patch."""
     if cluster is None:
         return pod
     try:

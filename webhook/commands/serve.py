@@ -116,9 +116,9 @@ def _started(settings: Settings) -> int:
 
 @contextmanager
 def _exit_on_sigterm() -> Iterator[None]:
-    """Make SIGTERM exit immediately, inside the block: before the server starts, and after it has stopped.
+    """Inside the block, make SIGTERM exit immediately: before the server starts, and after the server has stopped.
 
-    While it runs, the server has its own handler, which drains it.
+    While the server runs, its own handler drains it on SIGTERM.
     """
     if current_thread() is not main_thread():
         yield
@@ -204,7 +204,7 @@ def _pages(settings: Settings, recent: RecentDecisions, accuracy: Accuracy, stac
 
 
 def _forget_deleted(to_come: AdmittedPods, delta: Changed) -> None:
-    """Remove a deleted object from the recently admitted objects, so that its Pods do not count."""
+    """Remove a deleted object from the recently admitted objects, so that the Pods of the object no longer count."""
     if delta.deleted:
         metadata = delta.object.get("metadata") or {}
         to_come.deleted((delta.resource.group_kind, metadata.get("namespace", ""), metadata.get("name", "")))
@@ -217,7 +217,7 @@ def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
 def _state(
     settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: Mapping[str, tuple[str, ...]]
 ) -> StateSource:
-    """The cluster state, from files or watches.
+    """Return the cluster state, from files or watches. Raises CannotStart.
 
     `templates`: the kinds of workloads with the paths of their Pod templates.
     """
@@ -296,20 +296,20 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
 
 
 class _Read(NamedTuple):
-    """A configuration. `is_empty`: true if its file is empty."""
+    """The configuration of a file. `is_empty`: the file is empty."""
 
     config: Config
     is_empty: bool
 
 
 def _emptied(held: _Read, new: _Read) -> str:
-    """The reason to reject a file that is empty and was not before: it may be truncated by mistake; otherwise ""."""
+    """Return why to reject an empty file that was not empty before (truncated by mistake?); "" to accept the file."""
     empty = new.is_empty and not held.is_empty
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
-    """The TLS contexts, and a function that reloads the certificate and the clients' CAs."""
+    """Return the TLS contexts, and a function that reloads the certificate and the client CAs. Raises CannotStart."""
     try:
         demands, new_demands = _demands(settings, metrics)
         certificate, new_certificate = _certificate(settings, metrics)
@@ -327,7 +327,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
 
 
 def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Callable[[], Certificate | None]]:
-    """The certificate to serve, and a function that returns a new certificate, or None."""
+    """Return the certificate to serve, and a function that returns a new certificate; None if unchanged."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
         made = self_signed(datetime.now(UTC))
@@ -347,7 +347,7 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
 
 
 def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], object]]:
-    """Functions that return the required tokens, and that reload the token file."""
+    """Return two functions: one returns the required tokens, the other reloads the token file. Raises CannotStart."""
     path = settings.client_token_file
     if path is None:
         return none, lambda: None
@@ -359,7 +359,7 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
 
 
 def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:
-    """The required client credentials, and a function that reloads them."""
+    """Return the requirements for client certificates, and a function that returns reloaded ones; None if unchanged."""
     path, minimum = settings.client_ca, settings.tls_min_version
     if path is None:
         return Demands(minimum), lambda: None
@@ -384,6 +384,6 @@ def _bound(host: str, port: int) -> socket:
 
 
 def _announce(scheme: str, address: tuple[str, int], what: str) -> None:
-    """Print the address on standard output: with port 0, there is no other way to know it."""
+    """Print the address on standard output: with port 0, the port is not known otherwise."""
     host, port, *_ = address
     print(f"{what} on {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201

@@ -82,9 +82,9 @@ def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
 
 
 def _is_there(path: Path) -> int | None:
-    """The exit status if this process must not write the file; None if it must.
+    """Return the exit status if this process must not write the file; None if this process must write.
 
-    In an Indexed Job, the first Pod writes the file, and the other Pods wait for it, so that all have the same
+    In an Indexed Job, the first Pod writes the file, and the other Pods wait for the file, so that all use the same
     snapshot.
     """
     own, began = os.environ.get(_INDEX, "0") == "0", time.monotonic()
@@ -107,9 +107,9 @@ def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator
 
 @contextmanager
 def _replaced(output: str) -> Iterator[IO[bytes]]:
-    """The output file; at the end of the block, the complete snapshot replaces it atomically. `-`: standard output.
+    """Yield the output file; at the end of the block, the complete snapshot replaces `output` atomically.
 
-    Only the owner may read the file, because it contains the objects of a cluster.
+    `output`: `-` for standard output. Only the owner may read the file, because it contains the objects of a cluster.
     """
     if output == "-":
         with tempfile.TemporaryFile() as spool:

@@ -33,10 +33,11 @@ def _nothing() -> str:
 
 
 class StateSource(NamedTuple):
-    """Cluster state: the latest snapshot and its problems. `fault`: why the replica is not ready.
+    """A source of cluster state.
 
-    For watched state, `api` is the API server, and `listen` adds a callback for each change. `use` sets another
-    release, or another configuration of its scheduler.
+    `confirm`: reads the live PriorityClasses. `staleness`: a message if the state is too old, otherwise "". `fault`:
+    why the replica is not ready. For watched state, `api` is the API server, and `listen` adds a callback for each
+    change. `use`: sets another release, or another configuration of its scheduler.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -50,7 +51,7 @@ class StateSource(NamedTuple):
 
 
 def context_of(sources: Sequence[str]) -> str | None:
-    """The kubeconfig context to watch ("" for the current one); None for files.
+    """Return the kubeconfig context to watch ("" for the current context); None for files.
 
     Raises ValueError for a combination of watches and files.
     """
@@ -67,7 +68,7 @@ def context_of(sources: Sequence[str]) -> str | None:
 def from_files(
     sources: Sequence[str], metrics: Metrics, release: Release, templates: Collection[str] = POD_TEMPLATE_PATHS
 ) -> StateSource:
-    """Cluster state from files: its objects never change, but the release can. Raises SourceError.
+    """Return cluster state from files: objects never change, but the release can. Raises SourceError.
 
     `templates`: the kinds of workloads.
     """
@@ -96,9 +97,10 @@ def from_watches(
     release: Release,
     templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
 ) -> StateSource:
-    """Cluster state that follows an API server's watches; it is loaded after the call. Raises ApiError.
+    """Return cluster state that follows an API server's watches, which load the state after the call. Raises
+    ApiError.
 
-    `accuracy` gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
+    `accuracy`: gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
     from forewarn.policies.objects.bounded import retained_part
     from forewarn.webhook.apiserver import ApiServer, connect

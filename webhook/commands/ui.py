@@ -54,7 +54,9 @@ _NAMED: Final = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve the pages until Ctrl-C; returns the exit status: 0 stopped, 2 usage, 3 not done."""
+    """Serve the pages until Ctrl-C; return the exit status: 0 stopped, 2 wrong usage, 3 cluster unreadable or port in
+    use.
+    """
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
@@ -127,7 +129,7 @@ def answering(load: Load) -> Load:
 
 
 def _named(arguments: Sequence[str]) -> list[str]:
-    """Of the arguments, those about the cluster and the release."""
+    """Return the arguments about the cluster and the release, with their values."""
     found, rest = list[str](), iter(arguments)
     for word in rest:
         name, sign, _ = word.partition("=")

@@ -54,7 +54,7 @@ class CaInjector:
         metrics.leader.set_function(lambda: float(self._election.is_leader))
 
     def fault(self) -> str:
-        """The current error; "" without one. A replica that is not elected has no error."""
+        """Return the current errors of all tasks; "" without one, "not checked yet" before the first run."""
         if not self._checked:
             return "not checked yet"
         return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
@@ -84,8 +84,8 @@ class CaInjector:
             log_event("leader election", {"leader": not before})
 
     def _own(self) -> None:
-        """Set the owner reference, so that the garbage collector deletes the webhook configurations with the
-        namespace.
+        """Make the namespace the owner of the webhook configurations, so that the garbage collector deletes them with
+        the namespace.
         """
         namespace = self._api.get(self._installation.path)
         try:
@@ -94,9 +94,11 @@ class CaInjector:
             log_event("cannot set the owner of the webhook configurations", {"reason": str(error)}, logging.WARNING)
 
     def _token_key(self, *, is_new: bool) -> str:
-        """The key of the tokens for API servers; "" if replicas of an older version may still run.
+        """Return the key from which tokens for API servers are derived; "" if replicas of an older version may still
+        run.
 
-        An older version does not know paths with tokens, so forewarn waits until the upgrade is complete.
+        An older version does not support paths with tokens, so forewarn waits until the upgrade is complete.
+        `is_new`: no webhook configuration contains a CA yet.
         """
         if key := self._issuer.token_key or self._issuer.stored_key():
             return key
@@ -105,7 +107,9 @@ class CaInjector:
         return ""
 
     def _certificates(self) -> None:
-        """Announce CAs, create or renew them, and issue a certificate once all configurations trust its CA."""
+        """Write CAs into the webhook configurations, create or renew CAs, and issue a certificate once all
+        configurations trust its CA.
+        """
         announced = self._registration.reconcile() or frozenset()
         self._issuer.reconcile(announced)
         authorities = self._issuer.authorities

@@ -1,8 +1,8 @@
-"""forewarn's own certificate authority: CAs in a Secret that only the CA injector reads, the serving certificate in
-another Secret for the replicas.
+"""forewarn's own certificate authority: CAs in a Secret that only the CA injector reads, and the serving certificate
+in another Secret for the replicas.
 
-A CA is announced before it signs, and trusted until it ends, so every API server trusts the certificate of every
-replica. States of a CA: coming (announced), current (signs), former (trusted).
+The webhook configurations contain a CA before the CA signs, and until it expires, so every API server trusts the
+certificate of every replica. The order of a CA: successor (announced), current (signs), retired (trusted).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ANNOUNCED_FOR: Final = timedelta(hours=1)
 class CertificateAuthorities:
     """The CAs in the Secret; empty in the manifests. `retired`: certificates in PEM, newest first.
 
-    `announced_at`: the time since which each webhook configuration contains the next CA.
+    `announced_at`: the time since when all webhook configurations contain the successor.
     """
 
     current: Authority | None = None
@@ -68,7 +68,9 @@ class CertificateAuthorities:
         return b"".join([a.certificate for a in (self.current, self.successor) if a] + list(self.retired))
 
     def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
-        """The contents that the Secret should have now. `announced`: the CAs in every webhook configuration."""
+        """Return the CAs that the Secret should contain now. `announced`: the CAs that every webhook configuration
+        contains.
+        """
         retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
         current, successor = self.current, self.successor
         if successor and (successor.validity.not_after <= now):
@@ -87,9 +89,9 @@ class CertificateAuthorities:
 
 
 class Issuer:
-    """Maintains the CAs in one Secret, and a certificate signed by the current CA in another. For one thread.
+    """Maintains the CAs in one Secret, and a certificate signed by the current CA in another. Not thread-safe.
 
-    `cas`, `leaf`: paths of the Secrets.
+    `cas`, `leaf`: API paths of the two Secrets.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class Issuer:
         metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self, announced: Collection[bytes] = ()) -> None:
-        """Read the CAs from the Secret, and write changed ones if necessary. Raises ApiError, BadSecret."""
+        """Read the CAs from the Secret, and write the Secret if CAs must change. Raises ObjectApiError, BadSecret."""
         secret = self._api.get(self._cas)
         found = wanted = CertificateAuthorities.from_secret(secret)
         if found.current is None and self.authorities.current:
@@ -124,12 +126,12 @@ class Issuer:
         self.authorities = wanted
 
     def stored_key(self) -> str:
-        """Read the token key from the certificate's Secret; "" if there is none. Raises ApiError, BadSecret."""
+        """Read the token key from the certificate's Secret; "" if there is none. Raises ObjectApiError, BadSecret."""
         self.token_key = Served.from_secret(self._api.get(self._leaf)).token_key
         return self.token_key
 
     def issue(self, token_key: str = "") -> None:
-        """Sign a new certificate if it is due, and store it with the token key. Raises ApiError, BadSecret."""
+        """Sign a new certificate if due, and store it with the token key. Raises ObjectApiError, BadSecret."""
         current, now = self.authorities.current, self._now()
         if current is None:
             return

@@ -42,7 +42,7 @@ class Installation:
 
     @property
     def audit(self) -> str:
-        """API path of the Lease for the election of the replica that audits."""
+        """API path of the Lease that elects the replica that runs the audit."""
         return lease_path(self.namespace, "forewarn-audit")
 
     @property

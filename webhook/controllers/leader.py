@@ -1,7 +1,7 @@
-"""coordination.k8s.io Leases: compare-and-swap by resourceVersion, and leader election.
+"""Leases (coordination.k8s.io): compare-and-swap by resourceVersion, and leader election.
 
-Only the local clock counts, as in client-go tools/leaderelection: a lease has expired if this process has seen it
-unchanged for its duration. Times in the Lease are only for people.
+Only the local clock counts, as in client-go tools/leaderelection: a lease has expired if this process has seen the
+Lease unchanged for its duration. Times in the Lease are only for people.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lease_path(namespace: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as read. The methods return changed Leases to write; only one of several concurrent writes succeeds."""
+    """A Lease as read. Methods return changed objects to write; only one of several concurrent writes succeeds."""
 
     object: ApiObject
 
@@ -48,7 +48,7 @@ class Lease:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations: other data of the holder."""
+        """The annotations of the Lease, with further data of the holder."""
         return at(self.object, "metadata", "annotations") or {}
 
     def held_by(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
@@ -62,7 +62,7 @@ class Lease:
         return self._with({**spec, **new}, annotations)
 
     def freed(self) -> ApiObject:
-        """The Lease to write for no holder."""
+        """Return the Lease to write so that it has no holder."""
         spec = at(self.object, "spec") or {}
         return self._with({key: value for key, value in spec.items() if key == "leaseTransitions"}, {})
 
@@ -79,7 +79,7 @@ class Observation:
         self._clock, self._version, self._since = clock, "", 0.0
 
     def seconds(self, lease: Lease) -> float:
-        """Seconds since this process first saw this version of the Lease; 0 for a new version."""
+        """Return the seconds since this process first saw this version of the Lease; 0 for a new version."""
         if lease.version != self._version:
             self._version, self._since = lease.version, self._clock()
         return self._clock() - self._since
@@ -88,7 +88,7 @@ class Observation:
 class Election:
     """Elects one of several replicas as leader.
 
-    No guarantee: two replicas may act as leader for a short time, so the leader's writes must tolerate that.
+    Two replicas may act as leader for a short time, so the leader's writes must tolerate another leader.
     """
 
     def __init__(self, api: ObjectApi, path: str, identity: str, clock: Callable[[], float] = monotonic) -> None:
@@ -98,13 +98,13 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """True if this replica is the leader."""
+        """Whether this replica is the leader."""
         return self._renewed is not None and self._clock() - self._renewed < ELECTION_SECONDS
 
     def reconcile(self) -> bool:
-        """Renew the Lease, or acquire it if it has no valid holder; returns true if this replica is the leader.
+        """Renew the Lease, or acquire a Lease without valid holder; return true if this replica is the leader.
 
-        Raises ApiError.
+        Raises ObjectApiError.
         """
         started = self._clock()
         lease = Lease(self._api.get(self._path))
@@ -121,7 +121,7 @@ class Election:
         return True
 
     def resign(self) -> None:
-        """Release the Lease, so that another replica becomes leader immediately. Raises ApiError."""
+        """Release the Lease, so that another replica can become leader immediately. Raises ObjectApiError."""
         if self._renewed is None:
             return
         self._renewed = None

@@ -34,7 +34,7 @@ PATHS: Final = tuple(
 
 
 class Registration:
-    """Reads both webhook configurations, and writes CAs, paths and the owner into them. For one thread."""
+    """Reads both webhook configurations, and writes CAs, paths and the owner into them. Not thread-safe."""
 
     def __init__(self, api: ObjectApi, paths: tuple[str, ...] = PATHS) -> None:
         self._api, self._paths = api, paths
@@ -44,15 +44,17 @@ class Registration:
     def reconcile(self, bundle: bytes | None = None, key: str = "") -> frozenset[bytes] | None:
         """Write the CAs and paths if necessary, and return the CAs that every webhook of every configuration trusts.
 
-        `bundle`: the CAs to write; None writes nothing. `key`: derives the token at the end of each path. Returns None
-        if there is no configuration. Raises ApiError.
+        `bundle`: the CAs to write; None writes nothing. `key`: derives the token at the end of each path. Returns
+        None if there is no configuration. Raises ObjectApiError.
         """
         webhooks = list(self._webhooks(bundle, key))
         self.grants = grants_of(webhooks)
         return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
 
     def own(self, namespace: ApiObject) -> None:
-        """Make the namespace the owner of both configurations, so that they are deleted with it. Raises ApiError."""
+        """Make the namespace the owner of both configurations, so that both are deleted with the namespace. Raises
+        ObjectApiError.
+        """
         uid, name = (at(namespace, "metadata", key) for key in ("uid", "name"))
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
         for path in self._paths:
@@ -94,7 +96,10 @@ class Registration:
 
 
 def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
-    """The webhook with the CAs and its path with a token. `own`: the path for a webhook without one."""
+    """Return the webhook with the CAs (`bundle`), and with a token in its path.
+
+    `key`: derives the token; "" leaves the path. `own`: the path for a webhook without one.
+    """
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
     path = _TOKEN.sub("", at(webhook, "clientConfig", "service", "path") or own)
@@ -105,12 +110,16 @@ def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, An
 
 
 def token_of(key: str, path: str, webhook: str) -> str:
-    """The token of a webhook, derived from its path and name. It discloses neither the key nor other tokens."""
+    """Return the token of a webhook, derived from its path and name. The token discloses neither the key nor other
+    tokens.
+    """
     return hmac.new(key.encode(), f"{path}/{webhook}".encode(), "sha256").hexdigest()
 
 
 def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
-    """The scope of each token; empty unless every webhook has a token."""
+    """Return token -> the requests for which forewarn answers with this token; empty unless every webhook has a
+    token.
+    """
     found = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
     return dict(found) if all(token for token, _ in found) else {}
 
@@ -122,10 +131,10 @@ def _token(webhook: ApiObject) -> str:
 
 
 def _grant(webhook: ApiObject) -> Grant:
-    """The scope of a webhook's token.
+    """Return the requests for which forewarn answers with the token of this webhook.
 
-    In an error to the requester, an API server includes the URL of a webhook with failurePolicy Fail, but of no other
-    webhook (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
+    The token is `is_shown` with failurePolicy Fail, because an API server includes the URL of such a webhook in
+    errors to the requester (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
     """
     resources: set[tuple[str, str, str]] = set()
     for rule in webhook.get("rules") or ():

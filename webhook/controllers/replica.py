@@ -31,7 +31,7 @@ _CERTIFICATE: Final = "certificate"
 
 
 class ReplicaControllers:
-    """Runs due tasks on its own thread.
+    """Runs background tasks that are due, on its own thread.
 
     `contexts`: None if the certificate comes from files. `auditor`: None without the audit.
     """
@@ -57,12 +57,12 @@ class ReplicaControllers:
         self._stop = Event()
 
     def fault(self) -> str:
-        """The reason why the replica is not ready: API servers do not trust its certificate; "" if they do."""
+        """Return why the replica is not ready: API servers do not trust its certificate; "" if they trust it."""
         why = self._tasks.faults.get(_CERTIFICATE, self._why)
         return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
 
     def grants(self) -> Mapping[str, Grant]:
-        """The tokens in the webhook configurations, as read last, with their scopes; empty if there are none."""
+        """Return token -> scope from the last read of the webhook configurations; empty if there are no tokens."""
         return self._registration.grants
 
     def start(self) -> Callable[[], None]:
@@ -98,7 +98,7 @@ class ReplicaControllers:
             wake.wait(_PENDING_SECONDS if self.reservations.pending or not self._trusted else RECONCILE_SECONDS)
 
     def _certificate(self) -> None:
-        """Serve the certificate that the CA injector has issued, and check if API servers trust it."""
+        """Serve the certificate that the CA injector has issued, and check whether API servers trust its CA."""
         assert self._serving is not None
         self._serving.reconcile()
         served = self._serving.served.certificate

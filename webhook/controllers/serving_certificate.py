@@ -36,9 +36,9 @@ class BadSecret(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The contents of the Secret, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
+    """The contents of the Secret, with the keys of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
 
-    `token_key`: the key that derives the tokens in the webhook configurations, to restore removed tokens.
+    `token_key`: the key from which tokens in the webhook configurations are derived, to restore removed tokens.
     """
 
     certificate: Certificate | None = None
@@ -70,7 +70,7 @@ class Served:
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
 
     def is_due(self, now: datetime) -> bool:
-        """True if a new certificate must replace this one: it is old, not valid now, or missing."""
+        """Report whether a new certificate is due, because the certificate is missing, old, or not valid now."""
         if self.certificate is None:
             return True
         life = validity_of(self.certificate.chain)
@@ -78,7 +78,7 @@ class Served:
 
 
 class ServingCertificate:
-    """Serves the certificate in the Secret. For one thread."""
+    """Serves the certificate in the Secret. Not thread-safe."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class ServingCertificate:
         metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self) -> None:
-        """Read the Secret, and serve its certificate from the next handshake on. Raises ApiError, BadSecret.
+        """Read the Secret, and serve its certificate from the next handshake on. Raises ObjectApiError, BadSecret.
 
-        Ignores an empty Secret, and an expired certificate while the current one is valid.
+        Ignores an empty Secret. Raises BadSecret for an expired certificate while the current one is valid.
         """
         found = Served.from_secret(self._api.get(self._path))
         if found.certificate is None or found.certificate == self.served.certificate:

@@ -1,4 +1,4 @@
-"""Background tasks: each runs when it is due, independent of failures of others."""
+"""Background tasks: each runs when due, independent of failures of other tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tasks:
-    """Runs tasks by name. For one thread."""
+    """Runs tasks by name. `faults`: task -> current error. Not thread-safe."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
         self._metrics, self._clock = metrics, clock

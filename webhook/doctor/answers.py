@@ -63,7 +63,7 @@ class Metric(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """Health and metrics of one replica. `fault`: text of /readyz (empty: ready); `why`: the reason for no response."""
+    """Health and metrics of one replica. `fault`: text of /readyz ("" if ready); `why`: why there is no response."""
 
     name: str
     fault: str
@@ -71,7 +71,7 @@ class Replica(NamedTuple):
     why: str = ""
 
     def total(self, name: str, **labels: str) -> float | None:
-        """The sum of a metric over the other labels; None if the metric is missing."""
+        """Return the sum of all samples of a metric with these labels; None if there are none."""
         wanted = labels.items()
         found = [metric.value for metric in self.metrics if metric.name == name and wanted <= metric.labels.items()]
         return sum(found) if found else None
@@ -146,7 +146,7 @@ def _answer_for_workload(
 
 
 def _why_silent(client: Client, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
-    """The reason why the workload is admitted without a warning; "" if there is none."""
+    """Return why the dry-run workload is admitted without a warning; "" if there is no known reason."""
     rule = next(rule for rule in RULES if rule.ID == _RULE)
     action = config.action(rule, Target.TEMPLATE)
     if action in (Action.OFF, Action.AUDIT):
@@ -176,8 +176,8 @@ def _namespace(obj: ApiObject) -> Namespace:
         return Namespace("", {}, {})
 
 
-def _requester(client: Client) -> User | None:
-    """The user of the command as the API server identifies them; None if it reports none."""
+def _requester(client: Client) -> User:
+    """Return the user who runs the command, as the API server identifies that user; an empty name if unknown."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     seen = client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "your user name")
     info = at(seen.object, "status", "userInfo")
@@ -189,7 +189,7 @@ def _requester(client: Client) -> User | None:
 
 
 def _workload() -> ApiObject:
-    """A Deployment that common policies allow.
+    """Return a Deployment that common policies allow.
 
     Its class name is random, because forewarn shortens repeated warnings.
     """
@@ -224,7 +224,7 @@ def _workload() -> ApiObject:
 
 
 def _of_webhook(check: str, seen: Seen) -> Line | None:
-    """The result for a rejected request whose message names a webhook; None for other results."""
+    """Return the line for a request whose rejection names a webhook; None for other results."""
     if seen.there:
         return None
     text = _TOKEN.sub(r"\1/…", seen.text)
@@ -265,7 +265,7 @@ def _replica(client: Client, name: str, path: str) -> Replica:
 
 
 def _is_status_of_proxy(text: str) -> bool:
-    """True if a 503 is from the API server, because it cannot reach the Pod."""
+    """Report whether a 503 response is from the API server, which cannot reach the Pod, and not from the Pod."""
     return any(sign in text for sign in ("error trying to reach service", "no endpoints available", "proxy error"))
 
 
@@ -280,7 +280,7 @@ def _metrics(text: str) -> tuple[Metric, ...]:
 
 
 def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
-    """Lines of the report about /readyz of each replica."""
+    """Yield lines of the report about /readyz of each replica."""
     for replica in replicas:
         if replica.fault:
             fix = "restore what is missing; see ForewarnAbsent in docs/guides/troubleshoot.md"

@@ -1,4 +1,6 @@
-"""Requests to the cluster with the user's permissions, in bounded time. A rejected request is a result too."""
+"""Requests to the cluster with the user's permissions, in bounded time. A rejected request is a result, not an
+error.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ PAGES: Final = 4
 
 
 class Seen(NamedTuple):
-    """Result of one request. `why`: the reason for no object; empty if there is one.
+    """The result of one request. `why`: why there is no object; "" if there is one.
 
-    `status`: HTTP status of an error (0: no response). `warnings`: warnings that kubectl would print.
+    `status`: HTTP status of an error (0: no response). `warnings`: warnings that kubectl would print. `text`: a
+    response that is not an object, or the error message.
     """
 
     object: dict[str, Any]
@@ -48,7 +51,7 @@ class Seen(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The objects of a list. `is_complete`: true if all pages were read."""
+    """The objects of a list. `is_complete`: all pages were read. `why`: why the list failed; "" if it did not."""
 
     objects: list[dict[str, Any]]
     is_complete: bool
@@ -69,11 +72,11 @@ class Client:
         return max(0.0, self._until - self._clock())
 
     def get(self, path: str, what: str) -> Seen:
-        """The object at a path. `what`: its description for messages."""
+        """Return the object at a path. `what`: its name in messages."""
         return self._within_limit(lambda times: self._made("GET", path, None, None, times), what)
 
     def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
-        """Create an object, and return the result.
+        """Create an object, and return the result. `what`: the name of the object in messages.
 
         Only for dry runs and reviews, which the API server does not store.
         """
@@ -81,11 +84,11 @@ class Client:
         return self._within_limit(lambda times: self._made("POST", path, obj, query, times), what)
 
     def text(self, path: str, what: str) -> Seen:
-        """The text at a path that is not an object."""
+        """Return the text at a path that is not an object. `what`: its name in messages."""
         return self._within_limit(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
-        """The objects of a list, up to PAGES pages."""
+        """Return the objects of a list, at most PAGES pages. `what`: the name of the list in messages."""
         found: list[dict[str, Any]] = []
         token = ""
         for _ in range(PAGES):

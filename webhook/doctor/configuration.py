@@ -52,7 +52,7 @@ def check(
 
 
 def read_configuration(client: Client, installed: Installed) -> tuple[Config | None, list[Line]]:
-    """The webhook's configuration (None if it is unreadable or invalid) and the lines of the report."""
+    """Return the webhook's configuration (None if unreadable or invalid), and lines of the report about it."""
     path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
     seen = client.get(path, "the ConfigMap forewarn")
     if not seen.there:
@@ -98,7 +98,7 @@ def _rights(client: Client, installed: Installed) -> Iterator[Line]:
 
 
 def _may(client: Client, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
-    """True if a user has a permission; a string gives the reason why this is unknown."""
+    """Report whether a user has a permission; a string gives the reason why this is unknown."""
     attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -161,7 +161,9 @@ def _objects(client: Client, installed: Installed, config: Config, now: datetime
 
 
 def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
-    """PriorityClasses that API servers reject now; an older API server accepted them."""
+    """Yield lines about PriorityClasses with the prefix `system-`: API servers reject these now, but older ones
+    accepted them.
+    """
     for name in sorted({*cluster.priority_classes} - {known.name for known in SYSTEM_CLASSES}):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
             told = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"

@@ -1,4 +1,4 @@
-"""Run all checks of the webhook in order; each uses the results of the previous ones."""
+"""Run all checks of the webhook in order; each check uses the results of earlier checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def examine(client: Client, version: ApiObject, namespace: str, now: datetime) -> list[Line]:
-    """All lines of the report. `version`: the response of /version. `namespace`: the namespace for dry runs."""
+    """Return all lines of the report. `version`: the response of /version. `namespace`: the namespace for dry runs."""
     registered = registration.check(client)
     lines = [*registered.lines]
     installed = installation.check(client, registered)

@@ -30,7 +30,9 @@ _MAX_PODS: Final = 5
 
 
 class Installed(NamedTuple):
-    """Names of the installed objects. `serving_secret`: Secret of a mounted certificate; empty with the CA injector."""
+    """Names of the installed objects. `serving_secret`: the Secret of a mounted certificate; "" with the CA
+    injector.
+    """
 
     namespace: str = NAME
     service: str = NAME
@@ -158,8 +160,8 @@ def _service(client: Client, found: Installed, registered: Registered) -> Iterat
 def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iterator[Line]:
     """Check that each webhook calls the Service at a port that leads to the container port of the webhook.
 
-    kubectl apply merges ports by number: it retains a changed port and adds the shipped one, which the API server then
-    rejects.
+    kubectl apply merges ports by number: it retains a changed port and adds the shipped one; the API server then
+    rejects the Service.
     """
     entries = [entry for entry in at(service, "spec", "ports") or () if isinstance(at(entry, "port"), int)]
     targets = ("webhook", found.port)

@@ -1,4 +1,4 @@
-"""Checks of both webhook configurations against the shipped ones."""
+"""Checks of both webhook configurations against those in forewarn's manifests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PODS_AND_WORKLOADS: Final = (
 
 
 class Webhook(NamedTuple):
-    """A registered webhook with the kind and name of its configuration and its index there."""
+    """A registered webhook: its fields, the kind and name of its configuration, and its index in the configuration."""
 
     fields: ApiObject
     kind: str = ""
@@ -62,7 +62,9 @@ class Webhook(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The registered webhooks. `webhooks`: forewarn's, by name. `is_known`: true if both kinds were readable."""
+    """The registered webhooks. `webhooks`: forewarn's webhooks by name. `is_known`: both kinds of configurations were
+    readable.
+    """
 
     webhooks: Mapping[str, Webhook]
     is_known: bool
@@ -78,7 +80,7 @@ class Registered(NamedTuple):
 
 @cache
 def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
-    """The webhooks of manifests/base: kind of configuration -> name -> webhook."""
+    """Return the webhooks of manifests/base: kind of configuration -> name -> webhook."""
     found: Mapping[str, Mapping[str, ApiObject]] = json.loads(
         files(__package__ or "").joinpath("shipped.json").read_text("utf-8")
     )
@@ -86,7 +88,7 @@ def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
 
 
 def check(client: Client) -> Registered:
-    """Read both kinds of configurations and compare those of forewarn with the shipped ones."""
+    """Read both kinds of webhook configurations, and compare forewarn's webhooks with those in its manifests."""
     lines: list[Line] = []
     webhooks: dict[str, Webhook] = {}
     others: dict[str, list[tuple[str, ApiObject]]] = {}
@@ -108,7 +110,7 @@ def check(client: Client) -> Registered:
 
 
 def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
-    """The webhooks of all configurations of a kind, or the reason that they are unknown."""
+    """Return the webhooks of all configurations of a kind; a string gives the reason why they are unknown."""
     found = client.all(path, f"{kind}s")
     objects = found.objects
     if found.status == 403:
@@ -172,9 +174,9 @@ def _open(name: str) -> str:
 
 
 def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
-    """Check selectors, matchConditions and the timeout.
+    """Check selectors, matchConditions and the timeout against the shipped webhook `wanted`.
 
-    kubectl apply and helm upgrade merge selectors and matchConditions key by key and keep additions.
+    kubectl apply and helm upgrade merge selectors and matchConditions by key, so additions of users remain.
     """
     name, found = wanted["name"], webhook.fields
     for selector in ("namespaceSelector", "objectSelector"):
@@ -200,9 +202,9 @@ def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
-    """Check the path of the Service, which can end in a token. URLs get a warning only.
+    """Check the path of the Service, which can end in a token. A webhook with a URL gets a warning only.
 
-    Only users change a path: the manifests do not contain it, and the CA injector only appends the token.
+    Only users change a path: the manifests do not contain one, and the CA injector only appends the token.
     """
     service = webhook.service
     if service is None:
@@ -223,7 +225,9 @@ def service_name(service: ApiObject) -> tuple[str, str]:
 
 
 def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
-    """Report other webhooks that can change Pods and workloads, or must respond before a PriorityClass is stored."""
+    """Report other webhooks that can change Pods and workloads, or that must respond before a PriorityClass is
+    stored.
+    """
     changing = sorted(
         {
             f"{configuration} ({webhook.get('name')})"
@@ -264,7 +268,7 @@ def _rules(webhook: ApiObject) -> list[Rule]:
 
 
 def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
-    """True if one of these webhook rules matches. `*` matches all resources, `*/*` also subresources."""
+    """Report whether one of these webhook rules matches. `*` matches all resources, `*/*` also subresources."""
     group, version, resource, operation = rule
     subresource = resource.partition("/")[2]
     same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
@@ -283,7 +287,7 @@ def _words(rule: Rule) -> str:
 
 
 def _conditions(webhook: ApiObject) -> dict[str, str]:
-    """The CEL expressions of matchConditions by name, with normalized blanks."""
+    """Return the matchConditions: name -> CEL expression with normalized blanks."""
     return {
         str(condition.get("name")): " ".join(str(condition.get("expression")).split())
         for condition in _objects(webhook.get("matchConditions"))

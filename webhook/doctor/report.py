@@ -1,4 +1,4 @@
-"""Results of checks, with a fix for each."""
+"""Results of checks, each with its fix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def kubectl_patch(what: str, *changes: object) -> str:
 
 
 def bounded(lines: Iterable[Line]) -> list[Line]:
-    """The lines, limited to a number for each check and status."""
+    """Return the lines, with at most MAX_PER_CHECK for each check and status; the last line counts the omitted ones."""
     counts: dict[tuple[str, str, Status], int] = {}
     kept: list[Line] = []
     last: dict[tuple[str, str, Status], int] = {}

@@ -132,7 +132,7 @@ def _faults(
 
 
 def moment_of(text: object) -> datetime | None:
-    """A time in an object (RFC 3339); None if it is invalid."""
+    """Return a time in an object (RFC 3339); None if invalid."""
     try:
         moment = datetime.fromisoformat(str(text))
     except ValueError:

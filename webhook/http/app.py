@@ -63,6 +63,6 @@ def _response(reply: Reply) -> Response:
 
 
 def _status(error: HTTPException) -> Response:
-    """Convert Werkzeug's error responses (404, 405 …) to a Status."""
+    """Convert Werkzeug's error responses (404, 405 …) to a metav1.Status."""
     headers = [(name, value) for name, value in error.get_headers() if name.lower() == "allow"]
     return _response(rejection(error.code or 500, error.description or error.name, tuple(headers)))

@@ -91,7 +91,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class ClientDisconnected(Exception):
-    """The client has closed the connection."""
+    """Raised when the client has closed the connection."""
 
 
 class Routes:
@@ -207,9 +207,9 @@ class Routes:
         return request.call._replace(body=b"".join(parts))
 
     async def _received_large(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """The call with a large body, read after memory for it is free, or a rejection.
+        """Return the call with a large body, read after memory for it is free, or a rejection.
 
-        Without memory, only the first bytes are read, to identify the object.
+        If no memory becomes free, only the first bytes are read, to identify the object.
         """
         seconds = Deadline.after(request.call.received, parse_timeout(request.call.timeout)).seconds() * _SHARE
         try:
@@ -228,7 +228,7 @@ class Routes:
         return call if is_whole else self._endpoint.not_evaluated(call, why)
 
     async def _rejected(self, request: _Request, reply: Reply) -> Reply:
-        """Read the rest of the request, so that the client can read the response; returns the counted rejection."""
+        """Read the rest of the request, so that the client can read the response; count and return the rejection."""
         await self._discard(request.receive, _DISCARDED if request.is_known else _DISCARDED_OF_STRANGERS)
         return self._http_error(request, reply)
 
@@ -250,7 +250,9 @@ class Routes:
 
 
 class _Request(NamedTuple):
-    """A request before its body is read. `whole`: the body if it is complete already."""
+    """A request before its body is read. `whole`: the body if already complete. `is_known`: the caller is an API
+    server.
+    """
 
     call: AdmissionCall
     headers: dict[bytes, bytes]
@@ -260,7 +262,7 @@ class _Request(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the body; an assumed maximum if unknown."""
+        """The size of the body in bytes; an assumed maximum if unknown."""
         if self.whole is not None:
             return len(self.whole)
         length = self.headers.get(b"content-length", b"")
@@ -270,9 +272,10 @@ class _Request(NamedTuple):
 async def _read(
     receive: Receive, parts: list[bytes], limit: int, most: int, hold: Callable[[int], None] = lambda _: None
 ) -> bool:
-    """Read a body into `parts`; true if complete. A body larger than `limit` is cut to its first bytes. Raises Gone.
+    """Read a body into `parts`; return true if complete. Raises ClientDisconnected.
 
-    `most`: maximum number of bytes to read. `hold` gets the number of bytes before they are stored, and may raise.
+    `limit`: a larger body is cut to its first bytes. `most`: maximum number of bytes to read. `hold` gets the number
+    of bytes before they are stored, and may raise.
     """
     size, more = 0, True
     while more and size <= most:

@@ -1,7 +1,7 @@
 """The limit on connections, and the choice of a connection to close.
 
-A TLS connection needs about 50 kB after its handshake, even if it is idle. An API server keeps 25 idle connections, and
-opens one more for each further request. The client with the most connections loses one first.
+A TLS connection needs about 50 kB after its handshake, even if idle. An API server keeps 25 idle connections, and
+opens one more for each further request. At the limit, the client with the most connections loses one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def _nothing() -> None:
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One connection. `source`: the client. `since`: time of its last use (monotonic clock). `end` closes it."""
+    """One connection. `source`: address of the client. `since`: time of the last use (monotonic clock). `end` closes
+    the connection.
+    """
 
     source: str
     since: float
@@ -35,7 +37,7 @@ class Connection:
 
 
 class Connections:
-    """The open connections, at most `most`. Only for one event loop."""
+    """The open connections, at most `most`. Only for the thread of one event loop."""
 
     def __init__(self, most: int = MAX_CONNECTIONS, clock: Callable[[], float] = monotonic) -> None:
         self._most, self._clock = most, clock
@@ -43,9 +45,10 @@ class Connections:
         self.count = 0
 
     def enter(self, source: str) -> Connection | None:
-        """Register a connection from a client; None if none is free, or this client has the most connections.
+        """Register a connection from a client, if necessary by closing an idle one of the client with the most
+        connections.
 
-        May close an idle connection of the client with the most connections.
+        Returns None if no connection can be closed, or if `source` itself has the most connections.
         """
         if self.count >= self._most and not self._close_one(source):
             return None
@@ -65,13 +68,13 @@ class Connections:
             del self._of[connection.source]
 
     def rest(self, connection: Connection) -> None:
-        """Record that a request on the connection got its response."""
+        """Record that a request on the connection has its response."""
         connection.busy, connection.used, connection.since = False, True, self._clock()
 
     def _close_one(self, source: str) -> bool:
-        """Close an idle connection of the client with the most: unused ones first, then the longest idle.
+        """Close an idle connection of the client with the most connections: unused ones first, then the longest idle.
 
-        Returns false if there is none, or if `source` is the client with the most.
+        Returns false if there is none, or if `source` is the client with the most connections.
         """
         crowd = max(self._of.values(), key=len)
         if len(self._of.get(source, ())) == len(crowd) and len(self._of) > 1:

@@ -1,7 +1,8 @@
 """Limits on requests in flight: their number, and the memory of their bodies.
 
-A small body reserves memory while it arrives; without free memory, the response is a 503. A large body waits for memory
-before forewarn reads it. Beyond the limits, forewarn gives up the request whose body has been arriving for longest.
+A small body reserves memory while it arrives; without free memory, the response is a 503. A large body waits for
+memory before forewarn reads it. Above the limits, forewarn drops the request whose body has been arriving for
+longest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class NoCapacity(Exception):
 
 @dataclass(eq=False, slots=True)
 class InFlightRequest:
-    """An admitted request. `held`: bytes reserved for its small body; `reserved`: for its large body."""
+    """An admitted request. `arrived`: when its body started to arrive. `held`: bytes reserved for a small body;
+    `reserved`: for a large body. `given_away`: another request has its slot.
+    """
 
     arrived: float = field(default_factory=monotonic)
     held: int = 0
@@ -41,8 +44,8 @@ class InFlightRequest:
 class BodyTimeout:
     """The time limit of a body, as a context manager.
 
-    Raises TimeoutError at the limit, or when another request gets this request's slot. Cheaper than a timer per body:
-    the limiter checks the limit periodically, and most bodies are complete already.
+    Raises TimeoutError at the limit, or when another request gets this request's slot. Needs no timer for each body:
+    the limiter checks the limits periodically, and most bodies are complete already.
     """
 
     __slots__ = ("_intake", "_place", "_timeout")
@@ -62,11 +65,11 @@ class BodyTimeout:
 
 
 class InFlightLimiter:
-    """Admits requests up to the limits. Above them, it drops the request whose body has been arriving for longest, if
-    that is longer than `patience` (seconds); otherwise it rejects the new request.
+    """Admits requests up to the limits, on one event loop. Above the limits, drops the request whose body has been
+    arriving for longest, if for longer than `patience` (seconds); otherwise rejects the new request.
 
-    `room`: bytes for all small bodies in flight. `large_capacity`: bytes for all large bodies. `seconds`: maximum time
-    for a body. Only one event loop calls it.
+    `room`: bytes for all small bodies in flight. `large_capacity`: bytes for all large bodies. `seconds`: maximum
+    time for a body.
     """
 
     def __init__(self, gate: Gate, room: int, large_capacity: int, patience: float, seconds: float) -> None:
@@ -85,7 +88,7 @@ class InFlightLimiter:
         return self._bytes
 
     def enter(self) -> InFlightRequest | Reply:
-        """Admit a request, or return the rejection. The caller must call `leave` for an admitted request."""
+        """Admit a request, or return the rejection. The caller of an admitted request must call `leave`."""
         rejection = self._gate.enter()
         if rejection is not TOO_MANY:
             return rejection or InFlightRequest()
@@ -105,11 +108,11 @@ class InFlightLimiter:
             self._gate.leave()
 
     def arriving_body(self, in_flight: InFlightRequest) -> BodyTimeout:
-        """A context manager for the arrival of a body, with a time limit."""
+        """Return a context manager for the arrival of a body, with a time limit."""
         return BodyTimeout(self, in_flight)
 
     def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
-        """Start the time limit of a body."""
+        """Start the time limit of a body. `timeout`: cancels the task that reads the body."""
         self._arriving[in_flight] = timeout
         if not self._is_checking:
             self._is_checking = True
@@ -131,7 +134,7 @@ class InFlightLimiter:
             self._end(in_flight)
 
     def hold(self, in_flight: InFlightRequest, size: int) -> None:
-        """Reserve more bytes for a small body, dropping slower requests if necessary. Raises NoRoom."""
+        """Reserve more bytes for a small body, dropping slower requests if necessary. Raises NoCapacity."""
         while self._bytes + size > self._capacity:
             slowest = self._cut_off_the_slowest()
             if slowest is None or slowest is in_flight:
@@ -142,7 +145,7 @@ class InFlightLimiter:
         in_flight.held += size
 
     async def reserve(self, in_flight: InFlightRequest, size: int, seconds: float) -> None:
-        """Wait until `size` bytes are free for a large body, and reserve them. Raises NoRoom after `seconds`."""
+        """Wait until `size` bytes are free for a large body, and reserve them. Raises NoCapacity after `seconds`."""
         until, granted = monotonic() + seconds, asyncio.get_running_loop().create_future()
         heappush(self._waiting, (size, next(self._numbers), in_flight, granted))
         self._grant()
@@ -189,7 +192,7 @@ class InFlightLimiter:
 class Strangers:
     """Limits requests of callers that are not API servers: one at a time.
 
-    At most `most` of them wait, for `seconds`. Only for one event loop.
+    At most `most` of these requests wait, each for `seconds`. Only for one event loop.
     """
 
     def __init__(self, most: int, seconds: float) -> None:
@@ -199,7 +202,10 @@ class Strangers:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """A context manager for the request of one caller that is not an API server. Raises NoRoom."""
+        """Yield when the request of a caller that is not an API server may proceed; the slot is free after the block.
+
+        Raises NoCapacity.
+        """
         if self._waiting >= self._most:
             raise NoCapacity
         self._waiting += 1

@@ -37,7 +37,9 @@ def report_nothing(_status: int) -> None:
 
 
 class _WhileOpen:
-    """A transport that ignores writes after the client has closed the connection; uvicorn would log an exception."""
+    """A transport that ignores writes after the client has closed the connection, for which uvicorn would log an
+    exception.
+    """
 
     __slots__ = ("_transport",)
 
@@ -54,9 +56,9 @@ class _WhileOpen:
 
 
 class _InOneWrite(_WhileOpen):
-    """A transport that sends the first write, the header of a response, together with the second write, its body.
+    """A transport that sends the first write (the header of a response) together with the second (the body).
 
-    Two writes are two TLS records and two system calls: a quarter of the time for a short response.
+    One write instead of two saves a TLS record and a system call, a quarter of the time for a short response.
     """
 
     __slots__ = ("_head",)
@@ -93,7 +95,11 @@ class Protocol(HttpToolsProtocol):
         connections: Connections | None = None,
         **keywords: Any,
     ) -> None:
-        """`rejected`: called with the status of each rejected request. `connection`: the entry in `connections`."""
+        """Create the protocol of one connection.
+
+        `client_names`: the allowed names of client certificates; empty: all. `rejected`: called with the status of
+        each rejected request. `connection`: the entry in `connections`.
+        """
         super().__init__(*arguments, **keywords)
         self._connections = connections or Connections()
         self._connection = connection or Connection("", monotonic())
@@ -107,7 +113,9 @@ class Protocol(HttpToolsProtocol):
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the idle timeout, so that a connection without any request ends, too."""
+        """Check the client certificate's names, and start the idle timeout, so that a connection without requests
+        ends.
+        """
         super().connection_made(transport)
         self._connection.end = transport.abort
         if self._client_names:
@@ -119,7 +127,7 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Pass data to the parser, and check the size and time of the header.
 
-        Rejects clients with a wrong certificate.
+        Rejects clients whose certificate has none of the allowed names.
         """
         if self._stranger:
             self._reject(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
@@ -140,7 +148,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start to count the bytes of a header.
 
-        A header in the same packet as the end of another request is counted when it is complete.
+        A header in the same packet as the end of another request is counted in `on_headers_complete`.
         """
         self._in_header = self._in_message = True
         self._outside = 0 if self._mixed else self._packet
@@ -148,7 +156,7 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_response_complete(self) -> None:
-        """Handle the end of a response; the next request of the same packet starts."""
+        """Handle the end of a response. uvicorn then starts the next request of the same packet, if any."""
         self._connections.rest(self._connection)
         super().on_response_complete()
         self._connection.busy = not _has_no_request(self.cycle)
@@ -169,16 +177,16 @@ class Protocol(HttpToolsProtocol):
             self.cycle.transport = cast("asyncio.Transport", kind(self.transport))
 
     def _is_ours(self) -> bool:
-        """True for an admission request: its response is one header and one body."""
+        """Report whether the request is an admission request: the response then has one header and one body."""
         return self.scope["method"] == "POST" and route(self.scope["path"])[0] is not None
 
     def on_body(self, body: bytes) -> None:
-        """Count a part of the body: all other bytes are header, trailer or chunk lines."""
+        """Subtract a part of the body from the counted bytes, which include only header, trailer and chunk lines."""
         self._outside -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Handle the end of a request; the rest of the packet belongs to the next one."""
+        """Handle the end of a request. The rest of the packet belongs to the next request."""
         self._in_message, self._mixed, self._outside = False, True, 0
         if len(self.cycle.body) <= _AT_ONCE:
             # The task that answers has not run yet where all came in one packet. Who runs already looks here no more.
@@ -193,7 +201,7 @@ class Protocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
-        """Respond to input that is not HTTP with a Status."""
+        """Respond with a metav1.Status to input that is not HTTP."""
         if self._is_large:
             self._reject(431, _TOO_LARGE)
         else:

@@ -1,4 +1,4 @@
-"""uvicorn with limits in time and size, draining, and a health port on a separate thread."""
+"""uvicorn with limits on time and size, draining, and a health port on a separate thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 class TlsServer(uvicorn.Server):
     """Serves until SIGTERM or SIGINT, then drains.
 
-    While it drains, it is not ready, and closes each connection with its response; then it accepts no new ones.
+    While the server drains, it is not ready, and closes each connection with its response; then it accepts no
+    connections.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class TlsServer(uvicorn.Server):
         self._handshakes: set[asyncio.Task[None]] = set()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until SIGTERM.
+        """Serve until SIGTERM or SIGINT.
 
         Installs signal handlers first: uvicorn does so only after its event loop has started.
         """
@@ -73,8 +74,8 @@ class TlsServer(uvicorn.Server):
             super().run(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen. uvicorn's method accepts any number of connections, and allows 60 seconds for a
-        handshake.
+        """Start to listen, in place of uvicorn's method, which accepts any number of connections and waits 60 seconds
+        for a handshake.
         """
         await self.lifespan.startup()
         self.servers = []
@@ -130,13 +131,13 @@ class TlsServer(uvicorn.Server):
         )
 
     async def on_tick(self, counter: int) -> bool:
-        """Record that the event loop runs; returns true when it is time to stop."""
+        """Record that the event loop runs; return true if the server must stop."""
         self._health.beat = monotonic()
         stop = await super().on_tick(counter)
         return stop or (self._drained_at is not None and self._health.beat >= self._drained_at)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting connections, send requests on open connections elsewhere, and finish requests in flight."""
+        """Stop accepting connections, reject new requests on open connections, and finish requests in flight."""
         self._gate.stopping = True
         for task in (*self._accepting, *self._handshakes):
             task.cancel()
@@ -144,8 +145,8 @@ class TlsServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Handle SIGTERM and SIGINT inside the block. uvicorn's version ends the process by the signal, this one with
-        0.
+        """Handle SIGTERM and SIGINT inside the block. Unlike uvicorn's method, does not end the process by the
+        signal.
         """
         if current_thread() is not main_thread():
             yield
@@ -167,7 +168,7 @@ class TlsServer(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 selects a free port. `::` accepts IPv4 too, and only IPv4 on a host without IPv6.
+    """Return a listening socket; port 0 selects a free port. `::` also accepts IPv4; without IPv6, IPv4 only.
 
     Raises OSError.
     """

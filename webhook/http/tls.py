@@ -1,4 +1,4 @@
-"""TLS contexts that change their certificate without closing connections, and the requirements for clients."""
+"""TLS contexts that replace their certificate without closing connections, and the requirements for clients."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class TlsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Requirements for clients: the minimum TLS version, and the CAs (PEM) of client certificates; empty: no
-    certificate."""
+    """Requirements for clients: the minimum TLS version, and the CAs (PEM) of client certificates; empty: no client
+    certificate needed.
+    """
 
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     client_ca: bytes = b""
@@ -56,7 +57,7 @@ def untimely(certificate: Certificate, now: datetime) -> str:
 
 
 def worse(held: Certificate, new: Certificate, now: datetime) -> str:
-    """The reason why a new certificate must not replace the current one; "" if it may."""
+    """Return why a new certificate must not replace the current one; "" if it may."""
     why = untimely(new, now)
     return f"{why}; the current certificate is valid and stays in use" if why and not untimely(held, now) else ""
 
@@ -81,9 +82,9 @@ def _read(path: Path) -> bytes:
 
 
 def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.SSLContext:
-    """An SSL context with this certificate.
+    """Return an SSL context with this certificate.
 
-    Raises ssl.SSLError if key and chain do not match, and TlsError if no file can be written.
+    Raises ssl.SSLError if key and chain do not match, and TlsError if a temporary file cannot be written.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = demands.minimum
@@ -109,9 +110,9 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
 
 
 class SwappingContext:
-    """The TLS context of the listening socket: each new connection gets the current certificate and client CAs.
+    """The TLS context of the listening socket: each new connection uses the current certificate and client CAs.
 
-    A context is never changed: `swap` creates a new one.
+    An SSL context never changes: `swap` creates a new one.
     """
 
     def __init__(self, certificate: Certificate, demands: Demands = TLS_1_3) -> None:

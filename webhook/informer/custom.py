@@ -1,4 +1,4 @@
-"""Custom workloads: followed as soon as the API server serves their kinds, and ignored until then."""
+"""Custom workloads: followed as soon as the API server serves their kinds, ignored before."""
 
 from __future__ import annotations
 

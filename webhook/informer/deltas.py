@@ -1,4 +1,4 @@
-"""The messages of reflectors to the owner of the cache. `at`: time of arrival (monotonic clock)."""
+"""The messages from reflectors to the thread that owns the cache. `at`: time of arrival (monotonic clock)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ListStarted(NamedTuple):
-    """A new list of a kind begins; objects of an interrupted list do not count."""
+    """A new list of a kind starts; objects of an interrupted list no longer count."""
 
     resource: KindSpec
 
@@ -24,14 +24,14 @@ class Listed(NamedTuple):
 
 
 class ListCompleted(NamedTuple):
-    """The list is complete: all objects that it did not contain are deleted."""
+    """The list is complete: objects that the list does not contain are deleted."""
 
     resource: KindSpec
     at: float
 
 
 class Changed(NamedTuple):
-    """One object was created or changed, or deleted (`deleted`)."""
+    """One object was created or changed; if `deleted`, it was deleted."""
 
     resource: KindSpec
     object: dict[str, Any]
@@ -47,13 +47,13 @@ class Responded(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The release of the API server (`gitVersion`); "" if it does not report one."""
+    """The Kubernetes version that the API server reports (`gitVersion`); "" if none."""
 
     version: str
 
 
 class ReleaseSet(NamedTuple):
-    """The owner must use this release or scheduler configuration from now on."""
+    """The release or scheduler configuration to use from now on."""
 
     release: Release
 

@@ -47,8 +47,8 @@ class Informer:
 
     `trouble`: called for each failure, with its kind. `rejected`: called for each object that the cache rejects.
     `replaced`: called for each change of the cache. `changed`: called after each change by a watch; may be set at any
-    time. The callbacks must be fast. `templates`: the kinds of workloads. `release`: the configured release; if it
-    depends on the cluster, `version` is called repeatedly ("" if unknown; may raise ApiError).
+    time. The callbacks must be fast. `templates`: the kinds of workloads. `release`: the configured release; if the
+    release depends on the cluster, `version` is called repeatedly (returns "" if unknown; may raise ApiError).
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class Informer:
         return self._synced.wait(seconds)
 
     def age(self) -> float:
-        """Seconds since the API server's last response, for the kind with the oldest response."""
+        """Return the age in seconds of the API server's last response, for the kind with the oldest response."""
         return max(self._state.ages().values())
 
     def fault(self, bound: float) -> str:
-        """The reason why this replica is not ready; "" if it is.
+        """Return why this replica is not ready; "" if ready.
 
-        Reasons: incomplete lists, or lists of a kind that fail for more than `bound` seconds.
+        Reasons: kinds not listed yet, or a kind to which access has been denied for more than `bound` seconds.
         """
         missing, ages = self._state.missing, self._state.ages()
         faults: dict[KindSpec, ApiError | None] = {
@@ -147,9 +147,10 @@ class Informer:
         return f"cluster state not synced: {', '.join(told[:_SHOWN])}{more}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
-        """Read the release repeatedly, because clusters are upgraded while webhooks run: the release thread.
+        """Read the Kubernetes version repeatedly, because clusters are upgraded while webhooks run; the release
+        thread's main loop.
 
-        Retries failures as lists do; until a response, predictions use the newest release.
+        Retries after failures with a backoff; until the first response, predictions use the newest release.
         """
         backoff, known, said = self._backoff(), False, ""
         while not self._stop.is_set():
@@ -167,7 +168,7 @@ class Informer:
             self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
 
     def _put(self, delta: Delta) -> None:
-        """Queue a message for the owner; block while the queue is full, until `stop`."""
+        """Queue a message for the owner of the cache; block while the queue is full, until `stop`."""
         while not self._stop.is_set():
             with suppress(Full):
                 self._deltas.put(delta, timeout=_TURN_SECONDS)
@@ -177,7 +178,11 @@ class Informer:
         self._trouble(resource, word)
 
     def _own(self) -> None:
-        """The owner's thread: process messages, and publish at most every few milliseconds. Errors do not end it."""
+        """Process messages, and publish at most every few milliseconds: the main loop of the thread that owns the
+        cache.
+
+        Errors do not end the loop.
+        """
         due, fresh = 0.0, False
         while not self._stop.is_set():
             try:
@@ -212,7 +217,7 @@ class Informer:
         return True
 
     def _settle(self, first: ClusterSnapshot) -> None:
-        """Prepare the first prediction on the first state, then release the threads in `wait`."""
+        """Prepare the first prediction on the first state, then let threads in `wait` continue."""
         try:
             first.prepare()
         except Exception:

@@ -1,4 +1,4 @@
-"""Kinds that not every API server serves (devices of DRA, pod groups): followed as soon as they are served."""
+"""Kinds that not every API server serves (DRA devices, PodGroups): followed as soon as they are served."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ASK_AGAIN_SECONDS: Final = 60.0
 def follow_optional(
     api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float = ASK_AGAIN_SECONDS
 ) -> Thread:
-    """Follow `kinds.OPTIONAL` on a new thread, until `stopped`: each kind once it is served.
+    """Follow the kinds in `kinds.OPTIONAL` on a new thread, each once it is served, until `stopped`.
 
-    The kinds of devices are followed once all of them are served. Until all have been listed, Pods that claim devices
-    are not predicted.
+    The kinds of DRA devices are followed once all of them are served. Until all of these are listed, forewarn does
+    not predict Pods that claim devices.
     """
     thread = Thread(target=_discover, args=(api, follow, stopped, pause), name="optional-kinds", daemon=True)
     thread.start()

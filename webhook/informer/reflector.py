@@ -1,6 +1,7 @@
 """Follows one kind: list, then watch; watch again when the stream ends, and list again when necessary.
 
-Source: client-go tools/cache/reflector.go (order, times, jitter). Unlike client-go, it detects dead streams.
+Source: client-go tools/cache/reflector.go (order, times, jitter). Unlike client-go, a reflector here detects dead
+streams.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Pace(NamedTuple):
-    """Timing of a reflector, in seconds. `least`: the wait after the first failure."""
+    """Timing of a reflector, in seconds. `least`: the wait after the first failure. `longest`: the maximum wait."""
 
     watch: float = 300.0
     """Minimum duration of a watch; the maximum is twice as long, to spread the load of API servers."""
@@ -45,14 +46,14 @@ DEFAULT_PACE: Final = Pace()
 
 @dataclass(slots=True)
 class Backoff:
-    """Waits after failures, in seconds. `random`: returns 0 to 1, so that clients do not retry at the same time."""
+    """Seconds to wait after failures. `random`: returns 0 to 1, so that clients do not retry at the same time."""
 
     random: Callable[[], float]
     pace: Pace = DEFAULT_PACE
     failures: int = 0
 
     def next(self, at_least: float = 0.0) -> float:
-        """Seconds to wait after one more failure; at least the time that the server requested."""
+        """Return the seconds to wait after one more failure. `at_least`: the seconds that the server requested."""
         longest = min(self.pace.longest, self.pace.least * 2.0 ** min(self.failures, 16))
         self.failures += 1
         return max(at_least, longest * (0.5 + self.random() / 2))
@@ -65,14 +66,16 @@ class ListerWatcher(Protocol):
         """Yield all objects of the kind, one page at a time."""
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """The events of the kind after a resource version."""
+        """Return the watch of the kind after a resource version. `silence`: seconds without data until the watch
+        fails.
+        """
 
 
 class Outlets(NamedTuple):
     """The callbacks of a reflector.
 
-    `notify` sends a message to the owner, and may block while the owner is busy. `wait` sleeps for a number of seconds,
-    and returns true to stop.
+    `notify`: sends a message to the owner of the cache; may block while the owner is busy. `trouble`: called for each
+    failure. `wait`: sleeps for a number of seconds, and returns true to stop.
     """
 
     notify: Callable[[Delta], None]
@@ -107,7 +110,7 @@ class Reflector:
                 return
 
     def stop(self) -> None:
-        """Stop soon, from any thread."""
+        """Stop soon; callable from any thread."""
         self._stopped = True
         if self._watch is not None:
             self._watch.close()
@@ -163,7 +166,7 @@ class Reflector:
             self._version, self._moved = event.resource_version or self._version, True
 
     def _failed(self, error: ApiError, lasted: float) -> float:
-        """Record a failure, and return the seconds to wait."""
+        """Record a failure that ended a list or watch after `lasted` seconds, and return the seconds to wait."""
         if lasted >= self._backoff.pace.calm:
             self._backoff.failures = 0
         if isinstance(error, Expired) and self._verb == "list":
@@ -181,7 +184,7 @@ class Reflector:
         return self._backoff.next(error.retry_after)
 
     def _log_error(self, error: ApiError) -> None:
-        """Log a failure, but not again while it stays the same."""
+        """Log a failure, unless it equals the previous failure."""
         if self.fault is not None and str(self.fault) == str(error):
             return
         fields: dict[str, object] = {"verb": self._verb, "resource": self.resource.plural, "group": self.resource.group}

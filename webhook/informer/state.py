@@ -30,9 +30,9 @@ _REMEMBERED: Final = 1000
 class ClusterState:
     """The cluster state. One thread calls `take` and `publish`; any thread may read `latest`, `missing` and `ages`.
 
-    `latest`: None until all kinds have been listed once. `rejected`: called for each object that the cache rejects.
-    `replaced`: called for each change of the cache. `templates`: the kinds of workloads (both: `Cache`). `release`: the
-    configured release; if it depends on the cluster, nothing is published before the release is known.
+    `latest`: None until all required kinds have been listed once. `rejected`: called for each object that the cache
+    rejects. `replaced`: called for each change of the cache. `templates`: the kinds of workloads. `release`: the
+    configured release; if the release depends on the cluster, nothing is published before the release is known.
     """
 
     def __init__(
@@ -67,8 +67,9 @@ class ClusterState:
         return self._missing
 
     def ages(self) -> dict[KindSpec, float]:
-        """Seconds since the last response of the API server by kind, without optional kinds; infinite before the
-        first."""
+        """Return kind -> seconds since the API server's last response, infinite before the first; without optional
+        kinds.
+        """
         now = self._clock()
         return {
             resource: now - heard for resource, heard in tuple(self._last_response.items()) if not resource.optional
@@ -109,7 +110,7 @@ class ClusterState:
         return True
 
     def _runs(self, version: str) -> None:
-        """Set the release of the cluster; "" retains the previous one, or the newest."""
+        """Set the release of the cluster from its `gitVersion`; "" retains the previous release, or the newest."""
         self._release_requested = True
         if not version or self._release is None:
             return
@@ -121,7 +122,9 @@ class ClusterState:
         self._settle(minor, version)
 
     def _settle(self, minor: int | None, version: str = "") -> None:
-        """Apply the configured release to a cluster of this minor version."""
+        """Apply the configured release to a cluster of this minor version; log the version if the release is
+        unusable.
+        """
         assert self._release is not None
         self._minor = minor
         try:
@@ -153,7 +156,7 @@ class ClusterState:
             self._missing = tuple(missing for missing in self._missing if missing != resource)
 
     def _change(self, resource: KindSpec, obj: dict[str, Any], deleted: bool) -> Key | None:
-        """Add or remove an object in the cache; returns its key, or None without one.
+        """Add or remove an object in the cache; return the object's key, or None if it has no name.
 
         Logs and skips invalid objects.
         """
@@ -173,7 +176,7 @@ class ClusterState:
         return key
 
     def _reject(self, resource: KindSpec, why: str) -> None:
-        """Skip an unreadable object (an older state of it remains): log it once, count it always."""
+        """Count an unreadable object, and log it once. An older state of the object remains in the cache."""
         self._rejected(resource)
         if why not in self._logged and len(self._logged) < _REMEMBERED:
             self._logged.add(why)
@@ -189,7 +192,7 @@ def _named(obj: dict[str, Any]) -> Key:
 
 
 def _identity(resource: KindSpec, key: Key) -> dict[str, Any]:
-    """An object with nothing but its kind, namespace and name."""
+    """Return an object with only kind, namespace and name."""
     namespace, name = key
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

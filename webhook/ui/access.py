@@ -1,6 +1,6 @@
-"""Access to the pages: for the user with the address and its token, and for no other web site.
+"""Access to the pages: for the user with the printed address and its token, and for no other web site.
 
-The token of the first address becomes a cookie. A page of another site can neither send the cookie (SameSite=Strict),
+The token of the first request becomes a cookie. A page of another site can neither send the cookie (SameSite=Strict),
 nor read an answer under another name of this machine (Host), nor frame a page (Content-Security-Policy).
 """
 
@@ -32,7 +32,7 @@ _NAMES: Final = ("127.0.0.1", "localhost")
 
 
 class Access:
-    """The token of one run, the session that it gives, and the port on which the pages are."""
+    """The tokens of one run, and the session cookie that requests with a token get. `port`: the port of the pages."""
 
     def __init__(self, port: int) -> None:
         self.token, self._session = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -42,7 +42,7 @@ class Access:
         self._cookie = f"forewarn-ui-{port}"  # cookies do not know ports
 
     def check(self) -> Response | None:
-        """Deny a request, or answer the first one; None for a request that may be answered."""
+        """Check a request. Returns None if allowed, or a response that sets the cookie; aborts with 403 otherwise."""
         if request.host not in self._hosts:
             abort(403, "this address is not the one that forewarn ui printed")
         if request.endpoint == "shipped":
@@ -63,7 +63,10 @@ class Access:
         return PAGES
 
     def _enter(self, token: str) -> Response:
-        """Set the cookie. The page itself leads on: a browser keeps a Strict cookie from the redirect of a link."""
+        """Set the cookie, with a page that opens the requested address.
+
+        A page instead of a redirect, because browsers do not send a Strict cookie with the redirect of a link.
+        """
         given = token.encode()
         is_first = compare_digest(given, self.once.encode())
         if request.method != "GET" or not (is_first or compare_digest(given, self.token.encode())):
@@ -86,6 +89,6 @@ class Access:
 
 
 def protect(response: Response) -> Response:
-    """Add the headers of all responses."""
+    """Add the security headers to a response."""
     response.headers.update(_HEADERS)
     return response

@@ -1,4 +1,4 @@
-"""Answers to recent questions, bounded in number and size: a page that is opened again shows them at once."""
+"""Answers to recent questions, bounded in number and size: a page that is opened again shows its answer immediately."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BYTES: Final = 128 << 20
 
 
 class Report(NamedTuple):
-    """An answer: the title, the children of `main`, the scripts of the page, and the JSON document."""
+    """An answer: the title, the HTML inside `main`, the scripts of the page, and the JSON document."""
 
     title: str
     markup: str
@@ -26,26 +26,26 @@ class Report(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Approximately, in bytes."""
+        """The approximate size in bytes."""
         return len(self.markup) + len(self.document)
 
 
 class Answers:
-    """Safe from any thread."""
+    """The answers to recent questions. Thread-safe."""
 
     def __init__(self) -> None:
         self._reports: OrderedDict[Asked, Report] = OrderedDict()
         self._lock = Lock()
 
     def get(self, asked: Asked) -> Report | None:
-        """The report that answers a question, if it is recent."""
+        """Return the report that answers a question; None if there is no recent one."""
         with self._lock:
             if asked in self._reports:
                 self._reports.move_to_end(asked)
             return self._reports.get(asked)
 
     def put(self, asked: Asked, answer: dict[str, Any]) -> Report:
-        """Store an answer of a process, and remove the oldest ones beyond the limits."""
+        """Store an answer of a process, and remove the oldest answers above the limits."""
         document = json.dumps(answer["document"], indent=1)
         report = Report(answer["title"], answer["markup"], answer["scripts"], document)
         with self._lock:

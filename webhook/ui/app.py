@@ -80,7 +80,7 @@ def create_ui_app(
 
 
 def shipped(name: str) -> Response:
-    """A script or a style, which is the same for all."""
+    """Return a script or a style; aborts with 404 for other names."""
     if name not in _SHIPPED:
         abort(404)
     text = files(_SHIPPED[name]).joinpath(name).read_text("utf-8")
@@ -88,7 +88,7 @@ def shipped(name: str) -> Response:
 
 
 class _Pages:
-    """The views."""
+    """The views of the application."""
 
     def __init__(self, cluster: Cluster, processes: Processes, access: Access) -> None:
         self._cluster, self._processes, self._access = cluster, processes, access
@@ -120,7 +120,7 @@ class _Pages:
         return self._page(page, view, scripts=scripts, command=asked, asked=asked, report=report, **own)
 
     def events(self, page: str) -> Response:
-        """The progress of a question, as server-sent events; its end is `done` or `failed`."""
+        """Return the progress of a question as server-sent events; the last event is `done` or `failed`."""
         asked = _asked(page)
         return Response(self._steps(asked), mimetype="text/event-stream")
 
@@ -142,7 +142,7 @@ class _Pages:
         return _json(report.document)
 
     def prediction(self) -> Response:
-        """The answer to a manifest with changes."""
+        """Return the prediction for a manifest with the changes of the page (`edits`), as JSON."""
         try:
             body = request.get_json()
         except RecursionError:
@@ -157,7 +157,9 @@ class _Pages:
         return _json(json.dumps(self._answer(question, PREDICTION_SECONDS)))
 
     def _answer(self, question: dict[str, Any], seconds: float) -> Any:
-        """Stops with status 422 if there is none, and with 499 if the page has disconnected."""
+        """Return the answer to a question. Aborts with status 422 if there is none, with 499 if the page has
+        disconnected.
+        """
         steps = self._processes.ask(question, seconds)
         try:
             for step in steps:
@@ -244,7 +246,7 @@ def _json(text: str) -> Response:
 
 
 def _fault(error: HTTPException) -> Response:
-    """An error as JSON for scripts, and as a page for people."""
+    """Return an error as JSON for scripts, or as a page for people."""
     if error.response is not None:
         return Response(status=error.code or error.response.status_code)
     reason = error.description or error.name

@@ -1,4 +1,4 @@
-"""The state of a page in its address: the question, the arguments of the command that answers it, and the command."""
+"""The state of a page in its address: the question, and the command that answers the question."""
 
 from __future__ import annotations
 
@@ -23,22 +23,25 @@ CHANGES: Final = {
 
 
 class BadLink(Exception):
-    """What is wrong with an address."""
+    """An address is invalid; the message gives the problem."""
 
 
 class Asked(NamedTuple):
-    """A question of a page: the words of a command, without those about the cluster."""
+    """A question of a page, as a command without its options about the cluster."""
 
     command: str
     arguments: tuple[str, ...] = ()
 
     def line(self, cluster: Sequence[str]) -> str:
-        """The command as a shell reads it. `cluster`: the options about the cluster and the release."""
+        """Return the command line with shell quoting. `cluster`: the options about the cluster and the release."""
         return shlex.join(["forewarn", self.command, *self.arguments, *cluster])
 
 
 def on_standard_input(asked: Asked, cluster: Sequence[str], text: str) -> str:
-    """The command with a text on its standard input; with a file to name if a shell could read the text otherwise."""
+    """Return the command line with a text on standard input, as a here-document.
+
+    If a shell could misread the text, the command reads the file manifest.yaml instead.
+    """
     if any(not line.isprintable() for line in text.replace("\t", " ").split("\n")) or len(text) > _LONGEST:
         arguments = tuple("manifest.yaml" if word == "-" else word for word in asked.arguments)
         return asked._replace(arguments=arguments).line(cluster)
@@ -63,7 +66,7 @@ def asked_by(page: str, query: Mapping[str, str]) -> Asked | None:
 
 
 def is_name(word: str) -> bool:
-    """True for a name that an address can have: names of the API server are such."""
+    """Report whether a word can be a name in an address; all names of API objects can."""
     return bool(word) and word.isprintable() and not word.startswith("-")
 
 
@@ -112,7 +115,7 @@ def _word(query: Mapping[str, str], key: str) -> str:
 
 
 def _check(word: str) -> None:
-    """Raises BadLink for a word that a command takes for an option: an address may not set options."""
+    """Check a word of an address. Raises BadLink for a word that a command would read as an option."""
     if word.startswith("-") and not word[1:].isdecimal():
         raise BadLink(f"{cut(one_line(word), 40)}: a name does not begin with -")
     if not word.isprintable():

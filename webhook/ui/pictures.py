@@ -1,4 +1,4 @@
-"""The nodes of pages as data for their scripts: the whole cluster by pool and zone, and the nodes of a prediction."""
+"""The nodes on pages as data for scripts: the whole cluster by node pool and zone, or the nodes of a prediction."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _MAX_VICTIMS: Final = 500
 
 
 def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
-    """All nodes, by pool and zone, at one moment."""
+    """Return all nodes by node pool and zone, without changes over time."""
     return node_data(NodeBands(Placed(cluster, ()), ()), (), between=False) | {"frames": []}
 
 
 def pools_of(cluster: ClusterSnapshot) -> list[str]:
-    """The pools that labels name, each as `LABEL=VALUE`."""
+    """Return the node pools that labels of nodes name, each as `LABEL=VALUE`."""
     labels = (node.labels for node in cluster.objects.nodes.values())
     named = (next((f"{key}={each[key]}" for key in POOL_LABELS if key in each), "") for each in labels)
     return sorted(set(named) - {""})
 
 
 def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:
-    """The nodes that get new Pods, with the victims there."""
+    """Return the nodes that get new Pods, with the victims on these nodes."""
     every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
     names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
     there = [each for each in every if each[1].node in names]
@@ -63,7 +63,7 @@ def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
 
 
 def document_of(cluster: ClusterSnapshot) -> UiCluster:
-    """The nodes with the Pods of each PriorityClass."""
+    """Return the nodes with the number of Pods of each PriorityClass."""
     return {
         "nodes": [
             {

@@ -47,11 +47,11 @@ _ASK, _LOAD = b"?", b"L"
 
 
 class Unanswered(Exception):
-    """Why a question has no answer: a message for the page."""
+    """A question has no answer; the message is for the page."""
 
 
 class Step(NamedTuple):
-    """What a process sends: its progress, or its answer at the end (both may be missing: it still runs)."""
+    """A message from a process: progress, or the answer at the end; neither if the process is still running."""
 
     progress: str = ""
     answer: Any = None
@@ -77,7 +77,7 @@ class Processes:
         theirs.close()
 
     def close(self) -> None:
-        """End the process that forks; questions that run then end themselves at their time limits."""
+        """End the process that forks. Questions in progress end at their time limits."""
         self._ours.close()
         with suppress(ChildProcessError):
             os.waitpid(self._pid, 0)

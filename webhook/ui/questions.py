@@ -1,6 +1,6 @@
-"""Answers to the questions of pages, by the functions of the commands: the report as markup, and the JSON document.
+"""Answers to the questions of pages, by the functions of the commands: the report as HTML, and the JSON document.
 
-Each runs in a process of its own, which ends with the answer: so it may change the cache and the standard streams.
+Each answer is computed in a separate process, which then exits, so it may change the cache and the standard streams.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _SAMPLE: Final = """
 
 
 class State(NamedTuple):
-    """What the questions are about. `named`: the options of commands about the cluster and the release."""
+    """The data that all questions use. `named`: the command-line options that select the cluster and the release."""
 
     cache: DumpCache
     autoscaling: Autoscaling
@@ -76,7 +76,7 @@ class State(NamedTuple):
     named: Sequence[str]
 
     def warm_up(self) -> None:
-        """Import and compute what all questions share, before the fork."""
+        """Import and compute the data that all questions share, before processes are forked."""
         for name in _LATE:
             import_module(f"forewarn.policies.{name}")
         prepare_for_all(self.cache.snapshot().scheduling)
@@ -86,7 +86,7 @@ class State(NamedTuple):
         sys.stdin = given
 
     def answer(self, question: dict[str, Any], print_notice: Say) -> Any:
-        """The answer as JSON data. Raises Unanswered."""
+        """Return the answer to a question as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
                 asked = self.prediction_document if question["document"] else self.prediction
@@ -97,7 +97,7 @@ class State(NamedTuple):
             raise Unanswered(_one_line(str(fault))) from None
 
     def whatif(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:
-        """The answer of `forewarn whatif`."""
+        """Return the result of `forewarn whatif`."""
         options = _options(whatif_parser, arguments)
         options.output = "html"  # so that the nodes are observed
         found = whatif_command.simulate(
@@ -111,7 +111,7 @@ class State(NamedTuple):
         return _answer(whatif_report(found.answer, found.change, found.notes), document)
 
     def risk(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:
-        """The answer of `forewarn risk`."""
+        """Return the result of `forewarn risk`."""
 
         def tried(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
             for number, loss in enumerate(counted(world, asked, Tried), 1):
@@ -123,7 +123,7 @@ class State(NamedTuple):
         return _answer(risk_report(found), risk_document(found))
 
     def audit(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
-        """The answer of `forewarn audit`."""
+        """Return the result of `forewarn audit`."""
         cluster, now = self.cache.snapshot(), datetime.now(UTC)
         subjects = tuple(stored_objects(cluster))
         findings, suppressed = unsuppressed(audit(cluster, subjects, self.config, now=now), subjects, self.config, now)
@@ -132,7 +132,7 @@ class State(NamedTuple):
         return _answer(page, json.loads(text))
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
-        """The answer of `forewarn predict` to a manifest with changes."""
+        """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
         text, objects = edited(manifest, edits)
         found = self._predicted(text)
         lines = predict_command.lines_of(*found.printed_by(self.autoscaling), lambda text, _: text)
@@ -150,7 +150,7 @@ class State(NamedTuple):
         }
 
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The lines of `forewarn predict -o json`."""
+        """Return the rows of `forewarn predict -o json` for a manifest with changes (`edits`)."""
         text, _ = edited(manifest, edits)
         return list(predict_command.rows_of(*self._predicted(text).printed_by(self.autoscaling)))
 
@@ -178,7 +178,7 @@ class _Predicted(NamedTuple):
     def printed_by(
         self, autoscaling: Autoscaling
     ) -> tuple[argparse.Namespace, Applied, Sequence[GroupForecast], ClusterSnapshot, Autoscaling]:
-        """The arguments of the functions that print it."""
+        """Return the arguments of the functions that print the prediction."""
         return self.options, self.applied, self.groups, self.cluster, autoscaling
 
     def outcomes(self) -> dict[str, int]:
@@ -198,7 +198,7 @@ def _answer(page: Page, document: Any) -> dict[str, Any]:
 
 
 def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command. Raises Unanswered for arguments that do not go together."""
+    """Return the parsed options of a command. Raises Unanswered for invalid arguments."""
     said = io.StringIO()
     try:
         with redirect_stderr(said):

@@ -17,16 +17,16 @@ _IDLE_SECONDS: Final = 60.0
 
 
 class _Handler(WSGIRequestHandler):
-    """Without a log, and with a limit for a connection that sends nothing."""
+    """Handles requests without a log, and closes connections that send nothing for some time."""
 
     timeout = _IDLE_SECONDS
 
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002  (werkzeug's name)
-        """Nothing: the first address has the token."""
+        """Log nothing, because the first address contains the token."""
 
 
 def bound(port: int) -> socket.socket:
-    """A socket for the server. Port 0: any free one. Raises OSError."""
+    """Return a listening socket for the server. Port 0 selects a free port. Raises OSError."""
     made = socket.socket()
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -37,7 +37,9 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One reason for a rejection, in upstream's words. `quota`: the name of the quota; "" if none is the cause."""
+    """One reason for a rejection, in upstream's words. `quota`: the name of the quota; "" if no single quota is the
+    cause.
+    """
 
     kind: FaultKind
     message: str
@@ -47,7 +49,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of a check: the errors of the failed stage, upstream's first; without errors, the charged quotas."""
+    """The result of a check: the errors of the first stage that failed; without errors, the quotas with the added
+    usage.
+    """
 
     faults: tuple[Fault, ...]
     quotas: tuple[ResourceQuota, ...]
@@ -61,10 +65,11 @@ def check_request(
     old: ApiObject | None = None,
     evaluator: Evaluator = PODS,
 ) -> Check:
-    """Check if an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
+    """Check whether an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
 
-    `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). `old`: the replaced object, which
-    is already charged. A limited scope that cannot be parsed disables all checks, as upstream does.
+    `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). `limited`: the plugin's
+    limitedResources. `old`: the replaced object, whose usage the quotas already include. A limited scope that cannot
+    be parsed disables all checks, as upstream.
     """
     try:
         limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
@@ -94,10 +99,10 @@ def first_rejected(
     replicas: int,
     now: float = 0,
 ) -> tuple[int, Check]:
-    """The number of the first of `replicas` equal Pods that is rejected, from 1 (0 if none), and the last check.
+    """Return the number of the first rejected Pod of `replicas` equal Pods, from 1 (0 if none), and the last check.
 
-    The check contains the quotas charged with the Pods before. Excludes limitedResources, for which all Pods are equal:
-    see `uncovered`.
+    The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
+    equal: see `uncovered`.
     """
     evaluator = Pods(now)
     check = check_request(pod, quotas, evaluator=evaluator)
@@ -113,7 +118,8 @@ def first_rejected(
 
 
 def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:
-    """The limitedResources that no quota covers for a Pod, independent of other requirements. Raises InvalidObject.
+    """Return the limitedResources that no quota covers for a Pod, independent of other requirements. Raises
+    InvalidObject.
 
     A quota with invalid scopes covers nothing. An invalid limited scope disables the check.
     """
@@ -132,7 +138,8 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
 def _unmet(
     quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator, demands: dict[frozenset[str], str]
 ) -> Iterable[Fault]:
-    """The unsatisfied requirements of a quota that do not depend on usage; empty if it does not limit the object.
+    """Yield the unmet requirements of a quota that do not depend on usage; none if the quota does not apply to the
+    object.
 
     `demands`: a cache of the object's missing fields by the set of limited resources.
     """
@@ -162,7 +169,7 @@ def _deltas(
     used: ResourceList,
     evaluator: Evaluator,
 ) -> dict[str, dict[str, Quantity]]:
-    """The charge to each quota, by name; under "" if no quota applies."""
+    """Return quota name -> usage to add; under "" if no quota applies."""
     if old is None:
         return {name: without_zeros(used) for name in ([quota.name for quota in interesting] or [""])}
     change = without_zeros(subtract_to_zero(used, evaluator.usage(old)))

@@ -1,4 +1,6 @@
-"""Quota usage by kind: Pods (pkg/quota/v1/evaluator/core), and kinds of which only the number counts (generic)."""
+"""Quota usage by kind: Pods (pkg/quota/v1/evaluator/core), and kinds of which quotas only count the objects
+(generic).
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,16 @@ class Evaluator(Protocol):
         """The plural of the kind, as in limitedResources."""
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """The resources of a quota that this kind uses."""
+        """Return the resources among `names` (of a quota) that this kind uses."""
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
         """The selectors that an object matches. Raises InvalidScope."""
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """True if a quota limits an object. Raises InvalidScope."""
+        """Report whether a quota applies to an object. Raises InvalidScope."""
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """The required fields that are missing in an object, as text; "" if there are none."""
+        """Return a text about required fields that are missing in an object; "" if there are none."""
 
     def usage(self, obj: ApiObject) -> ResourceList:
         """The amounts that an object uses."""
@@ -52,29 +54,34 @@ class Pods:
     read: Callable[[ApiObject], PodResources] = read_pod_resources
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """See scopes.matching_resources."""
+        """Return the resource names that apply to Pods (`scopes.matching_resources`)."""
         return matching_resources(names)
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        """See scopes.matching_scopes."""
+        """Return the selectors that the Pod matches (`scopes.matching_scopes`). Raises InvalidScope."""
         return matching_scopes(selectors, obj)
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """See scopes.matches."""
+        """Report whether the quota applies to the Pod (`scopes.matches`). Raises InvalidScope."""
         return matches(quota, obj)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """See usage.constraints."""
+        """Return a text about required fields that are missing in the Pod (`usage.constraints`); "" if there are
+        none.
+        """
         return constraints(obj, required, self.read)
 
     def usage(self, obj: ApiObject) -> ResourceList:
-        """See usage.usage."""
+        """Return the amounts that the Pod uses (`usage.usage`). Raises InvalidObject."""
         return usage(obj, self.now, self.read)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectCount:
-    """The Evaluator of kinds of which only the number counts; a quota with scopes never limits them."""
+    """The Evaluator of kinds of which quotas only count the objects. A quota with scopes never applies to them.
+
+    `names`: the names of the count in quotas.
+    """
 
     resource: str
     names: tuple[str, ...]
@@ -100,7 +107,7 @@ class ObjectCount:
         return ""
 
     def usage(self, obj: ApiObject) -> ResourceList:  # noqa: ARG002
-        """One object, under each name of the kind."""
+        """Return 1 under each resource name of the kind."""
         return dict.fromkeys(self.names, _ONE)
 
 

@@ -23,9 +23,9 @@ _CHECKING: Final = 50
 
 
 class RemainingQuota:
-    """The ResourceQuotas of namespaces, charged for new Pods and credited for deleted Pods.
+    """The ResourceQuotas of namespaces while a simulation creates and deletes Pods.
 
-    `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod is charged until its
+    `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod counts until its
     deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
     """
 
@@ -38,14 +38,17 @@ class RemainingQuota:
         return bool(self._of(namespace))
 
     def take(self, namespace: str, pod: ApiObject) -> bool:
-        """Charge a Pod; returns false if a quota rejects it. Raises InvalidObject.
+        """Add a Pod to the used amounts; return false, and add nothing, if a quota rejects the Pod. Raises
+        InvalidObject.
 
         A quota without a status rejects nothing.
         """
         return not self.rejection(namespace, pod)
 
     def rejection(self, namespace: str, pod: ApiObject) -> str:
-        """Charge a Pod; if a quota rejects it, return upstream's message instead of "". Raises InvalidObject."""
+        """Add a Pod to the used amounts, and return ""; if a quota rejects the Pod, return upstream's message. Raises
+        InvalidObject.
+        """
         charge(_CHECKING * len(self._of(namespace)))
         check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
         rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
@@ -55,7 +58,7 @@ class RemainingQuota:
         return ""
 
     def give_back(self, namespace: str, pod: ApiObject) -> None:
-        """Credit the usage of a deleted Pod. Raises InvalidObject."""
+        """Subtract the usage of a deleted Pod. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         used = self._evaluator.usage(pod)
         self._now[namespace] = tuple(

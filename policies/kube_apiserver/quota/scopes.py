@@ -39,7 +39,7 @@ _TERM_KINDS: Final = (
 
 
 class InvalidScope(ValueError):
-    """The values of a selector are not valid label values, so upstream fails; the message is upstream's."""
+    """A scope's values are not valid label values, so upstream fails; the message is upstream's."""
 
 
 def matching_resources(names: Iterable[str]) -> set[str]:
@@ -48,9 +48,10 @@ def matching_resources(names: Iterable[str]) -> set[str]:
 
 
 def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
-    """True if a quota limits a Pod: it limits a resource of Pods, and all its scopes match. Raises InvalidScope.
+    """Report whether a quota applies to a Pod: it limits a resource of Pods, and all its scopes match. Raises
+    InvalidScope.
 
-    Uses `status.hard`, as upstream does. `pod`: as stored, after the Priority plugin.
+    Uses `status.hard`, as upstream. `pod`: as stored, after the Priority plugin.
     """
     return bool(matching_resources(quota.hard)) and all(matches_scope(s, pod) for s in quota.scope_selectors)
 
@@ -61,9 +62,9 @@ def matching_scopes(selectors: Iterable[ScopeSelector], pod: ApiObject) -> list[
 
 
 def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
-    """True if a matching scope of a quota covers a limited scope: only the names are compared.
+    """Report whether a matching scope of a quota covers a limited scope: only the names are compared.
 
-    Source: `UncoveredQuotaScopes`. Thus a quota without limits, or one with `NotIn [x]`, covers the scope.
+    Source: `UncoveredQuotaScopes`. Thus a quota without limits, or a quota with `NotIn [x]`, covers the scope.
     """
     return any(scope.scope_name == limited.scope_name for scope in quota_scopes)
 
@@ -87,7 +88,7 @@ def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
 
 
 def is_terminating(pod: ApiObject) -> bool:
-    """True if a Pod has an active deadline (`IsTerminating`)."""
+    """Report whether a Pod has `activeDeadlineSeconds`, which quotas call terminating (`IsTerminating`)."""
     deadline = at(pod, "spec", "activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
@@ -109,7 +110,9 @@ def _quality_resources(pod: PodResources) -> Iterable[str]:
 
 
 def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
-    """True if a class scope matches a class name; NotIn and DoesNotExist also match Pods without a class."""
+    """Report whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a
+    class.
+    """
     if selector.operator == "Exists":
         return bool(class_name)
     _check(selector)
@@ -121,7 +124,7 @@ def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
 
 
 def _check(selector: ScopeSelector) -> None:
-    """Raise InvalidScope if values are not label values, although classes may have longer names (`NewRequirement`)."""
+    """Raise InvalidScope for values that are not valid label values (`NewRequirement`). Class names may be longer."""
     problem = _problem_of(selector)
     if problem:
         shown = ScopeSelector(*selector[:2], selector.values[:MAX_FAULTS])

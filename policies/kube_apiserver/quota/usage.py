@@ -26,7 +26,8 @@ _MUST_BE_SET: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "
 def usage(
     pod: ApiObject, now: float, read: Callable[[ApiObject], PodResources] = read_pod_resources
 ) -> dict[str, Quantity]:
-    """The quota usage of a Pod. `now`: seconds since 1970. `read`: returns the Pod's resources. Raises InvalidObject.
+    """Return the quota usage of a Pod. `now`: seconds since 1970. `read`: returns the Pod's resources. Raises
+    InvalidObject.
 
     A Pod that has ended (by phase, or deletion and grace period) counts only as an object, `count/pods`.
     """
@@ -40,7 +41,8 @@ def usage(
 def constraints(
     pod: ApiObject, required: Collection[str], read: Callable[[ApiObject], PodResources] = read_pod_resources
 ) -> str:
-    """The missing fields of a Pod for a quota on the resources in `required`, as text. Raises InvalidObject.
+    """Return a text about fields that a quota on the resources in `required` needs and the Pod does not have. Raises
+    InvalidObject.
 
     Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
     """
@@ -72,7 +74,7 @@ def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Qu
 
 
 def _is_charged(pod: ApiObject, now: float) -> bool:
-    """True if quotas charge a Pod's resources. Source: upstream `QuotaV1Pod`."""
+    """Report whether quotas count a Pod's resources. Source: upstream `QuotaV1Pod`."""
     if text(pod, "status", "phase") in ("Failed", "Succeeded"):
         return False
     deleted = timestamp(pod, "metadata", "deletionTimestamp")

@@ -1,7 +1,8 @@
-"""Validation by tags on the fields of Go types (`+k8s:immutable`, `+k8s:unionMember` …), as validation-gen writes it.
+"""Validation by tags on the fields of Go types (`+k8s:immutable`, `+k8s:unionMember` …), as upstream's validation-gen
+does.
 
-The checks of a field run in two steps: if one of the first step fails, kube-apiserver skips the second step and the
-type of the field. Unchanged fields of an update are not checked again. Source: apimachinery `pkg/api/validate`,
+The checks of a field run in two steps: if a check of the first step fails, kube-apiserver skips the second step and
+the type of the field. Unchanged fields of an update are not checked again. Source: apimachinery `pkg/api/validate`,
 kubernetes `pkg/apis/*/zz_generated.validations.go`.
 """
 
@@ -68,7 +69,7 @@ class Tagged:
     checks: tuple[Check, ...] = ()
 
     def value(self, obj: ApiObject | None, name: str) -> Any:
-        """The value of the field in an object; Go's zero value if it is unset."""
+        """Return the value of the field in an object; Go's zero value if unset."""
         found = None if obj is None else obj.get(name)
         if found is not None or self.form is Form.POINTER:
             return found
@@ -95,7 +96,7 @@ class Tags:
         return Struct(self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package)
 
     def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
-        """A decoded object as kube-apiserver writes it: only fields of this type, unset ones as Go encodes them."""
+        """Return a decoded object as kube-apiserver writes it: only fields of this type, unset ones as in Go."""
         found = {}
         for name, tagged in self.fields.items():
             value = tagged.value(obj, name)
@@ -115,9 +116,9 @@ def _decoded(tagged: Tagged, package: str) -> Type:
 def validate_tags(
     tags: Tags, new: ApiObject, old: ApiObject | None, path: Path, *, is_update: bool
 ) -> list[FieldError]:
-    """All errors of a new object, or of a change.
+    """Return all errors of a new object, or of a change.
 
-    `new`, `old`: results of `Tags.encoded`; `old` is None without comparison.
+    `new`, `old`: results of `Tags.encoded`; `old` is None on CREATE.
     """
     errors = _validate_union(tags, new, old, path) if tags.union else []
     for name, tagged in tags.fields.items():
@@ -128,7 +129,7 @@ def validate_tags(
 
 
 def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Path) -> list[FieldError]:
-    """The errors of a union (upstream `Union`). An update does not validate unchanged members again."""
+    """Return the errors of a union (upstream `Union`). An update does not validate unchanged members again."""
     given = [name for name in tags.union if tags.fields[name].is_set(new, name)]
     if old is not None and given == [name for name in tags.union if tags.fields[name].is_set(old, name)]:
         return []
@@ -141,7 +142,7 @@ def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Pat
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The new or changed value of a field."""
+    """The new or changed value of a field. `old`: the value before an update."""
 
     tagged: Tagged
     value: Any
@@ -150,7 +151,7 @@ class _Given:
     is_update: bool
 
     def errors(self, is_set: bool) -> list[FieldError]:
-        """All errors of the field."""
+        """Return all errors of the field. `is_set`: the new object sets the field."""
         first = list(self._first_step(is_set))
         return first if first or not is_set else list(self._second_step())
 
@@ -230,7 +231,7 @@ def one_of(*values: str) -> Check:
 
 
 def formed(faults: Callable[[str], list[str]]) -> Check:
-    """The check of `+k8s:format`. `faults`: returns the errors of a text."""
+    """Return the check of `+k8s:format`. `faults`: returns the errors of a text."""
     return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
 
 

@@ -25,7 +25,7 @@ _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 
 
 def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
-    """The error for which an object cannot be decoded; None if it can.
+    """Return the error for which an object cannot be decoded; None if it can.
 
     The first error in the order of the text; but an invalid quantity or time precedes wrong types.
     """
@@ -38,7 +38,7 @@ def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
 
 
 def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
-    """Yield errors; true if an error ends decoding.
+    """Yield errors, each with true if the error ends decoding.
 
     `holder`: the innermost struct. `field`: Go's path from the root.
     """

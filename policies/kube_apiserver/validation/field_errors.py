@@ -34,7 +34,7 @@ class FieldError(NamedTuple):
 
 
 class Named(str):
-    """Text of a separate Go type (`core.ResourceName`): field errors print it as JSON instead of a quoted string."""
+    """Text of a separate Go type (`core.ResourceName`), which field errors print as JSON instead of a quoted string."""
 
     __slots__ = ()
 
@@ -113,7 +113,7 @@ def _plain(value: Any) -> object:
 
 
 class _Plain:
-    """Converts a value to JSON types, cut to the maximum length in a message; the rest is not formatted."""
+    """Converts a value to JSON types, cut to the maximum length in a message."""
 
     __slots__ = ("_remaining",)
 
@@ -121,7 +121,7 @@ class _Plain:
         self._remaining = _CHARACTERS
 
     def of(self, value: Any) -> object:
-        """The value as JSON types. Each entry counts as its minimum number of characters."""
+        """Return the value as JSON types. Each entry counts as its minimum number of characters."""
         self._remaining -= 1
         if isinstance(value, Quantity):
             return str(value)

@@ -1,6 +1,6 @@
-"""Default requests and limits of containers (plugin LimitRanger, on by default).
+"""Default requests and limits of containers (admission plugin LimitRanger, on by default).
 
-Only the defaults: rejections (minimum, maximum, ratio) and the annotation are not modelled. Sources:
+Rejections (minimum, maximum, ratio) and the annotation of LimitRanger are not modelled. Sources:
 plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaults.go.
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
-    """A copy of a new Pod with the default resources of a namespace with these LimitRanges.
+    """Return a copy of a new Pod with the default resources of a namespace with these LimitRanges.
 
-    If LimitRanges conflict, the first counts (upstream: in random order). A Pod with a uid is stored and already has
-    defaults, so it does not change. A Pod that cannot be decoded does not change either: its decoder reports the error.
+    If LimitRanges conflict, the first counts (upstream: in random order). Unchanged: a stored Pod (with uid), which
+    already has defaults, and a Pod that cannot be decoded, for which other code reports the error.
     """
     requests, limits = _defaults(limit_ranges)
     try:
@@ -52,7 +52,9 @@ def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[
 
 
 def _merged(container: ApiObject, default_requests: ApiObject, default_limits: ApiObject) -> ApiObject:
-    """A container with default resources. Its own limits are its default requests (`mergeContainerResources`)."""
+    """Return a container with default resources. The container's own limits are its default requests
+    (`mergeContainerResources`).
+    """
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     filled = {
@@ -63,7 +65,7 @@ def _merged(container: ApiObject, default_requests: ApiObject, default_limits: A
 
 
 def _own_resources(spec: ApiObject) -> dict[str, Any]:
-    """`spec.resources` with its defaults; empty if absent."""
+    """Return `spec.resources` of the Pod with defaults; empty if absent."""
     if at(spec, "resources") is None:
         return {}
     given = mapping(spec, "resources")

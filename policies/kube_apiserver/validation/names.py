@@ -71,7 +71,8 @@ def label_value(value: str) -> list[str]:
 
 
 def worded(text: str, minor: int | None) -> str:
-    """The message of a field error in a minor version; None: as in the supported versions after 1.34.
+    """Return the message of a field error in the words of a minor version; None: as in the supported versions after
+    1.34.
 
     Until 1.34, label keys had the messages of `util/validation`.
     """
@@ -106,9 +107,9 @@ def _subdomain(name: str, unit: str = "characters") -> list[str]:
 
 
 def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
-    """The error of a text with too many bytes.
+    """Return the error of a text with too many bytes.
 
-    Upstream calls them characters in names, bytes in label keys and values.
+    `unit`: upstream calls bytes "characters" in names, "bytes" in label keys and values.
     """
     too_long = len(text.encode(errors="surrogatepass")) > limit
     return [f"must be no more than {limit} {unit}"] if too_long else []

@@ -1,4 +1,4 @@
-"""Validation of metadata (apimachinery `api/validation/objectmeta.go`). The object must decode (decode.py).
+"""Validation of metadata (apimachinery `api/validation/objectmeta.go`). The object must be decodable (decode.py).
 
 Map entries are checked by key; upstream's order is random. managedFields are not checked.
 """
@@ -87,9 +87,10 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
 def _validate(
     obj: ApiObject, namespaced: bool, name_faults: Callable[[str], list[str]], prefix_faults: Callable[[str], list[str]]
 ) -> list[FieldError]:
-    """The errors of names and namespace.
+    """Return the errors of names and namespace.
 
-    A generateName without a name is no error, because a name will be generated.
+    `name_faults`, `prefix_faults`: check the name, and generateName. A generateName without a name is no error,
+    because the server generates the name.
     """
     metadata: ApiObject = obj.get("metadata") or NOTHING
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""

@@ -1,10 +1,10 @@
 """Validation of Pods, limited to fields for priority, quota and identity (pkg/apis/core/validation).
 
-Covered: metadata; names and images of containers, presence and uniqueness; resources of containers, of the pod, of its
-overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeDeadlineSeconds, priorityClassName,
-preemptionPolicy, schedulingGroup; on UPDATE also immutable fields. Not covered, and thus accepted: volumes, ports, env,
-probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims, ephemeral
-containers, and the annotations with a meaning. On UPDATE of an immutable field, the message is upstream's without its
+Covered: metadata; names and images of containers, presence and uniqueness; resources of containers, of the Pod, of
+its overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeDeadlineSeconds, priorityClassName,
+preemptionPolicy, schedulingGroup; on UPDATE also immutable fields. Not covered, and thus accepted: volumes, ports,
+env, probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims, ephemeral
+containers, and annotations with a meaning. On UPDATE of an immutable field, the message is upstream's without its
 diff of the internal spec. Only fields in kube_apiserver/validation/schema.py are compared.
 """
 
@@ -65,7 +65,9 @@ _COMPARED: Final[Mapping[str, object]] = {
 
 
 def validate_pod_create(pod: ApiObject) -> list[FieldError]:
-    """All errors of a new Pod in upstream's order (`ValidatePodCreate`). The Pod must decode and have a namespace."""
+    """Return all errors of a new Pod in upstream's order (`ValidatePodCreate`). The Pod must be decodable and have a
+    namespace.
+    """
     errors = validate_object_meta(pod, namespaced=True) + _validate_spec(pod)
     if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
         detail = "cannot be set until all schedulingGates have been cleared"
@@ -74,7 +76,7 @@ def validate_pod_create(pod: ApiObject) -> list[FieldError]:
 
 
 def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All errors of a change of a Pod in upstream's order (`ValidatePodUpdate`). Both Pods must decode."""
+    """Return all errors of a change of a Pod in upstream's order (`ValidatePodUpdate`). Both Pods must be decodable."""
     errors = validate_object_meta_update(new, old, namespaced=True)
     errors += validate_object_meta(new, namespaced=True) + _validate_spec(new)
     for kind in _CONTAINERS:
@@ -121,7 +123,9 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
 
 
 def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
-    """The errors of `schedulingGroup`, which names a PodGroup (`validateSchedulingGroup`). The spec must decode."""
+    """Return the errors of `schedulingGroup`, which names a PodGroup (`validateSchedulingGroup`). The spec must be
+    decodable.
+    """
     group = spec.get("schedulingGroup")
     if group is None:
         return []
@@ -202,7 +206,9 @@ def _validate_images(containers: list[Any], kind: str, *, must_be_there: bool = 
 
 
 def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[FieldError], bool]:
-    """The errors of a changed deadline, which may be set or reduced; true if the validation ends here."""
+    """Return the errors of a changed deadline, which may be set or reduced; and true if validation stops at this
+    error.
+    """
     path = ("spec", "activeDeadlineSeconds")
     given, stored = at(new, *path), at(old, *path)
     if given is None:

@@ -214,13 +214,13 @@ GROUP_STRUCTS: Final[Mapping[tuple[str, str], Struct]] = {
 
 
 def group_decode_error(obj: ApiObject) -> FieldError | None:
-    """The decoding error of a PodGroup or Workload; None if it decodes. The version must be in GROUP_VERSIONS."""
+    """Return the decoding error of a PodGroup or Workload; None if decodable. The version must be in GROUP_VERSIONS."""
     fault = decode_fault(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
 def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
-    """True or false for the Priority plugin's handling of priority, and of the preemption policy, of PodGroups."""
+    """Return (whether the Priority plugin sets the priority of PodGroups, whether it sets their preemption policy)."""
     if obj["apiVersion"] == "scheduling.k8s.io/v1alpha2":
         return semantics.enabled(_PREEMPTION_GATE), False
     return True, semantics.enabled(PREEMPTION_POLICY_GATE)
@@ -241,9 +241,10 @@ def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
 def validate_group(
     obj: ApiObject, spec: ApiObject, old: ApiObject | None, semantics: Semantics
 ) -> tuple[list[FieldError], dict[str, Any]]:
-    """All errors of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
+    """Return all errors of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
 
-    `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must decode.
+    `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must be
+    decodable.
     """
     kind, version = group_kind(obj), GROUP_VERSIONS[obj["apiVersion"]]
     before = None if old is None else defaulted_group({**old, "apiVersion": obj["apiVersion"]}, semantics)
@@ -273,7 +274,7 @@ _OF_PREEMPTION: Final = ("disruptionMode", "priorityClassName", "priority")
 
 
 def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
-    """The fields with a disabled feature gate."""
+    """Return the fields whose feature gate is disabled."""
     policy = () if semantics.enabled(PREEMPTION_POLICY_GATE) else ("preemptionPolicy",)
     preemption = () if version.name != "v1alpha2" or semantics.enabled(_PREEMPTION_GATE) else _OF_PREEMPTION
     return (*_OF_OTHER_GATES, *policy, *preemption)
@@ -282,7 +283,7 @@ def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
 def _dropped(
     version: GroupVersion, kind: str, spec: ApiObject, old: ApiObject | None, semantics: Semantics
 ) -> ApiObject:
-    """The spec without fields of disabled feature gates, unless the stored object uses them (`dropDisabled…`).
+    """Return the spec without fields of disabled feature gates, unless the stored object uses them (`dropDisabled…`).
 
     Templates are compared by their position in the list.
     """

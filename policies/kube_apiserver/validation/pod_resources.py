@@ -33,7 +33,7 @@ _CONTAINER: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container's resources. `actual_…` and `allocated`: the values in its status; None if absent."""
+    """A container's resources. `actual_…` and `allocated`: the amounts in the container's status; None if absent."""
 
     name: str
     limits: ResourceList
@@ -46,7 +46,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """A Pod's resources with defaults. `has_own`: `spec.resources` exists, even if it is empty."""
+    """A Pod's resources with defaults. `has_own`: `spec.resources` exists, even if empty."""
 
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...]
@@ -63,7 +63,8 @@ class PodResources:
 
 
 def read_pod_resources(pod: ApiObject) -> PodResources:
-    """The resources of a Pod or Pod template. Defaults do not change stored Pods. Raises InvalidObject.
+    """Return the resources of a Pod or Pod template with defaults, which stored Pods already have. Raises
+    InvalidObject.
 
     Amounts are rounded last, as in upstream: the Pod-level defaults are sums of exact amounts.
     """
@@ -125,7 +126,11 @@ def pod_limits(pod: PodResources) -> ResourceList:
 
 
 def aggregate(pod: PodResources, amount: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
-    """The amounts of containers and sidecars together, or the maximum during initialization if that is more."""
+    """Return the sum over containers and sidecars, or the maximum during initialization if that is larger, per
+    resource.
+
+    `amount`: the resources of a container to add.
+    """
     total: ResourceList = {}
     sidecars: ResourceList = {}
     peak: ResourceList = {}

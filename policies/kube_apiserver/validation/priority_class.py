@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def decode_error(obj: ApiObject) -> FieldError | None:
-    """The decoding error of a PriorityClass with encoding/json's message; None if it decodes."""
+    """Return the decoding error of a PriorityClass with encoding/json's message; None if decodable."""
     fault = decode_fault(obj, PRIORITY_CLASS_STRUCT)
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
 def validate_priority_class(obj: ApiObject) -> list[FieldError]:
-    """All errors of a new class in upstream's order (`ValidatePriorityClass`). The class must decode."""
+    """Return all errors of a new class in upstream's order (`ValidatePriorityClass`). The class must be decodable."""
     errors = validate_object_meta(obj, namespaced=False)
     name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
     if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
@@ -66,7 +66,9 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
 
 
 def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All errors of a change of a class, those in metadata first. Raises InvalidObject if a class does not decode."""
+    """Return all errors of a change of a class, errors of metadata first. Raises InvalidObject if a class is not
+    decodable.
+    """
     errors = validate_object_meta_update(new, old, namespaced=False)
     return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
 
@@ -88,7 +90,7 @@ def name_faults(name: str) -> list[str]:
 
 
 def system_class_fault(name: str, value: int, global_default: bool) -> str:
-    """The reason why a class must not have a name with the system prefix; "" for a system class.
+    """Return why a class must not have a name with the system prefix; "" for a valid system class.
 
     Source: `IsKnownSystemPriorityClass`.
     """

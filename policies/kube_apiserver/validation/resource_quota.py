@@ -57,7 +57,7 @@ _SELECTOR: Final[Path] = ("spec", "scopeSelector", "matchExpressions")
 
 
 def validate_resource_quota(obj: ApiObject) -> list[FieldError]:
-    """All errors of a new quota in upstream's order. The quota must decode and have a namespace."""
+    """Return all errors of a new quota in upstream's order. The quota must be decodable and have a namespace."""
     return validate_object_meta(obj, namespaced=True, own_generation=True) + validate_quota_spec(obj)
 
 
@@ -90,7 +90,7 @@ def is_scope_valid_for(scope: str, resource: str) -> bool:
 
 
 def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
-    """The resources that each known scope does not support, up to the maximum number of reported errors."""
+    """Return scope -> resources that the scope does not support, up to the maximum number of reported errors."""
     found: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
@@ -153,12 +153,12 @@ def _validate_operator(expression: ApiObject, path: Path) -> list[FieldError]:
 
 
 def _field(name: str = "") -> str:
-    """The field of an expression in upstream's messages, which omit the index."""
+    """Return the path of a matchExpression in upstream's messages, which omit the index."""
     return ".".join(("spec", "scopeSelector", "matchExpressions", *([name] if name else [])))
 
 
 def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
-    """The selector as upstream prints it: with field names of the internal type, which has no JSON tags."""
+    """Return the selector as upstream prints it, with the field names of the internal type, which has no JSON tags."""
     shown = [
         {
             "ScopeName": expression.get("scopeName") or "",

@@ -1,6 +1,6 @@
 """The Go types of the fields that forewarn reads, for decoding errors as in encoding/json.
 
-Other fields are not listed, and accept any value.
+Fields that are not listed accept any value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Plain(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A type that parses its own text (`UnmarshalJSON`)."""
+    """A Go type with its own decoding (`UnmarshalJSON`). `name`: the Go type."""
 
     name: str
 

@@ -26,8 +26,8 @@ _PATCH: Final = "$"
 
 
 class Fields(NamedTuple):
-    """The fields of a struct. `nested`: fields with structs: name, kind (`` for one, `[`, `{`) and type of the
-    struct.
+    """The fields of a struct. `nested`: fields that contain structs: (name, "" for one struct, `[` for a list or `{`
+    for a map, type of the struct).
     """
 
     known: frozenset[str]
@@ -48,9 +48,10 @@ def type_of(obj: ApiObject) -> str:
 
 
 def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
-    """The fields that a minor version does not know (None: that no supported version knows), in order.
+    """Yield the fields that a minor version does not define, in order. `minor` None: that no supported version
+    defines.
 
-    Empty for kinds without a table. Patches for `kubectl patch` are not checked.
+    Empty for kinds without a table. Patches of `kubectl patch` are not checked.
     """
     name = type_of(obj)
     return _unknown(obj, name, minor, ()) if name else iter(())
@@ -78,9 +79,9 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
 
 
 def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
-    """The API server's message for each unknown field, without duplicates, at most 100.
+    """Return the API server's message for each unknown field, without duplicates, at most 100.
 
-    kubectl sorts the keys of an object by bytes, and the server names the fields in this order.
+    kubectl sorts the keys of an object by bytes, and the server reports the fields in this order.
     """
     from forewarn.policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
 
@@ -96,13 +97,15 @@ def strict_error(obj: ApiObject, minor: int | None = None) -> str:
 
 
 def minors_of(unknown: Unknown) -> tuple[int, ...]:
-    """The supported minor versions that know a field."""
+    """Return the supported minor versions that define a field."""
     name = str(unknown.path[-1])
     return tuple(minor for minor in _tables()["minors"] if name in fields_of(unknown.type, minor).known)
 
 
 def homes(name: str, root: str) -> Iterator[Path]:
-    """The paths at which a type has a field of this name, nearest to the root first; item 0 in lists."""
+    """Yield the paths of structs below `root` that have a field of this name, nearest to the root first; item 0 in
+    lists.
+    """
     level: list[tuple[str, Path]] = [(root, ())]
     seen = {root}
     while level:
@@ -127,7 +130,7 @@ def _tables() -> Mapping[str, Any]:
 
 @lru_cache(maxsize=2048)
 def fields_of(name: str, minor: int | None = None) -> Fields:
-    """The fields of a type in a minor version; by default, in any version."""
+    """Return the fields of a type in a minor version; None: in any version."""
     known, held = [], []
     for entry in _tables()["types"][name].split():
         said, _, span = entry.partition("@")

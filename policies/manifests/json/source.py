@@ -35,21 +35,23 @@ class Spans:
         self._members: dict[int, dict[str | int, Member]] = {}
 
     def children(self, start: int) -> dict[str | int, Member]:
-        """The members of the object or list at a character, by key; the last one for a repeated key."""
+        """Return the members of the object or list at a character position, by key; the last one for a repeated key."""
         if start not in self._members:
             self._members[start] = {member.key: member for member in members(self.document.text, start)}
         return self._members[start]
 
 
 class JsonSource(NamedTuple):
-    """The source of an object in JSON text. `start`: its first character."""
+    """The source of an object in JSON text. `start`: position of the root's first character. `prefix`: the object's
+    path from there.
+    """
 
     spans: Spans
     start: int
     prefix: Path = ()
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The position of the value at `path` (with `key`, of its key); of the nearest parent if it is absent."""
+        """Return the position of the value at `path` (with `key`, of its key); of the nearest parent if absent."""
         start, found = self.start, None
         full = (*self.prefix, *path)
         for step in full:
@@ -94,7 +96,7 @@ def members(text: str, start: int) -> Iterator[Member]:
 
 
 def repeated(text: str, start: int) -> Iterator[tuple[Member, Member]]:
-    """Pairs of a member that is overwritten by a repeated key, and the member that replaces it."""
+    """Yield pairs of a member that a repeated key overwrites, and the member that replaces it."""
     stack = [start]
     while stack:
         seen: dict[str | int, Member] = {}

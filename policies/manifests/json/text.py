@@ -18,7 +18,7 @@ _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _number(digits: str) -> int | float:
-    """A number with fraction or exponent; an integer below 1e21 becomes an int, as in encoding/json."""
+    """Return a number with fraction or exponent; an integer below 1e21 becomes an int, as in Go's encoding/json."""
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"{digits[:40]} does not fit into a number")
@@ -52,7 +52,7 @@ class JsonReader:
         self.text = text
 
     def skip(self, position: int) -> int:
-        """The first position from `position` on that is not a space."""
+        """Return the first position, from `position` on, of a character other than white space."""
         match = _SPACE.match(self.text, position)
         return match.end() if match else position
 
@@ -72,7 +72,7 @@ class JsonReader:
         return value, end
 
     def repeats(self, start: int) -> bool:
-        """True if an object in this value has a duplicate key. Takes as long as parsing."""
+        """Report whether an object in this value has a duplicate key. Parses the value again."""
         found = False
 
         def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

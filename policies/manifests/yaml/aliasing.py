@@ -15,9 +15,10 @@ _HIGH: Final = 4_000_000
 
 
 def check_aliasing(root: Node) -> None:
-    """Raise Fault if following aliases would make the document too large, nest it too deeply, or never end.
+    """Raise Fault if following aliases would make the document too large or nest it too deeply, or would never end.
 
-    Visits nodes in the decoder's order; the limit stops it after at most some hundred thousand steps.
+    Visits nodes in the order of kubectl's decoder; the limit stops the check after at most some hundred thousand
+    steps.
     """
     if not _has_alias(root):
         return
@@ -45,7 +46,7 @@ def check_aliasing(root: Node) -> None:
 
 
 def _outermost(followed: dict[int, Alias], node: Node) -> tuple[int, int]:
-    """The span of the outermost alias that is being followed; without one, of the node."""
+    """Return the span of the outermost alias that is followed; if none is, the span of the node."""
     alias = next(iter(followed.values()), node)
     return alias.start, alias.end
 

@@ -1,4 +1,4 @@
-"""Unquoted scalars that kubectl may read differently from their author or another YAML parser."""
+"""Unquoted scalars that kubectl may read differently than their author or another YAML parser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "match
 
 
 def may_surprise(text: str) -> bool:
-    """True if a plain scalar may be ambiguous in some field."""
+    """Report whether an unquoted scalar may be ambiguous in some field."""
     if text in _SWITCHES:
         return True
     if len(text) < 2 or text[0] not in "+-0123456789" or (text.isdigit() and text[0] != "0"):
@@ -60,7 +60,9 @@ def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
 
 
 def _doubt(text: str, field: str, wants_string: bool) -> str:
-    """The message about an ambiguous scalar; "" if it is not ambiguous in this field."""
+    """Return the message about an unquoted scalar; "" if not ambiguous in this field. `wants_string`: the field is a
+    string.
+    """
     if text in _SWITCHES:
         import json
 

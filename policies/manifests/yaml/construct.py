@@ -22,7 +22,7 @@ MAX_SCALAR: Final = 3 * 1024 * 1024
 
 
 class MappingEntry(NamedTuple):
-    """One entry of a mapping. `merged`: added by a `<<`."""
+    """One entry of a mapping. `merged`: added by a merge key (`<<`)."""
 
     key: str
     key_node: Node
@@ -31,7 +31,7 @@ class MappingEntry(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """A key that is set twice: `lost` is the entry that kubectl drops, `kept` the entry that it uses."""
+    """A key that occurs twice: `lost` is the entry that kubectl ignores, `kept` the entry that kubectl uses."""
 
     lost: MappingEntry
     kept: MappingEntry
@@ -76,7 +76,7 @@ class Construction:
         return result
 
     def _unusual(self, node: Collection) -> dict[str, Any]:
-        """The value of a mapping with merges, aliases as keys, or repeated keys."""
+        """Return the value of a mapping with merge keys, aliases as keys, or repeated keys."""
         kept: dict[str, MappingEntry] = {}
         for entry in entries(node):
             before = kept.get(entry.key)
@@ -105,7 +105,7 @@ def key_text(node: Scalar) -> str:
 
 
 def entries(node: Collection) -> Iterator[MappingEntry]:
-    """The entries of a mapping in order; the last one with a key counts. Raises Fault.
+    """Yield the entries of a mapping in order; for equal keys, the last entry counts. Raises Fault.
 
     kubectl's parser does not prefer explicit entries over merged entries: a later `<<` overwrites earlier entries.
     """
@@ -128,7 +128,9 @@ def _is_merge(key: Node) -> bool:
 
 
 def _merged(value: Node) -> Iterator[Collection]:
-    """The mappings that a `<<` merges. Of a list, the first mapping is last here, so that it counts."""
+    """Yield the mappings that a merge key (`<<`) merges. A list is yielded in reverse, so that its first mapping
+    counts.
+    """
     target = followed(value)
     if isinstance(target, Collection) and target.is_mapping:
         yield target

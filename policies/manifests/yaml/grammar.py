@@ -21,7 +21,7 @@ _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
 
 def check(document: Document) -> None:
-    """Check the grammar of a document, which is many times faster than parsing it. Raises Fault."""
+    """Check the grammar of a document, many times faster than parsing. Raises Fault."""
     events = parser(document)
     try:
         if hasattr(events, "raw_parse"):
@@ -34,17 +34,17 @@ def check(document: Document) -> None:
 
 
 def is_plainly_grammar(document: Document) -> bool:
-    """True if the text is valid, and checking its grammar suffices. To prove this, masked copies are parsed.
+    """Report whether the text is valid, and a check of its grammar suffices; proved by parsing masked copies. False:
+    unknown.
 
-    This function is slower than `sniff.only_grammar_matters`, which is more conservative, and much faster than
-    construction. False means unknown.
+    Slower than `sniff.only_grammar_matters`, which is more conservative, and much faster than construction.
     """
     texts = () if document.masks else texts_to_prove_it(document.data)
     return bool(texts) and all(map(_is_accepted, texts))
 
 
 def _is_accepted(text: bytes) -> bool:
-    """True if the parser accepts a text; false if that is unknown without the C parser."""
+    """Report whether the parser accepts a text; false without the C parser."""
     events = parser_of(text)
     if not hasattr(events, "raw_parse"):
         return False

@@ -37,7 +37,7 @@ _PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
 
 
 def leniently(read: Callable[[Document], T], document: Document) -> T:
-    """The result of `read` for a document; if libyaml alone rejects the document, for its masked text.
+    """Return the result of `read` for a document; if only libyaml rejects the document, for its masked text.
 
     Raises Fault.
     """
@@ -71,7 +71,10 @@ def _read_masked(read: Callable[[Document], T], document: Document) -> T:
 
 
 def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> Document | None:
-    """The document with these patterns masked; None without a match, or if no unused character is left."""
+    """Return the document with matches masked; None without a match, or if no unused character is left.
+
+    `what`: pairs (pattern, the character that a mask represents).
+    """
     text, masks = document.text, dict(document.masks)
     free = (character for character in _PRIVATE if character not in document.text)
     for pattern, meant in what:
@@ -88,8 +91,9 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
 
 
 def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
-    """The document with the invalid tag at the error replaced by a tag that ends where libyaml requires; None if no tag
-    is the cause.
+    """Return the document with the invalid tag at the error replaced by a tag that ends where libyaml requires.
+
+    None if no tag is the cause.
     """
     if fault.since is None or not fault.message.startswith(_TAG_FAULTS):
         return None

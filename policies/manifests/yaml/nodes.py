@@ -26,7 +26,7 @@ UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new 
 
 
 class Scalar:
-    """A scalar: its text, its explicit tag, and true (`plain`) if it has no quotes."""
+    """A scalar: its text and explicit tag. `plain`: without quotes."""
 
     __slots__ = ("end", "plain", "start", "tag", "text")
 
@@ -62,7 +62,9 @@ def followed(node: Node) -> Scalar | Collection:
 
 
 def compose(document: Document) -> tuple[Node | None, Fault | None]:
-    """The root node (None for an empty document), and the error in text after its end. Raises Fault."""
+    """Return the root node (None for an empty document), and the error of text after the document's end. Raises
+    Fault.
+    """
     next_event: Callable[[], Any] = parser(document).get_event
     root: Node | None = None
     last: Any = None

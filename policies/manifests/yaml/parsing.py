@@ -1,4 +1,4 @@
-"""libyaml's event parser if it is installed, and readable texts for its errors."""
+"""libyaml's event parser, or PyYAML's own without libyaml, and readable texts for parser errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_OTHER_WORDS: Final = {
 
 
 def parser(document: Document) -> Any:
-    """An event parser for a document; it restores masked characters."""
+    """Return an event parser for a document, which restores masked characters."""
     events = parser_of(document.data)
     return Unmasking(events, document.masks) if document.masks else events
 
@@ -58,7 +58,7 @@ class Unmasking:
         self._events, self._masks = events, masks
 
     def get_event(self) -> Any:
-        """Return the next YAML event."""
+        """Return the next YAML event, with masked characters restored."""
         event = self._events.get_event()
         value = getattr(event, "value", None)
         if value:
@@ -69,7 +69,7 @@ class Unmasking:
         return event
 
     def check_event(self) -> bool:
-        """Report whether a node follows."""
+        """Report whether another event follows."""
         return bool(self._events.check_event())
 
 

@@ -1,4 +1,4 @@
-"""The value of a document in the usual notation, built from the parser's events at twice the speed."""
+"""The value of a document in the usual notation, built directly from the parser's events, at twice the speed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ _MAX_ALIASED: Final = 400
 
 
 def quick_value(document: Document) -> Any:
-    """The JSON value of a document, or UNUSUAL.
+    """Return the JSON value of a document, or UNUSUAL.
 
-    UNUSUAL: an error, a key with an anchor, many aliases, a tag, a merge, a repeated key, a key that is not a string,
-    deep nesting, a very long scalar, or an ambiguous scalar. `Construction` handles all documents, including these.
+    UNUSUAL: an error, a key with an anchor, many aliases, a tag, a merge key, a repeated key, a key that is not a
+    string, deep nesting, a very long scalar, or an ambiguous scalar. `Construction` supports all documents, including
+    these.
     """
     next_event: Callable[[], Any] = parser(document).get_event
     try:
@@ -55,7 +56,9 @@ def quick_value(document: Document) -> Any:
 
 
 def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR0912  (a call for every token costs much)
-    """The value of the root node. One loop without calls, because it runs for every token of every wanted document."""
+    """Return the value of the root node. One loop without calls, because the loop runs for every token of every
+    wanted document.
+    """
     top: list[Any] = []
     current: Any = top
     parents: list[tuple[Any, bool]] = []
@@ -112,7 +115,7 @@ def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR091
 
 
 def _count_nodes(value: Any) -> int:
-    """The number of nodes of a value, including keys; stops soon after `_MAX_ALIASED`."""
+    """Return the number of nodes of a value, including keys; stop soon after `_MAX_ALIASED`."""
     to_do, count = [value], 0
     while to_do and count <= _MAX_ALIASED:
         current = to_do.pop()

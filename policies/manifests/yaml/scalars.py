@@ -60,7 +60,7 @@ def resolve(text: str) -> JsonScalar:
 
 
 def value_of(text: str, tag: str | None, plain: bool) -> JsonScalar:
-    """The JSON value of a scalar. `plain`: it has no quotes. Raises Unreadable."""
+    """Return the JSON value of a scalar. `plain`: without quotes. Raises Unreadable."""
     if tag is None and not plain:
         return text
     if tag == _BINARY:
@@ -115,20 +115,22 @@ def _integer(match: re.Match[str]) -> int | None:
 
 
 def _finite(digits: str) -> float | str:
-    """The number; outside the range of ParseFloat, the scalar stays a string."""
+    """Return the number; the text itself for a number outside the range of Go's ParseFloat."""
     number = float(digits)
     return digits if math.isinf(number) else number
 
 
 def _json_number(number: float) -> int | float:
-    """The number as encoding/json writes it: without fraction, and without exponent below 1e21, so an integer."""
+    """Return the number as Go's encoding/json writes it: whole numbers below 1e21 are integers. Raises Unreadable."""
     if not math.isfinite(number):
         raise Unreadable(f"{number} is not a JSON number: kubectl rejects it")
     return as_integer(number)
 
 
 def as_integer(number: float) -> int | float:
-    """The integer that a number becomes when encoding/json has written it: its shortest digits, then zeros."""
+    """Return the integer that a number becomes when Go's encoding/json has written it: its shortest digits, then
+    zeros.
+    """
     if not number.is_integer() or abs(number) >= 1e21:
         return number
     digits, exponent = repr(number).split("e") if abs(number) >= 1e16 else (str(int(number)), "0")

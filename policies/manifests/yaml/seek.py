@@ -1,4 +1,4 @@
-"""The position of one scalar in a document: parsing stops at the scalar."""
+"""The position of one scalar in a document: parsing stops after the scalar."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def seek(document: Document, path: Path) -> Scalar | None:
 
 
 def _enter(next_event: Callable[[], Any], parent: Any, step: str | int) -> Any:
-    """The first event of a child, after reading up to it; None without such a child."""
+    """Return the first event of a child, after reading up to it; None if the child does not exist."""
     if isinstance(step, str) and type(parent) is MappingStartEvent:
         while type(key := next_event()) is not MappingEndEvent:
             if key_of(key.value, None, key.implicit[0]) == step:

@@ -29,7 +29,7 @@ _WIDE: Final = 64
 
 
 class Tree:
-    """The nodes of one document. Parsed only when positions are needed, which is rare.
+    """The nodes of one document, parsed only if positions are needed, which is rare.
 
     `ordinary`: `quick_value` can read the document, so that one field can be found without all nodes.
     """
@@ -40,7 +40,10 @@ class Tree:
         self._keys: dict[int, dict[str, MappingEntry]] = {}
 
     def scalar(self, path: Path) -> Scalar | None:
-        """The scalar at a path, if it can be found without all nodes; otherwise None."""
+        """Return the scalar at a path if it can be found without all nodes; otherwise None.
+
+        Only a limited number of calls search: later ones return None, because then reading all nodes is faster.
+        """
         self._to_seek -= 1
         return seek(self.document, path) if self._to_seek >= 0 else None
 
@@ -53,9 +56,8 @@ class Tree:
             return None
 
     def child(self, node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
-        """Find a child as `_child` does, with a cached index of large mappings.
-
-        Thousands of findings may be about one mapping.
+        """Find a child as `_child` does, with a cached index for large mappings, about which there may be thousands
+        of findings.
         """
         parent = followed(node)
         if isinstance(step, int) or not isinstance(parent, Collection) or len(parent.children) < _WIDE:
@@ -67,13 +69,15 @@ class Tree:
 
 
 class YamlSource(NamedTuple):
-    """The source of an object in a YAML document. `prefix`: its path from the document's root (an item of a List)."""
+    """The source of an object in a YAML document. `prefix`: path from the document's root to the object (an item of a
+    List).
+    """
 
     tree: Tree
     prefix: Path = ()
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The position of the value at `path` (with `key`, of its key); of the nearest parent if it is absent.
+        """Return the position of the value at `path` (with `key`, of its key); of the nearest parent if absent.
 
         For an alias, the position of the anchored value. For a value of several lines, its first line.
         """
@@ -94,7 +98,9 @@ class YamlSource(NamedTuple):
         return self._parent(node, entry) if _is_empty(node) else self._span(node)
 
     def _parent(self, node: Node, entry: MappingEntry | None) -> Location:
-        """The position of an entry's key, for a value without a position; without entry, the node's position."""
+        """Return the position of an entry's key, for a value without a position; without `entry`, the position of the
+        node.
+        """
         return self._span(entry.key_node if entry else node)
 
     def _span(self, node: Node) -> Location:
@@ -125,7 +131,9 @@ def _is_empty(node: Node) -> bool:
 
 
 def _child(node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
-    """The child of a node at a key or index, and its entry in a mapping; None if there is none."""
+    """Return the child of a node at a key or index, and its entry if the node is a mapping; None if there is no such
+    child.
+    """
     parent = followed(node)
     if not isinstance(parent, Collection):
         return None

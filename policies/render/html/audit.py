@@ -21,12 +21,14 @@ _NAMED_BY: Final = _HEADS.index("object")
 
 
 def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> str:
-    """The complete HTML file. `findings`: in the order of `audit`. `unknown`: reason for missing predictions, or ""."""
+    """Return the complete HTML file. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or
+    "".
+    """
     return report(findings, objects, pods, suppressed, unknown).document()
 
 
 def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
-    """The same, before it is written."""
+    """Return the page as a tree of elements. Parameters as for `page`."""
     found, shown = counts(findings), _listed_findings(findings)
     figures = element(
         "dl",
@@ -47,8 +49,8 @@ def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int
 
 
 def _listed_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings for the table, in order and within its maximum: a share of each rule, then the most severe
-    others.
+    """Return the findings for the table, in order, at most MAX_ROWS: an equal share of each rule, then the most
+    severe others.
     """
     share = MAX_ROWS // max(1, len({finding.rule for finding in findings}))
     seen: Counter[str] = Counter()
@@ -68,7 +70,10 @@ def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
 
 
 def _counted(findings: Sequence[Finding], shown: Sequence[Finding], omitted: bool) -> Iterator[list[str | int]]:
-    """The rows of the table by rule, in the order of the findings."""
+    """Yield the rows of the table of rules, in the order of the findings.
+
+    `shown`: the findings in the table of findings. `omitted`: add a column with the number of omitted findings.
+    """
     found = Counter((finding.rule, finding.severity) for finding in findings)
     told_below = Counter(finding.rule for finding in shown)
     for rule in dict.fromkeys(finding.rule for finding in findings):

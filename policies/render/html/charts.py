@@ -70,7 +70,7 @@ def _svg(title: str, height: float, children: Sequence[Element], kind: str) -> E
 
 
 def _stacked(counts: Counter[tuple[str, int]], tall: float) -> dict[tuple[str, int], tuple[float, float]]:
-    """The top and height of each name and priority, the highest priority on top. `tall`: pixels per Pod."""
+    """Return (name, priority) -> (top, height) in pixels, the highest priority on top. `tall`: pixels per Pod."""
     placed, top = {}, float(_TOP)
     for key in sorted(counts, key=lambda key: (-key[1], -counts[key], key[0])):
         height = max(tall * counts[key], _LEAST)

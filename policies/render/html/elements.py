@@ -1,4 +1,4 @@
-"""Elements of a page, created as a tree, so that no text of a cluster can become markup."""
+"""HTML elements as a tree, so that no text of a cluster can become markup."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Child = Element | str | None
 
 
 class Amount(NamedTuple):
-    """A number in a table as users write it (`1.5Gi`). `value`: the number to sort by."""
+    """A number in a table, as displayed (`1.5Gi`). `value`: the number to sort by."""
 
     shown: str
     value: int
@@ -35,7 +35,7 @@ Cell = str | int | Amount
 
 
 class Page(NamedTuple):
-    """A page before it is written. `parts`: the children of `main`; `skip`: a link to the part that matters most."""
+    """A page as elements. `parts`: the children of `main`; `skip`: a link to the most important part."""
 
     title: str
     parts: Sequence[Child]
@@ -47,7 +47,7 @@ class Page(NamedTuple):
         return document(self.title, [self.skip, element("main", *self.parts)], self.scripts)
 
     def markup(self) -> str:
-        """The children of `main` as HTML, for a page that has the same scripts and styles."""
+        """Return the children of `main` as HTML, for another page with the same scripts and styles."""
         written = (
             tostring(part, encoding="unicode", method="html") for part in self.parts if isinstance(part, Element)
         )
@@ -55,9 +55,9 @@ class Page(NamedTuple):
 
 
 def element(tag: str, *children: Child, **attributes: str | float | bool) -> Element:
-    """Create an element. In names of attributes, a trailing underscore is removed, and others become hyphens.
+    """Create an element. In attribute names, a trailing underscore is removed, and other underscores become hyphens.
 
-    The value True gives an attribute without value; False omits the attribute.
+    An attribute with value True has no value in HTML; False omits the attribute.
     """
     made = Element(tag)
     for name, value in attributes.items():
@@ -77,20 +77,20 @@ def element(tag: str, *children: Child, **attributes: str | float | bool) -> Ele
 
 
 def display_text(text: str) -> str:
-    """A text of a cluster for display: one line, of limited length, without invisible characters."""
+    """Return a text of a cluster on one line, of limited length, without invisible characters."""
     return cut(one_line(text), LONGEST)
 
 
 def data(name: str, value: Any) -> Element:
-    """Data for the script, as JSON in an element that no text in it can end."""
+    """Return a script element with JSON data for the page's script. No text in the data can end the element."""
     text = no_command_in_json(json.dumps(value, separators=(",", ":"))).translate(_AS_IN_HTML)
     return element("script", text, type="application/json", id=name)
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], count: int, named_by: int = 0) -> Element:
-    """A table that users can sort. Numbers are sorted as numbers; ranks (IntEnum) are shown by name.
+    """Return a table that users can sort: numbers as numbers, ranks (IntEnum) by their value.
 
-    `count`: the number of all rows. `named_by`: the column that identifies a row.
+    `count`: the number of all rows. `named_by`: index of the column that identifies a row.
     """
     body = element("tbody")
     for _, row in zip(range(MAX_ROWS), rows, strict=False):
@@ -108,7 +108,7 @@ def chart(title: str, drawn: Element) -> Element:
 
 
 def tile(name: str, value: str, bad: bool) -> Element:
-    """A figure with its name. `bad`: highlight the figure."""
+    """Return a number with its name. `bad`: highlight the number."""
     return element("div", element("dt", name), element("dd", value), class_="tile bad" if bad else "tile")
 
 

@@ -26,7 +26,7 @@ _MAX_DRAWN = 200_000
 
 
 def page(found: Headroom, cluster: ClusterSnapshot) -> str:
-    """The complete HTML file: the nodes now, and filled up without preemption."""
+    """Return the complete HTML file, with the nodes now and after adding Pods until no more fit without preemption."""
     drawn = node_data(NodeBands(Placed(cluster, _new_pods(found)), ()), (), between=False)
     below = *_why(found), *_classes(found), *_groups(found), *_where(found), *_notes(found)
     main = element("main", _header(found), nodes(drawn), *below)

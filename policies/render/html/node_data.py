@@ -35,9 +35,9 @@ _MAX_TITLES: Final = 60
 
 
 def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: bool = True) -> dict[str, Any]:
-    """Names, pools, zones and bands of nodes, and `frames`: the first one complete, the others as differences.
+    """Return names, pools, zones and bands of nodes, and `frames`: differences to the first state (`start`).
 
-    `between`: include frames between the first and the last.
+    `bands`: the nodes with shares by PriorityClass. `between`: include frames between the first and the last state.
     """
     first, last = bands.frame(BEFORE), bands.frame(inf)
     drawn = _drawn(first, last)
@@ -59,9 +59,10 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
 
 
 def _node_groups(nodes: Sequence[Node]) -> dict[str, tuple[str, str]]:
-    """The titles of the pool and zone of each node, by node name; the zone's is "" if no node has a zone.
+    """Return node name -> (title of its pool, title of its zone).
 
-    The pool's is "" for a single pool, and if there are more than _MAX_TITLES pairs of pool and zone.
+    The zone title is "" if no node has a zone; the pool title is "" for a single pool, and for more than _MAX_TITLES
+    pairs of pool and zone.
     """
     pools = {pool_of(node) for node in nodes}
     zones = {zone_of(node) for node in nodes}
@@ -80,7 +81,7 @@ def _titled(kind: str, name: str) -> str:
 
 
 def band_label(band: Band) -> str:
-    """The label of a band, for example `gold · 100000`."""
+    """Return the label of a band of PriorityClasses, for example `gold · 100000`."""
     numbers = f"{band.least}" if band.least == band.highest else f"{band.least} to {band.highest}"
     named = ", ".join(display_text(name) for name in band.classes if name)
     return f"{named} · {numbers}" if named else f"priority {numbers}"
@@ -109,7 +110,7 @@ def _whole(frame: Frame, drawn: Sequence[int]) -> dict[str, str]:
 def _frames(
     bands: NodeBands, first: Frame, last: Frame, drawn: Sequence[int], counts: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """As many frames as fit into the size limit. `counts`: the numbers to try; the last is 0."""
+    """Return as many frames as fit into the size limit. `counts`: the numbers of frames to try; the last is 0."""
     made: list[dict[str, Any]] = []
     for most in counts:
         between = [bands.frame(t) for t in bands.moments(most)] if most else []
@@ -128,7 +129,7 @@ _NO_STEP: Final = {"where": "", "shares": "", "states": ""}
 
 
 def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] | None:
-    """The differences between two frames; None without any."""
+    """Return the differences between two frames; None if they are equal."""
     shares, states = after.shares[drawn], after.states[drawn]
     differs = np.any(shares != before.shares[drawn], axis=(1, 2, 3)) | (states != before.states[drawn])
     where = np.flatnonzero(differs)
@@ -138,7 +139,7 @@ def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] |
 
 
 def _preemptions(bands: NodeBands, drawn: Sequence[int], preemptions: Sequence[Preemption]) -> dict[str, list[Any]]:
-    """The preemptions on each node by its position: a flat list of preemptor, victim and count."""
+    """Return the preemptions of each node, by the node's position: a flat list of preemptor, victim and count."""
     places = {bands.nodes[place].name: number for number, place in enumerate(drawn)}
     found: dict[int, Counter[tuple[str, str]]] = {}
     for preemption in preemptions:
@@ -156,7 +157,9 @@ def _preemptions(bands: NodeBands, drawn: Sequence[int], preemptions: Sequence[P
 
 
 def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
-    """The workloads' Pods on each node before, and the differences at the end, within the size limit."""
+    """Return the Pods of each node by workload before the simulation, and the differences at the end, within the size
+    limit.
+    """
     stays = bands.intervals
     names = Counter(stay.group for stay in stays)
     by_namespace = len(names) > _MAX_GROUPS

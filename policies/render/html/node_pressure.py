@@ -62,7 +62,7 @@ def _tiles(found: Answer) -> Iterator[Element]:
 
 
 def _order(order: Order) -> Iterator[Element]:
-    """The table of the eviction order. The Pod is the first column, because it identifies a row."""
+    """Yield the table of the eviction order. The Pod is the first column, which identifies a row."""
     place, pod, *others = PLACES
     yield table("Eviction order", (pod, place, *others), _places(order), len(order.places))
     if order.never:

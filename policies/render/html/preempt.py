@@ -26,12 +26,12 @@ _MAX_LINES: Final = 500
 
 
 def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> str:
-    """The complete HTML file. `lines`: the text output of the command."""
+    """Return the complete HTML file. `lines`: the text output of the command."""
     return report(placements, cluster, lines).document()
 
 
 def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> Page:
-    """The same, before it is written."""
+    """Return the page as a tree of elements. Parameters as for `page`."""
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
     preemptions = list(preemptions_of(every, cluster))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
@@ -77,14 +77,14 @@ def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Ite
 
 
 def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
-    """The new Pods that get a node, as Placed wants them."""
+    """Yield (Pod, node, workload) for the new Pods that get a node, in the form that Placed needs."""
     for placement, prediction in every:
         if prediction.node:
             yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
 
 
 def preemptions_of(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Preemption]:
-    """The victims of predictions, without Pods that already terminate."""
+    """Yield a Preemption for each victim of the predictions, without Pods that are already terminating."""
     for placement, prediction in every:
         pod = prediction.pod
         for victim in prediction.victims:

@@ -19,7 +19,7 @@ def page(found: Risks) -> str:
 
 
 def report(found: Risks) -> Page:
-    """The same, before it is written."""
+    """Return the page as a tree of elements."""
     losing = sum(bool(risk.losses) for risk in found.risks)
     exposed = sum(bool(preempted_by(risk)) for risk in found.risks)
     figures = element(

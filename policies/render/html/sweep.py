@@ -38,7 +38,7 @@ def page(sweep: Sweep) -> str:
 
 
 def _heads(sweep: Sweep) -> list[str]:
-    """The column heads for HTML, with the time of the steady state as a separate, sortable number."""
+    """Return the column heads for HTML, with the time until the steady state as a separate, sortable number."""
     heads = heads_of(sweep)
     place = heads.index(SETTLED)
     return [*heads[:place], *heads[place + 1 :], "seconds to steady state", "steady state"]

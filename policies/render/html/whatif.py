@@ -47,12 +47,12 @@ _MAX_OPEN: Final = 40
 
 
 def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
-    """The complete HTML file. `answer` must have its occupancy. `notes`: ignored objects."""
+    """Return the complete HTML file. `answer` must have `occupancy`. `notes`: about ignored objects."""
     return report(answer, change, notes).document()
 
 
 def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
-    """The same, before it is written."""
+    """Return the page as a tree of elements. Parameters as for `page`."""
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.preemptions)
     drawn = node_data(bands, answer.preemptions)

@@ -60,7 +60,7 @@ DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the class may have been crea
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for each missing class that Pods have."""
+    """Yield a problem for each missing class that Pods of the cluster have."""
     names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
     pods: dict[str, list[Pod]] = {name: [] for name in sorted(names)}
     for pod in context.pods if names else ():

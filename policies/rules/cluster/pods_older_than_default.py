@@ -69,7 +69,7 @@ DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the Pods that it counts may 
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem with the Pods without class whose priority differs from the current default's."""
+    """Yield a problem with the Pods without class whose priority differs from that of the current global default."""
     default = context.classes.default if context.cluster else None
     if default is None or not any(_is_older(n, p, default) for n, p in context.pod_counts_by_priority):
         return

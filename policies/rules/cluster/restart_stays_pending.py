@@ -98,7 +98,7 @@ _MAX_CHECKED: Final = 100
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for each workload whose restart leaves Pods that fit on no node."""
+    """Yield a problem for each workload whose restart would leave Pods Pending that block the rollout."""
     for restart in restarts_of(context):
         if restart.is_blocked:
             pending = [found for found in restart.impact.predictions if found.outcome == "pending"]

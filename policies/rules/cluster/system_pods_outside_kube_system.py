@@ -61,7 +61,9 @@ _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for each namespace with such Pods, except Pods whose template another rule reports."""
+    """Yield a problem for each namespace with running Pods of system priority, except Pods whose template another
+    rule reports.
+    """
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return
     told = set(_reported(context))

@@ -94,7 +94,7 @@ def _shown(path: Path) -> str:
 
 
 def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
-    """The suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
+    """Return the suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
     name = str(unknown.path[-1])
     known = fields_of(unknown.type).known
     minors = minors_of(unknown)
@@ -124,7 +124,11 @@ def _has_home(name: str, root: str) -> bool:
 
 
 def _home(path: Path, root: str) -> Path | None:
-    """The path where a field of this name belongs: nearest to the root, preferably in containers; None if ambiguous."""
+    """Return the path where a field of this name belongs: nearest to the root, preferably in containers; None if
+    ambiguous.
+
+    `root`: the type of the object.
+    """
     found = list(homes(str(path[-1]), root))
     if not found:
         return None

@@ -52,7 +52,7 @@ _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem if a user outside the break-glass groups sets a new end in the future."""
+    """Yield a problem if a user outside breakGlass.groups sets a new time in the future."""
     until, before = text_at(subject.object, *_PATH), text_at(subject.old or {}, *_PATH)
     end = exempt_until(until)
     if end is None or end <= context.now or until == before:

@@ -48,7 +48,7 @@ _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem if the request sets an end that is not a time, or is too far in the future."""
+    """Yield a problem if the request sets a time that is invalid or too far in the future."""
     until = text_at(subject.object, *_PATH)
     if until and until != text_at(subject.old or {}, *_PATH):
         why = not_honoured(until, context.now, context.options.break_glass.max_duration)

@@ -82,9 +82,9 @@ DEPENDS_ON: Final = DependsOn(("namespaces", "classes"), "the namespace may have
 
 
 class _Use(NamedTuple):
-    """A PriorityClass that an object requests for Pods of a namespace, and the path of the field.
+    """A PriorityClass that an object uses for Pods of a namespace, and the path of the field.
 
-    `had`: the old object requested it too.
+    `had`: the old object already used the class.
     """
 
     name: str
@@ -94,7 +94,7 @@ class _Use(NamedTuple):
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem if entries of allowedClasses name the class, and none of them matches."""
+    """Yield a problem if entries of allowedClasses name the class, and none of these entries matches."""
     use = _use_of(subject, context)
     if use is None or _is_allowed(subject, use, context) is not False:
         return
@@ -115,7 +115,7 @@ def is_open(subject: ReviewedObject, context: Context) -> bool:
 
 
 def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
-    """The class that a Pod or template requests, or that a Namespace has as default; None without one."""
+    """Return the class that a Pod or template uses, or that a Namespace has as default; None without one."""
     if not context.options.allowed_classes:
         return None
     if group_kind(subject.object) == NAMESPACE:
@@ -145,7 +145,7 @@ def _is_allowed(subject: ReviewedObject, use: _Use, context: Context) -> bool | 
 
 
 def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:
-    """The class of the Pods: the named one, otherwise the default, if it is known."""
+    """Return the class of the Pods: the named class, otherwise the default if known."""
     name = class_to_be(template, subject.effective_namespace, context)
     found = None if name else resolved(template, context)
     return found.priority_class_name if found else name

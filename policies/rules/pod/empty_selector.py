@@ -100,7 +100,7 @@ _FIX: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for each selector that selects no Pod, or more Pods than those of a workload."""
+    """Yield a problem for each selector that selects no Pod, or Pods of other workloads."""
     if subject.is_partial:
         return
     if group_kind(subject.object) == DISRUPTION_BUDGET:
@@ -137,7 +137,7 @@ def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _selects_too(other: ReviewedObject, subject: ReviewedObject) -> bool:
-    """True if another PodDisruptionBudget of the namespace also has a selector."""
+    """Report whether another PodDisruptionBudget of the same namespace has a selector."""
     same = other.effective_namespace == subject.effective_namespace
     return same and other.ref.name != subject.ref.name and at(other.object, "spec", "selector") is not None
 
@@ -158,7 +158,9 @@ def _counts_all(constraint: ApiObject, context: Context) -> bool:
 
 
 def _empty_counts(context: Context) -> bool:
-    """True if the release counts the Pods that {} selects. The default release is at most 1.37, which does not."""
+    """Report whether the release counts the Pods that {} selects. Without a given release, assume at most 1.37:
+    false.
+    """
     if context.minor is None:
         return False
     from forewarn.policies.releases.semantics import Semantics  # only for a given minor version

@@ -90,7 +90,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _fault(job: ApiObject) -> tuple[str, str] | None:
-    """The problem, and the field of the Job's spec; None if there is none. Raises InvalidObject."""
+    """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
     from forewarn.policies.objects.job import (  # the linter starts without it
         backoff_limit,
         disruption_action,

@@ -96,7 +96,7 @@ def _texts(group: Any) -> dict[str, str]:
 
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
-    """The errors of a PodGroup or Workload, without those that other rules report."""
+    """Return the errors of a PodGroup or Workload, without errors that other rules report."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod_group
     from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
     from forewarn.policies.kube_apiserver.validation.pod_group import (

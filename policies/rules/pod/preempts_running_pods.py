@@ -109,7 +109,7 @@ _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for the victims of a subject's new Pods, except Pods of the subject itself."""
+    """Yield a problem for the Pods of other workloads that a subject's new Pods preempt."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return

@@ -101,7 +101,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for the victims among the workload's own Pods."""
+    """Yield a problem for the workload's own Pods that its rollout preempts."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return

@@ -75,7 +75,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _is_known(subject: ReviewedObject, context: Context) -> bool:
-    """True if a file or `-n` sets the namespace: not a template variable, and not kubectl's default."""
+    """Report whether a file or `-n` sets the namespace to a valid name, not a template variable or kubectl's
+    default.
+    """
     own = at(subject.object, "metadata", "namespace")
     is_given = own or context.options.namespace or subject.namespace != DEFAULT_NAMESPACE
     return bool(is_given) and bool(_NAME.fullmatch(subject.ref.namespace))

@@ -74,7 +74,7 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for a label with a name that the input does not define."""
+    """Yield a problem for a label that names a WorkloadPriorityClass that the input does not define."""
     name = text_at(subject.object, *_LABEL)
     known = context.once(_Defined) if name else None
     if known is None or not known.sorted or name in known.sorted or is_template_variable(name, subject, context):

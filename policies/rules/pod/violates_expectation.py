@@ -133,7 +133,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 def _preempted(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Push]]:
-    """The victims and their preemptors, grouped by the properties that expectations select, because most are alike."""
+    """Return the victims and their preemptors, grouped by the properties that expectations select, because most are
+    equal.
+    """
     found: dict[tuple[_Pods, _Pods], list[_Push]] = {}
     for prediction in impact.preempting:
         by = _preemptor(prediction.pod, subject, template, cluster)
@@ -150,9 +152,9 @@ def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -
 
 
 def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
-    """The properties of a new Pod that expectations select.
+    """Return the properties of a new Pod that expectations select: namespace, PriorityClass, workload.
 
-    A workload's Pod always belongs to the top-level workload.
+    The workload is the top-level workload.
     """
     if not template.is_template:
         return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
@@ -164,7 +166,7 @@ def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster
 
 
 def _takes_replicas_away(subject: ReviewedObject) -> bool:
-    """True if an update only reduces the replicas: its new Pods are then those that were missing before."""
+    """Report whether an update only reduces the replicas: its new Pods are then Pods that were missing before."""
     new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
     if not isinstance(new, dict) or not isinstance(old, dict):
         return False
@@ -197,6 +199,6 @@ def _broken(
 
 
 def _not_known(kept: int, impact: Impact, template: PodTemplate) -> Problem:
-    """The note about expectations that were not checked: a missing prediction never denies."""
+    """Return the note about `kept` expectations that were not checked. A missing prediction never denies."""
     details = NotPredicted(impact, "run `forewarn predict`", expectations=kept)
     return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)

@@ -66,7 +66,7 @@ DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the Pods and workloads tha
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem with the workloads, and Pods without a workload, that name the class."""
+    """Yield a problem with the workloads, and the Pods without an owner, that name the class."""
     name = subject.ref.name
     users = sorted(_workloads_naming(name, context), key=str)
     named = any(other == name for other, _ in context.pod_counts_by_priority)
@@ -77,7 +77,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
-    """The top-level workloads that name the class. A ReplicaSet or Job with a controller follows its owner."""
+    """Yield the top-level workloads that name the class, without workloads whose controller is another workload."""
     for workload in context.cluster.workloads.values() if context.cluster else ():
         references = at(workload.object, "metadata", "ownerReferences") or ()
         if any(isinstance(r, dict) and r.get("controller") for r in references):

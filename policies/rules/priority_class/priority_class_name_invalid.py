@@ -68,7 +68,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _valid(name: str) -> str:
-    """A similar valid name; a description of valid names if there is none."""
+    """Return a similar valid name; if there is none, a description of valid names."""
     near = _NOT_IN_A_NAME.sub("-", name.lower()).strip("-.")
     return near if near and not _EMPTY_PART.search(near) else "begin and end each part between dots with a-z or 0-9"
 

@@ -44,7 +44,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for a new class with a system name, unless it equals one of the two system classes."""
+    """Yield a problem for a new class with a system name, unless the class equals one of the two system classes."""
     if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
     found = class_of(subject)

@@ -117,7 +117,9 @@ def _covered(
 
 
 def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
-    """The reasons and fixes why covering this class is a loophole."""
+    """Yield the reasons and fixes why this quota should not cover this class. `selector`: the scope that covers the
+    class.
+    """
     from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
     from forewarn.policies.rules.support.quota_scopes import matches
 

@@ -154,7 +154,7 @@ def _requested(use: Use, name: str) -> str:
 
 
 def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> str:
-    """Sentences that explain the used amount, if it is not simply the amount in the cluster."""
+    """Return sentences that explain the used amount, if it differs from the amount in the cluster."""
     from forewarn.policies.rules.support.quota_use import quota_use_of
 
     quota = use.found(fault.quota)

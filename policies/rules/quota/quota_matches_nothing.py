@@ -80,7 +80,9 @@ _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield problems for missing classes, scopes that no Pod matches together, and resources that are never charged."""
+    """Yield problems for missing classes, scopes that no Pod matches together, and resources that the quota never
+    counts.
+    """
     from forewarn.policies.rules.support.quota_scopes import placed_selectors
 
     quota = context.quota_of(subject)
@@ -144,7 +146,9 @@ def _shown(selector: ScopeSelector) -> str:
 
 
 def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
-    """Yield problems for resources of a scoped quota that Pods do not use, unless the API server rejects them."""
+    """Yield problems for resources of a quota with scopes that Pods do not use, except resources that the API server
+    rejects.
+    """
     from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
 

@@ -101,7 +101,7 @@ _FIXES: Final = (
 
 
 def _present(subject: ReviewedObject, path: Path) -> Path:
-    """The path of an error; for an absent field, the path of the operator beside it if that exists."""
+    """Return the path of an error; for an absent field, the path of the field `operator` beside it if that exists."""
     if at(subject.object, *path) is not None:
         return path
     beside = (*path[:-1], "operator")
@@ -109,7 +109,7 @@ def _present(subject: ReviewedObject, path: Path) -> Path:
 
 
 def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
-    """Message, fix and path for resources that a scope does not support; empty texts if that is not the error."""
+    """Return message, fix and path for resources that a scope does not support; empty texts for other errors."""
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
     from forewarn.policies.objects.fields import mapping
 

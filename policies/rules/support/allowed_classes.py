@@ -21,9 +21,9 @@ CONTROLLERS: Final = frozenset(
 def is_allowed(
     subject: ReviewedObject, name: str, namespace: str, context: Context, *, had: bool = False
 ) -> bool | None:
-    """True if a subject's Pods may use a class in a namespace; None if unknown.
+    """Report whether a subject's Pods may use a class in a namespace; None if unknown.
 
-    `had`: the stored object has this class already.
+    `had`: the stored object already has this class.
     """
     answers = [_matches(entry, subject, namespace, context, had=had) for entry in entries_of(name, context)]
     return True if not answers or True in answers else None if None in answers else False
@@ -37,7 +37,7 @@ def entries_of(name: str, context: Context) -> list[AllowedClasses]:
 def _matches(
     entry: AllowedClasses, subject: ReviewedObject, namespace: str, context: Context, *, had: bool
 ) -> bool | None:
-    """True if all conditions of an entry hold; None if unknown."""
+    """Report whether all conditions of an entry of allowedClasses hold; None if unknown."""
     answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, namespace)]
     if entry.namespace_selector is not None:
         found = context.namespace(namespace)
@@ -48,9 +48,9 @@ def _matches(
 
 
 def _is_among(entry: AllowedClasses, subject: ReviewedObject, *, had: bool) -> bool | None:
-    """True if the requester is one of the users, and in one of the groups; None if the requester is unknown.
+    """Report whether the requester is one of the users, and in one of the groups; None if the requester is unknown.
 
-    Always true if the stored object has this class, because it was checked before; thus autoscalers need no permission.
+    Always true if `had` (the class was allowed earlier) or for controllers, so autoscalers need no permission.
     """
     if subject.user is None:
         return None

@@ -31,9 +31,10 @@ def audience_of(subject: ReviewedObject, context: Context) -> Audience:
 
 
 def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callable[[str], bool]:
-    """Return a function: class name -> True if the requester may learn that the PriorityClass exists.
+    """Return a function: class name -> whether the requester may learn that the PriorityClass exists.
 
-    True for system classes and the global default; `own-namespace` adds classes that Pods or allowedClasses name.
+    True for system classes and the global default; `own-namespace` adds classes that Pods of the namespace use, or
+    that allowedClasses permits.
     """
     found: set[str] = set()
 
@@ -50,14 +51,16 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
 
 
 def _is_allowed(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """True if an entry of allowedClasses permits the class for the subject's namespace and user."""
+    """Report whether an entry of allowedClasses that matches the class also matches the subject's namespace and
+    user.
+    """
     return any(
         one_of(entry.classes, name) and _matches(entry, subject, context) for entry in context.options.allowed_classes
     )
 
 
 def _matches(entry: AllowedClasses, subject: ReviewedObject, context: Context) -> bool:
-    """True if all conditions of an entry are known to hold."""
+    """Report whether all conditions of an entry are known to hold; false if a condition is unknown."""
     name, user = subject.namespace, subject.user
     if entry.namespaces and not (name and one_of(entry.namespaces, name)):
         return False

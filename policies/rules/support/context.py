@@ -57,14 +57,14 @@ class Target(StrEnum):
 
 
 class Phase(Enum):
-    """The state of the object to check: as written (LINT), or as stored after all mutation (VALIDATE)."""
+    """The phase of the object that rules check: as written (LINT), or as stored after all mutation (VALIDATE)."""
 
     LINT = "lint"
     VALIDATE = "validate"
 
 
 class Defined(NamedTuple):
-    """A PriorityClass, and the object that defines it; None for a class of the cluster."""
+    """A PriorityClass, and the object in the change set that defines the class; None for a class of the cluster."""
 
     priority_class: PriorityClass
     subject: ReviewedObject | None
@@ -75,10 +75,10 @@ class Defined(NamedTuple):
 
 
 class Context:
-    """The context of one evaluation: the change set of the subject, and the cluster (None if unknown).
+    """The inputs of rules in one evaluation: the change set of the subject, and the cluster (None if unknown).
 
-    `is_exempt`: true if the webhook exempts a namespace, and thus assigns no classes to its Pods. `disclose`: the names
-    that the requester may read. `shown`: how much of the prediction they may see, once there is one.
+    `is_exempt`: whether the webhook exempts a namespace, and thus assigns no classes to its Pods. `disclose`: the
+    names that the requester may read. `shown`: how much of the prediction the requester may see, once there is one.
     """
 
     def __init__(
@@ -159,13 +159,13 @@ class Context:
 
     @cached_property
     def preempting(self) -> Sequence[PriorityClass]:
-        """The classes of `classes` that preempt, the highest value first."""
+        """The classes after the change set whose preemptionPolicy is not Never, the highest value first."""
         found = (c for c in self.classes.values() if c.preemption_policy != PREEMPT_NEVER)
         return sorted(found, key=lambda c: (-c.value, c.name))
 
     @property
     def classes_known(self) -> bool:
-        """True if a missing class can be reported: classes are complete, or the change set defines some."""
+        """Whether rules can report a missing class: all classes are known, or the change set defines some."""
         return self.classes_complete or bool(self.defined)
 
     @property
@@ -174,14 +174,16 @@ class Context:
         return self.cluster is not None or bool(self.options.known_classes) or self.options.closed
 
     def is_known(self, name: str) -> bool:
-        """True if a class exists. Of a class that only the configuration names, forewarn knows nothing else."""
+        """Report whether a class exists, including names that only the configuration lists and of which forewarn
+        knows nothing else.
+        """
         options = self.options
         return name in self.classes or name in options.template_classes or one_of(options.known_classes, name)
 
     def once(self, make: Callable[..., T], *given: object) -> T:
-        """The result of `make(context, *given)`, computed once and cached in the context.
+        """Return the result of `make(context, *given)`, computed once and cached in the context.
 
-        Thus the context does not import `quota_use.quota_use_of` and `impact.predicted_of`. `make` gets a weak proxy,
+        Thus this module does not import the modules of `quota_use_of` and `predicted_of`. `make` gets a weak proxy,
         so that the result does not keep the context alive; the caller must hold the context.
         """
         if make not in self._made:
@@ -222,9 +224,9 @@ class Context:
         return bool(self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:
-        """The namespace after the change set; None if its labels are unknown.
+        """Return the Namespace after the change set; None if unknown.
 
-        An exempt namespace has no annotations, because forewarn ignores them there.
+        An exempt namespace is returned without annotations, because forewarn ignores them.
         """
         found = None
         for subject in self._namespaces.get(name, ()):
@@ -267,12 +269,16 @@ class Context:
         return found
 
     def default_before(self, subject: ReviewedObject) -> Defined | None:
-        """The global default that the API server sees when it gets this subject, in the order of the change set."""
+        """Return the global default when the API server receives this subject, in the order of the change set; None
+        if there is none.
+        """
         return self._defaults_before.get(id(subject))
 
     @cached_property
     def _defaults_before(self) -> Mapping[int, Defined]:
-        """The global default before each subject, by the subject's `id`; without subjects that have none."""
+        """The global default before each class of the change set, by the `id` of the subject; subjects without a
+        default before are absent.
+        """
         found, current = {}, {c.name: Defined(c, None) for c in self.stored_classes.values() if c.global_default}
         ranked = [(d.priority_class.value, name, -1, d) for name, d in current.items()]
         heapify(ranked)
@@ -321,7 +327,7 @@ class Context:
 
 
 def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]:
-    """The PodGroups of the change set that kube-apiserver accepts."""
+    """Yield the PodGroups of the change set that kube-apiserver accepts, as admitted."""
     for subject in context.of_kind(POD_GROUP):
         from forewarn.policies.cluster.admission import admitted_group  # only if there is a PodGroup
 
@@ -331,9 +337,9 @@ def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]
 
 
 class DependsOn(NamedTuple):
-    """The stored objects that a rule depends on (besides its subject), and `why` a stale cache makes it wrong.
+    """The stored objects that a rule reads (besides its subject), and `why` a stale cache can make the rule wrong.
 
-    A finding that depends only on PriorityClasses is confirmed by one live request.
+    One live request can confirm findings of a rule that depends only on PriorityClasses.
     """
 
     stored: tuple[str, ...] = ()
@@ -351,7 +357,7 @@ ALL_SCHEDULED = ("everything the scheduler reads",)
 
 
 class Rule(Protocol):
-    """A rule: a module with these names. Its docstring is the documentation, its `check` finds the problems."""
+    """A rule: a module with these names. The module's docstring is the documentation; `check` finds the problems."""
 
     @property
     def ID(self) -> str:  # noqa: N802  (a module's constant)
@@ -367,11 +373,15 @@ class Rule(Protocol):
 
     @property
     def ACTION(self) -> Action | None:  # noqa: N802
-        """The webhook's default action (deny becomes warn on a template); None if the webhook does not use the rule."""
+        """The webhook's default action (deny becomes warn for a template); None if the webhook does not use the
+        rule.
+        """
 
     @property
     def DEPENDS_ON(self) -> DependsOn:  # noqa: N802
         """The stored objects that the rule depends on."""
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-        """Yield the problems of one subject. Pure: does not log, change its input, or know the action."""
+        """Yield the problems of one subject. A pure function, without side effects, independent of the configured
+        action.
+        """

@@ -1,6 +1,6 @@
 """Typed details of problems that depend on other objects. `policies.rules.wording` writes their texts and JSON.
 
-Details contain all names and numbers, for any requester: only the wording knows the audience.
+Details contain all names and numbers: only the wording omits those that the requester may not see.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Preemption(NamedTuple):
 
     `preempting`: predictions for the Pods that preempt. `victims`: the most important first. `placeholders`: the
     victims that are placeholder Pods. `pdb_violations`: number of victims whose PDB is violated. `grace_seconds`: the
-    longest wait until a victim has terminated; None if the text does not contain it. `expectation`: the violated one.
+    longest termination grace period of a victim; None to omit from the text. `expectation`: the expectation of the
+    configuration that is violated; None if none.
     """
 
     cause: Cause
@@ -60,10 +61,10 @@ class Preemption(NamedTuple):
 
 
 class NotPredicted(NamedTuple):
-    """A prediction without a result for some new Pods; `impact` has the reason.
+    """New Pods for which forewarn has no prediction; `impact` has the reason.
 
-    `is_stale`: time or work was used up. `expectations`: number of expectations that were not checked. `is_restart`:
-    the prediction is about a restart.
+    `is_stale`: time or work was used up. `expectations`: number of configured expectations that were not checked.
+    `is_restart`: the prediction is about a restart of the workload.
     """
 
     impact: Impact
@@ -74,8 +75,10 @@ class NotPredicted(NamedTuple):
 
 
 class StaysPending(NamedTuple):
-    """New Pods that fit on no node. `stuck`: the first of them. `reasons`: number of nodes for each reason of
-    kube-scheduler; empty if time ran out. `is_restart`: the new Pods of a restart."""
+    """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
+    reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
+    workload.
+    """
 
     impact: Impact
     stuck: Prediction
@@ -84,7 +87,7 @@ class StaysPending(NamedTuple):
 
 
 class GroupPreemption(NamedTuple):
-    """Preemptions by the new Pods of a PodGroup together with its Pending Pods, over all nodes."""
+    """Preemptions by the new Pods of a PodGroup together with its Pending Pods, on all nodes."""
 
     impact: Impact
     group: GroupForecast
@@ -99,7 +102,9 @@ class GroupPending(NamedTuple):
 
 
 class PlaceholdersPreempted(NamedTuple):
-    """Workloads whose restart preempts only placeholder Pods, at most `most` each."""
+    """Workloads whose restart would preempt only placeholder Pods. `most`: maximum number of victims of one
+    workload.
+    """
 
     workloads: Sequence[ObjectRef]
     most: int
@@ -115,8 +120,8 @@ class PodsOfMissingClass(NamedTuple):
 class PodsWithPriority(NamedTuple):
     """Pods with an unexpected priority.
 
-    `after`: the sentence after the number and names of the Pods. `expected`: the priority of new Pods; None without
-    one. `is_in_namespace`: the object of the finding is the namespace of all Pods.
+    `after`: the end of the sentence, after the number and names of the Pods. `expected`: the priority of new Pods;
+    None if unknown. `is_in_namespace`: all Pods are in the namespace that the finding is about.
     """
 
     pods: Sequence[Pod]
@@ -153,16 +158,19 @@ class UnknownClass(NamedTuple):
 
 
 class PreemptingClasses(NamedTuple):
-    """PriorityClasses that preempt and have a lower value than one that never preempts: `classes`, the highest first,
-    from the index `start`."""
+    """PriorityClasses that preempt but have a lower value than a class that never preempts.
+
+    `classes`: all preempting classes, the highest first; those from the index `start` are meant.
+    """
 
     classes: Sequence[PriorityClass]
     start: int
 
 
 class UncoveredClass(NamedTuple):
-    """A PriorityClass that a ResourceQuota allows under limitedResources. `name`: empty for all other classes.
-    `is_in_quota`: the quota names the class."""
+    """A PriorityClass whose use a ResourceQuota must permit (limitedResources), in a quota that permits it without
+    naming it. `name`: empty for all other classes. `is_in_quota`: the quota names the class.
+    """
 
     name: str
     is_in_quota: bool

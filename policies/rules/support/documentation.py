@@ -1,4 +1,4 @@
-"""The docstrings of rules, parsed: for `forewarn explain`, docs/reference/rules, SARIF and the test of the examples."""
+"""The docstrings of rules, parsed: for `forewarn explain`, docs/reference/rules, SARIF and tests of the examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _EXAMPLE: Final = re.compile(r"^(Options|Cluster|Bad|Good)(?: \(([^)]+)\))?:\n\n
 class Example:
     """An example in a rule's docstring. `heading`: Options (a configuration file), Cluster, Bad or Good.
 
-    `mode`: empty, DELETE, validate (evaluated after all mutation), or `also RULE`: that rule reports it too.
+    `mode`: empty, DELETE, validate (evaluated after all mutation), or `also RULE`: the rule RULE also reports the
+    example.
     """
 
     heading: str
@@ -52,6 +53,8 @@ def documentation_of(rule: Rule) -> Documentation:
 
 
 def _paragraph(heading: str, text: str) -> str:
-    """A paragraph of the docstring on one line, without its heading; "" if it is missing."""
+    """Return the paragraph of the docstring that starts with a heading, on one line without the heading; "" if
+    missing.
+    """
     found = re.search(rf"^{heading}: ((?:.+\n)+)", text, re.MULTILINE)
     return " ".join(found[1].split()) if found else ""

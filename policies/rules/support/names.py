@@ -1,4 +1,4 @@
-"""Known names, and the known name that a misspelled one probably means. Compares only some of very many names."""
+"""Known names, and the known name that a misspelled one probably means. Of very many names, only some are compared."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SEPARATOR: Final = re.compile(r"[-._]")
 
 
 class Names:
-    """The known names, sorted once, for lookups of similar names."""
+    """Known names, for lookups of similar names."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = known
@@ -49,9 +49,9 @@ class Names:
         return sorted((len(name), name) for name in self._known)
 
     def nearest(self, name: str, audience: Audience = OPEN) -> str:
-        """The most similar name that the audience may know; "" if there is none.
+        """Return the most similar name that the audience may know; "" if there is none.
 
-        A name that the audience may not know is never the answer, because a similar name would reveal it.
+        Names that the audience may not know are not compared, because a suggestion would reveal them.
         """
         return self.nearest_name(name) if audience.sees_all else _nearest(name, filter(audience.knows, self._known))
 
@@ -64,7 +64,7 @@ class Names:
         return self._found[name]
 
     def _candidates(self, name: str) -> Iterable[str]:
-        """The names to compare: all, or of very many only those with about the same length and nearest in the
+        """Return the names to compare: all, or of very many only those of about the same length and near in the
         alphabet.
         """
         names = self._by_length
@@ -101,7 +101,7 @@ def is_reserved(name: str) -> bool:
 
 
 def is_misspelt(name: str, meant: str) -> bool:
-    """True if `name` is a misspelling of `nearest_name`: one or two letters are wrong, missing, added or swapped.
+    """Report whether `name` is a misspelling of `meant`: one or two letters are wrong, missing, added or swapped.
 
     Names that differ in a number or in a short part (web-1 and web-2, web-eu and web-us) are different names.
     """
@@ -117,9 +117,9 @@ def is_misspelt(name: str, meant: str) -> bool:
 
 
 def _edits(one: str, other: str, most: int) -> int:
-    """The number of wrong, missing, added or swapped letters (optimal string alignment distance).
+    """Return the number of wrong, missing, added or swapped letters (optimal string alignment distance).
 
-    More than `most` if the distance exceeds it.
+    If the distance exceeds `most`, returns a number above `most`.
     """
     if abs(len(one) - len(other)) > most:
         return most + 1
@@ -147,5 +147,5 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _distance(name: str, other: str) -> tuple[bool, int, str]:
-    """Sort key of candidates for a comparison: names with the same start and about the same length are first."""
+    """Return the sort key of a candidate: names with the same start and about the same length are first."""
     return name[:2] != other[:2], abs(len(name) - len(other)), other

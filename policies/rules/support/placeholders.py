@@ -16,7 +16,9 @@ _PAUSE: Final = re.compile(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL
 
 
 def is_placeholder(pod: Pod, options: Options) -> bool:
-    """True for a placeholder Pod: by the configured labels; by default, by a negative priority and the pause image."""
+    """Report whether a Pod is a placeholder: by the configured labels; by default, by a negative priority and the
+    pause image.
+    """
     if options.placeholder_pods is not None:
         return options.placeholder_pods.matches(pod.labels)
     images = pod.spec.images

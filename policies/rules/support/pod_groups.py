@@ -1,4 +1,4 @@
-"""PodGroups after the change set, and the Pods and templates that name them."""
+"""PodGroups after the change set, and the Pods and templates that refer to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ GATE: Final = "It needs the feature gate GenericWorkload (1.37: beta, off by def
 
 
 class GroupToBe(NamedTuple):
-    """A PodGroup of the change set or the cluster. `priority`: None if unknown. `subject`: None for a stored group."""
+    """A PodGroup of the change set or the cluster. `priority`: None if unknown. `subject`: None for a stored
+    PodGroup.
+    """
 
     namespace: str
     name: str
@@ -66,7 +68,7 @@ def group_name(template: PodTemplate) -> str:
 
 
 def named_group(template: PodTemplate, subject: ReviewedObject, context: Context) -> GroupToBe | None:
-    """The PodGroup that a Pod or template names; None if unknown."""
+    """Return the PodGroup that a Pod or template refers to; None if unknown."""
     key = subject.effective_namespace, group_name(template)
     if not key[1] or groups_are_off(context):
         return None
@@ -130,7 +132,7 @@ def members_of(namespace: str, name: str, context: Context) -> int | None:
 
 
 def is_known_missing(template: PodTemplate, subject: ReviewedObject, context: Context) -> bool:
-    """True if a Pod or template names a PodGroup that is known not to exist."""
+    """Report whether a Pod or template refers to a PodGroup that is known not to exist."""
     if not group_name(template) or groups_are_off(context) or named_group(template, subject, context) is not None:
         return False
     if context.cluster is None:
@@ -149,7 +151,7 @@ def priority_of(name: str, context: Context) -> int | None:
 
 
 def priority_to_be(template: PodTemplate, subject: ReviewedObject, context: Context) -> tuple[str, int | None]:
-    """The PriorityClass of new Pods, and their priority (None if unknown)."""
+    """Return the PriorityClass of the subject's new Pods, and their priority (None if unknown)."""
     name = class_to_be(template, subject.effective_namespace, context)
     given = None if template.is_template else integer(template.spec.get("priority"))
     return name or class_name(template), priority_of(name, context) if given is None else given

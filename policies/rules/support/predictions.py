@@ -1,4 +1,4 @@
-"""Impacts of the reviewed objects, shared by the rules."""
+"""Impacts of the reviewed objects on running Pods, shared by the rules."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Recall(Protocol):
-    """A function that returns the impact of a subject on a cluster, from a cache or from `work_out`."""
+    """A function that returns the impact of a subject on a cluster, from a cache or by calling `work_out`."""
 
     def __call__(
         self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
     ) -> Impact | None:
-        """The impact; None for a subject without new Pods."""
+        """Return the impact; None for a subject without new Pods."""
 
 
 def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
@@ -33,11 +33,14 @@ def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[
 
 
 class Predicted:
-    """The impacts of one change set, in its order: each subject sees the Pods of earlier subjects."""
+    """The impacts of the objects of a change set, in its order: each prediction includes the Pods of earlier
+    objects.
+    """
 
     def __init__(self, context: Context, recall: Recall | None = None, aftermath: bool = True) -> None:
-        """`recall`: only for a change set of one object, because impacts depend on earlier objects.
+        """Prepare the predictions; none is computed yet.
 
+        `recall`: a cache, only for a change set of one object, because impacts depend on earlier objects.
         `aftermath`: include the cascade.
         """
         self._aftermath = aftermath
@@ -65,7 +68,7 @@ class Predicted:
         return self._forecast.of(subject, self._let_in(subject))
 
     def _let_in(self, subject: ReviewedObject) -> int | None:
-        """Number of a subject's new Pods that ResourceQuotas allow; None for all."""
+        """Return the number of a subject's new Pods that ResourceQuotas allow; None for all."""
         if not self._context.has_quotas(subject) and not self._context.options.limited_resources:
             return None
         from forewarn.policies.rules.support.quota_use import quota_use_of
@@ -94,7 +97,9 @@ class Predicted:
 
 
 def _quotas_after(context: Context, subject: ReviewedObject, namespace: str) -> Sequence[ResourceQuota]:
-    """The quotas of a namespace after this object. A function, because a method would create a reference cycle."""
+    """Return the quotas of a namespace after this object is created. A function, because a method would create a
+    reference cycle.
+    """
     if not context.defines_quotas and not (context.cluster and context.cluster.quotas_of(namespace)):
         return ()
     from forewarn.policies.rules.support.quota_use import quota_use_of

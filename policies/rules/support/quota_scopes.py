@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def read_quota(subject: ReviewedObject) -> ResourceQuota:
-    """The subject as a ResourceQuota. Raises InvalidObject if the API server could not decode it or the stored one.
+    """Return the subject as a ResourceQuota. Raises InvalidObject if the API server could not decode the new or the
+    stored quota.
 
     Rules call `Context.quota_of`, which parses each subject once.
     """
@@ -35,7 +36,7 @@ def read_quota(subject: ReviewedObject) -> ResourceQuota:
 
 
 def _readable(stored: ApiObject | None) -> ApiObject | None:
-    """The stored quota; None if it is too large to evaluate, so that users can still make it smaller."""
+    """Return the stored quota; None if too large to evaluate, so that users can still make the quota smaller."""
     try:
         check_quota_extent((stored or {}).get("spec"))
     except TooLarge:
@@ -44,7 +45,7 @@ def _readable(stored: ApiObject | None) -> ApiObject | None:
 
 
 def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[tuple[ScopeSelector, Path]]:
-    """The scopes of a quota, each with its path in the object."""
+    """Yield the scopes of a quota, each with its path in the object."""
     scopes = len(sequence(subject.object, "spec", "scopes"))
     for index, selector in enumerate(quota.scope_selectors):
         if index < scopes:
@@ -54,7 +55,7 @@ def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[
 
 
 def is_readable(selector: ScopeSelector) -> bool:
-    """True if the API server can match Pods with this PriorityClass scope."""
+    """Report whether the scope is valid for the API server."""
     try:
         matches_scope(selector, {"spec": {"priorityClassName": "x"}})
     except InvalidScope:

@@ -47,9 +47,9 @@ Quotas = tuple[ResourceQuota, ...]
 class Use(NamedTuple):
     """The use of quotas by one object's Pods.
 
-    `first`: the number of the first rejected Pod, counted from 1 over `arrivals.replicas` and then `arrivals.surge`; 0
-    for none. `faults`: the reasons. `before`: the quotas before this object; `at_start`: before the change set.
-    `present`: running Pods of the object, which are part of the used amounts.
+    `first`: the number of the first rejected Pod, counted from 1 over `arrivals.replicas` and then `arrivals.surge`;
+    0 for none. `faults`: the reasons. `before`: the quotas before this object; `at_start`: before the change set.
+    `present`: number of running Pods of the object, which are part of the used amounts.
     """
 
     pod: ApiObject
@@ -66,7 +66,7 @@ class Use(NamedTuple):
         return next((quota for quota in self.before if quota.name == name), None)
 
     def earlier(self, name: str, resource: str) -> Quantity:
-        """The amount of a quota's resource that earlier objects of the change set use."""
+        """Return the amount of a quota's resource that earlier objects of the change set use."""
         then, now = (next(q for q in quotas if q.name == name) for quotas in (self.at_start, self.before))
         return now.used[resource] - then.used[resource]
 
@@ -90,7 +90,7 @@ class QuotaUse:
         return use
 
     def let_in(self, subject: ReviewedObject) -> int | None:
-        """The number of an object's new Pods that the quotas allow; None for all."""
+        """Return the number of an object's new Pods that the quotas allow; None for all, or if unknown."""
         try:
             if uncovered_of(subject, self._context, self._context.options.limited_resources):
                 return 0
@@ -103,7 +103,7 @@ class QuotaUse:
         return max(use.first - 1 - use.present, 0)
 
     def after(self, subject: ReviewedObject, namespace: str) -> Quotas:
-        """A namespace's quotas, charged with the Pods of this object and of earlier ones.
+        """Return a namespace's quotas with the use of this object's Pods and of earlier ones.
 
         Raises InvalidObject, CutShort.
         """
@@ -115,9 +115,10 @@ class QuotaUse:
         return charged[behind - 1][1] if behind else found
 
     def quotas_of(self, namespace: str) -> Quotas:
-        """The quotas of a namespace before the change set, including those that the change set defines.
+        """Return the quotas of a namespace before the change set's Pods, including the quotas that the change set
+        defines.
 
-        A quota without status limits as its spec says, with nothing used.
+        A quota without status uses the limits of its spec, with nothing used. Raises TooLarge.
         """
         if namespace not in self._at_start:
             check_quotas(self._count(namespace))
@@ -137,7 +138,7 @@ class QuotaUse:
         return max(len(self._defined.get(namespace, ())), len(cluster.quotas_of(namespace)) if cluster else 0)
 
     def has_status(self, namespace: str, name: str) -> bool:
-        """True if the used amounts of a quota are known."""
+        """Report whether the used amounts of a quota are known."""
         cluster, defined = self._context.cluster, self._defined.get(namespace, {}).get(name)
         stored = cluster.resource_quotas.get((namespace, name)) if cluster else None
         return bool(stored.used) if stored else bool(defined and defined.used)
@@ -177,7 +178,9 @@ class QuotaUse:
         return uses
 
     def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
-        """The use of quotas by a subject's Pods, and the quotas after it; None without Pods or quotas."""
+        """Return the use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or
+        quotas.
+        """
         context = self._context
         template = context.template(subject)
         if context.phase is Phase.LINT and _runs(subject):
@@ -211,20 +214,22 @@ class QuotaUse:
         return len(self._context.change_set.subjects) == 1
 
     def _stored(self, subject: ReviewedObject) -> ApiObject | None:
-        """The stored workload that this one updates; None for a new one."""
+        """Return the stored workload that the subject updates; None for a new workload."""
         cluster, kind = self._context.cluster, group_kind(subject.object)
         stored = cluster.workload(kind, subject.effective_namespace, subject.ref.name) if cluster else None
         return subject.old or (stored.object if stored else None)
 
     def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
-        """The cluster after the change set, restricted to the Pods and workloads of one namespace."""
+        """Return the cluster after the change set, restricted to the Pods and workloads of one namespace; None if
+        unknown.
+        """
         cluster = self._context.cluster_to_be
         if cluster is None or not cluster.pods:
             return cluster
         return cluster.within(namespace)
 
     def _old_pod(self, subject: ReviewedObject, old: ApiObject | None) -> ApiObject | None:
-        """A Pod of the stored workload, as quotas see it; None if unknown."""
+        """Return a Pod of the stored workload, as ResourceQuota sees the Pod; None if unknown."""
         if old is None:
             return None
         try:
@@ -234,7 +239,7 @@ class QuotaUse:
             return None
 
     def _is_created_by(self, subject: ReviewedObject) -> bool:
-        """True if another object of the change set creates this one, and thus counts its Pods."""
+        """Report whether another object of the change set owns this object, and thus counts its Pods."""
         owner = Owner.from_api(subject.object)
         return owner is not None and (subject.effective_namespace, owner.kind, owner.name) in self._identities
 
@@ -245,7 +250,7 @@ class QuotaUse:
 
 
 def _runs(subject: ReviewedObject) -> bool:
-    """True if an object was exported from a cluster, so that its use is already part of the used amounts."""
+    """Report whether an object was exported from a cluster: its use is then already part of the used amounts."""
     if subject.operation is Operation.UPDATE:
         return False
     status = subject.object.get("status")
@@ -260,9 +265,11 @@ def _named(subject: ReviewedObject) -> ApiObject:
 
 
 def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, class_name: str = "") -> ApiObject | None:
-    """A Pod of a subject as ResourceQuota sees it, after LimitRanger and Priority; None if Priority rejects it.
+    """Return a Pod of a subject as ResourceQuota sees the Pod, after LimitRanger and Priority; None if Priority
+    rejects the Pod.
 
-    `class_name`: use this class instead of the Pod's own. Raises InvalidObject if the API server could not decode it.
+    `class_name`: use this class instead of the Pod's class. Raises InvalidObject if the API server could not decode
+    the Pod.
     """
     name = class_name or class_to_be(template, subject.effective_namespace, context)
     try:
@@ -291,7 +298,7 @@ def _in_force(quota: ResourceQuota) -> ResourceQuota:
 
 
 def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
-    """The quotas without the use of `count` such Pods."""
+    """Return the quotas without the use of `count` Pods like `pod`."""
     if pod is None or not count:
         return quotas
     used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
@@ -307,7 +314,7 @@ def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
 
 
 def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple[Fault, ...], Quotas]:
-    """The number of the first rejected Pod (0 for none), the reasons, and the quotas charged with the other Pods."""
+    """Return the number of the first rejected Pod (0 for none), the reasons, and the quotas after the other Pods."""
     if not coming.replicas:
         faults = check_request(pod, quotas).faults
         return 0, tuple(fault for fault in faults if fault.kind is FaultKind.MUST_SPECIFY), quotas
@@ -321,9 +328,10 @@ def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple
 def uncovered_of(
     subject: ReviewedObject, context: Context, limited: Sequence[LimitedResource], class_name: str = ""
 ) -> list[Fault]:
-    """The resources that `limited` limits for a subject's Pods, and that no quota covers. Raises InvalidObject.
+    """Return the resources that `limited` limits for a subject's Pods and that no quota covers. Raises InvalidObject.
 
-    `class_name`: use this class instead of the Pods' own.
+    `limited`: the limitedResources of kube-apiserver's ResourceQuota plugin. `class_name`: use this class instead of
+    the Pods' class.
     """
     template = context.template(subject)
     pod = pod_of(subject, template, context, class_name) if template else None
@@ -333,5 +341,7 @@ def uncovered_of(
 
 
 def quota_use_of(context: Context) -> QuotaUse:
-    """The use of quotas by the change set. Imported on demand: call `context.has_quotas` first."""
+    """Return the use of quotas by the change set. Call `context.has_quotas` first: this module is imported only if
+    needed.
+    """
     return context.once(QuotaUse)

@@ -1,4 +1,4 @@
-"""The PriorityClasses that a message may recommend for a subject: none that the same run rejects."""
+"""The PriorityClasses that a message may recommend for a subject: only classes that the same run does not reject."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recommended:
-    """The classes of the change set and the cluster, and which of them may be recommended for a subject."""
+    """The PriorityClasses of the change set and the cluster that may be recommended for a subject."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -46,8 +46,8 @@ class Recommended:
         return is_allowed(subject, found.name, _namespace_of(subject), self._context) is not False
 
     def _is_covered(self, found: PriorityClass, subject: ReviewedObject) -> bool:
-        """True if allowedClasses permits the class, and a quota covers the resources that limitedResources limits for
-        it.
+        """Report whether allowedClasses permits the class, and quotas cover what limitedResources requires for the
+        class.
         """
         from forewarn.policies.rules.support.quota_use import (
             uncovered_of,  # late: ask for it only where something is limited

@@ -30,7 +30,7 @@ class Restart(NamedTuple):
 
     @property
     def is_blocked(self) -> bool:
-        """True if a Pod without a node blocks the rollout; false if old Pods terminate first and free capacity."""
+        """Whether a new Pod without a node blocks the rollout: no old Pods terminate first and free capacity."""
         return bool(self.impact.pending) and not (self.impact.keeps_old and self.impact.deleted_first)
 
 
@@ -42,7 +42,9 @@ class Restarts:
 
 
 def restarts_of(context: Context) -> tuple[Restart, ...]:
-    """The impact of restarting each workload of the cluster that would create Pods, each separately and now."""
+    """Return the impact of restarting each workload of the cluster now, each separately; only workloads that would
+    create Pods.
+    """
     return context.once(Restarts).found
 
 
@@ -67,7 +69,7 @@ def _impact(subject: ReviewedObject, context: Context) -> Impact | None:
 
 
 def restarted(obj: ApiObject) -> ReviewedObject:
-    """A workload as an update by `kubectl rollout restart`."""
+    """Return the update of a workload by `kubectl rollout restart`."""
     try:
         template = pod_template_of(obj, {group_kind(obj): ("spec", "template")})
     except InvalidObject:

@@ -28,7 +28,9 @@ def name_of(subject: ReviewedObject) -> str:
 
 
 def completed(subject: ReviewedObject) -> ApiObject:
-    """The object with its namespace, and a name if one is generated. Its metadata must decode."""
+    """Return the object with its namespace, and an example of a generated name if needed. The metadata must be
+    decodable.
+    """
     metadata = dict(subject.object.get("metadata") or {})
     metadata["namespace"] = subject.effective_namespace
     if metadata.get("generateName") and not metadata.get("name"):
@@ -37,7 +39,7 @@ def completed(subject: ReviewedObject) -> ApiObject:
 
 
 def integer(value: Any) -> int | None:
-    """The value if it is an int32, otherwise None: another rule reports values that cannot be decoded."""
+    """Return the value if it is an int32, otherwise None: another rule reports values of a wrong type."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value in INT32 else None
 
 
@@ -61,9 +63,9 @@ _VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]
 
 
 def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
-    """The PriorityClass of new Pods: the one that they name, otherwise the default of their namespace.
+    """Return the PriorityClass of new Pods: the class that they name, otherwise the default of their namespace.
 
-    "" if the global default applies. A Pod after mutation has its final class already.
+    "" if the global default applies. A Pod after mutation already has its final class.
     """
     name = class_name(template)
     if context.phase is Phase.VALIDATE and not template.is_template:
@@ -86,7 +88,7 @@ _SHORTEST_NAME: Final = 20
 
 
 def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
-    """A message of the form `before`, `a, b and 2 more` (of `count` names), `after`.
+    """Return a message of the form `before`, `a, b and 2 more` (of `count` names), `after`.
 
     Contains as many of the first `limit` names as fit into MAX_CHARACTERS, at least one, shortened if necessary.
     """
@@ -111,7 +113,7 @@ def priorities_of(pods: Sequence[Pod]) -> str:
 
 
 def is_earlier_than_the_default(template: PodTemplate, context: Context) -> bool:
-    """True for a Pod as the Priority plugin completes it without a global default: no class, and priority 0.
+    """Report whether the Priority plugin has completed a Pod without a global default: no class, and priority 0.
 
     The plugin's cache may not contain a global default that was just created.
     """

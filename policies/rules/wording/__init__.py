@@ -1,4 +1,4 @@
-"""The texts and the JSON of details, for an audience: the only place that decides which names a message contains."""
+"""The texts and the JSON of details, for an audience. Only this package decides which names a message contains."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ _MAX: Final = 10
 
 
 def in_use(found: ClassInUse, audience: Audience) -> Text:
-    """The text for a deleted class, for example `Deployment team/web and 2 more still use this class; …`.
+    """Return the text for a deleted class, for example `Deployment team/web and 2 more still use this class; …`.
 
-    A number replaces the names if the audience may see none.
+    Names only what the audience may see, otherwise numbers.
     """
     objects = [*found.workloads, *found.pods_without_owner]
     keep = "keeps its" if found.pods == 1 else "keep their"
@@ -72,10 +72,10 @@ def unknown_document(found: UnknownClass) -> dict[str, Any]:
 
 
 def preempting(found: PreemptingClasses, audience: Audience) -> Text:
-    """The text for lower classes that preempt: `never preempts, but lower class "web" (500) does and can take its
-    capacity`.
+    """Return the text for lower classes that preempt: `never preempts, but lower class "web" (500) does and can take
+    its capacity`.
 
-    A number replaces the names if the audience may see none.
+    A number replaces names that the audience may not see.
     """
     classes, count, lowest = found.classes, len(found.classes) - found.start, found.classes[-1]
     below = (classes[index] for index in range(found.start, len(classes)))

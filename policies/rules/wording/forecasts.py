@@ -48,7 +48,7 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:
-    """Yield the assumptions and gaps of a rollout's impact, as sentences without a full stop."""
+    """Return the assumptions of a prediction for several Pods, in addition to the caveats of each Pod's prediction."""
     if impact.new == 0:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
@@ -79,9 +79,10 @@ def _unfinished(impact: Impact, audience: Audience) -> tuple[str, ...]:
 
 
 def cascade(found: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
-    """The effects of a preemption as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not recreated`.
+    """Return the effects of a preemption as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not
+    recreated`.
 
-    `coarse`: the worst only, without numbers.
+    `coarse`: only the worst effect, without numbers.
     """
     if not found.known:
         return ("cascade not predicted",)
@@ -99,7 +100,7 @@ def cascade(found: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
 
 
 def _effects(found: Aftermath) -> Iterator[str]:
-    """All effects that are worse than a replacement Pod that fits."""
+    """Yield all effects of a preemption except replacement Pods that fit."""
     if found.preempted:
         depth = f" in a cascade of depth {found.levels}" if found.levels > 1 else ""
         yield f"replacements preempt {plural(found.preempted, 'more Pod')}{depth}"
@@ -115,7 +116,7 @@ def _effects(found: Aftermath) -> Iterator[str]:
 
 
 def _replacements(found: Aftermath, count: int) -> str:
-    """Some of the replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
+    """Return a phrase for `count` replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
     if found.preempted:
         return plural(count, "replacement")
     if found.replaced == 1:

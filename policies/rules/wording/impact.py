@@ -67,7 +67,7 @@ def preemption(found: Preemption, audience: Audience) -> Text:
 
 
 def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
-    """What fails without the victims, as a phrase."""
+    """Return a phrase about the workloads that fail without the victims; empty if none fails."""
     fail = [loss for loss in losses if loss.fails]
     if not fail:
         return ()
@@ -75,14 +75,16 @@ def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
 
 
 def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
-    """`Preempting batch/pi-driver fails SparkApplication pi, unless …`, for each workload, at most MAX_NAMED."""
+    """Yield `Preempting batch/pi-driver fails SparkApplication pi, unless …` for each loss, at most MAX_NAMED."""
     yield from (f"Preempting {loss.pod} {loss.sentence}" for loss in losses[:MAX_NAMED])
     if len(losses) > MAX_NAMED:
         yield f"{len(losses) - MAX_NAMED} more fail or are interrupted"
 
 
 def _head(found: Preemption, audience: Audience) -> str:
-    """The sentence before the number of victims, for example `during its rollout, 2 of 3 new Pods would preempt`."""
+    """Return the start of the sentence, before the number of victims: `during its rollout, 2 of 3 new Pods would
+    preempt`.
+    """
     impact = found.impact
     if found.cause is Cause.RESTART:
         return "a restart now would preempt"
@@ -102,7 +104,7 @@ def _name_of(expectation: Promise, audience: Audience) -> str:
 
 
 def _facts(found: Preemption, audience: Audience) -> Iterator[str]:
-    """The facts after the priorities in parentheses: PDBs, placeholder Pods, cascade, grace period."""
+    """Yield the facts for the parentheses after the priorities: PDBs, placeholder Pods, cascade, grace period."""
     victims, violations = len(found.victims), found.pdb_violations
     if violations:
         is_one = audience.coarse or victims == violations == 1
@@ -127,10 +129,10 @@ def victims_text(
     facts: Sequence[str] = (),
     noun: str = "Pod",
 ) -> Text:
-    """The text with victims: `HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
+    """Return the text with victims: `HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
 
     Names are omitted until the sentence is short enough. If one name is too long, the facts become the next sentence.
-    Contains `possibly` if kube-scheduler selects the victims randomly.
+    Contains `possibly` if kube-scheduler may select other victims.
     """
     shown = shown_pods(victims, audience)
     start = f"{head} {counted(shown.number, noun)}{_on_nodes(preempting, audience)}"
@@ -158,9 +160,10 @@ def _with_versions(problem: str, more: tuple[str, ...], versions: tuple[str, ...
 
 
 def _on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
-    """The nodes of the victims, ` on node-1`, or ` on node-1 or node-2` if several are equally suitable for one Pod.
+    """Return the nodes of the victims, ` on node-1`, or ` on node-1 or node-2` if several are equally suitable for
+    one Pod.
 
-    "" for an audience that may not see everything, because a node's name shows where other Pods run.
+    "" for an audience that may not see all names, because a node's name shows where other Pods run.
     """
     return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
 
@@ -176,9 +179,9 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
 
 
 def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
-    """The start of a sentence with a trailing space: `1 of 3 new Pods `; "" for a single new Pod.
+    """Return the start of a sentence with a trailing space: `1 of 3 new Pods `; "" for a single new Pod.
 
-    `some new Pods ` for an audience that sees only ranges.
+    For an audience that sees only ranges, `some new Pods ` or `all new Pods `.
     """
     if impact.new == 1:
         return ""
@@ -190,9 +193,7 @@ def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
 
 
 def _unfinished(impact: Impact, gaps: tuple[str, ...]) -> tuple[str, ...]:
-    """The sentences about an incomplete prediction, without the assumptions about missing lists in the cluster
-    state.
-    """
+    """Return the sentences about an incomplete prediction, without those about missing lists in the cluster state."""
     return gaps[: len(gaps) - len(impact.assumes)]
 
 
@@ -202,7 +203,7 @@ def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def preemption_document(found: Preemption) -> dict[str, Any]:
-    """The impact with the number and priorities of the victims and the longest grace period, as JSON."""
+    """Return as JSON: the impact, the number and priorities of the victims, and the longest grace period."""
     told = document(found)
     values = [victim.effective_priority for victim in found.victims]
     told["victims"] = {"count": len(values), "lowestPriority": min(values), "highestPriority": max(values)}
@@ -220,7 +221,7 @@ def preemption_document(found: Preemption) -> dict[str, Any]:
 
 
 def document(found: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
-    """The impact and the basis of the number of new Pods, as JSON."""
+    """Return the impact as JSON, with the source of the number of new Pods (`basis`)."""
     return {**found.impact.to_dict(), "basis": "rollout"}
 
 
@@ -295,10 +296,9 @@ def _reason(text: str) -> str:
 
 
 def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> str:
-    """A phrase with the reasons: `0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`, in kube-scheduler's words.
+    """Return a phrase with the reasons: `0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`.
 
-    No numbers for an audience that sees only ranges. For reasons that are not about single nodes: `no node can fit
-    (reason)`.
+    No numbers for an audience that sees only ranges. For a reason about no single node: `no node can fit (reason)`.
     """
     shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:_REASONS]]
     more = ", …" if len(reasons) > _REASONS else ""
@@ -314,6 +314,6 @@ def _fix_of_restart(found: StaysPending) -> str:
 
 
 def _fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:
-    """The fix for these reasons; "" if the reasons suggest none. `instead`: other texts for a fix."""
+    """Return the fix for these reasons; "" if the reasons suggest none. `instead`: fix -> text to use instead."""
     found = [fix for start, fix in _FIXES if any(start in reason for reason, _ in reasons[:_REASONS])][:_MAX_FIXES]
     return " or ".join(instead.get(fix, fix) for fix in found)

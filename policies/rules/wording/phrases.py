@@ -1,4 +1,4 @@
-"""Phrases of several texts: numbers, ranges, and lists of names."""
+"""Phrases that several texts use: numbers, ranges, and lists of names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def counted(count: Range, noun: str) -> str:
-    """The number of something: `2 Pods`, `1 to 5 Pods`, or `more than 5 Pods`."""
+    """Return a number with a noun: `2 Pods`, `1 to 5 Pods`, or `more than 5 Pods`."""
     if count.is_exact:
         return plural(count.lowest or 0, noun)
     if count.highest:
@@ -25,14 +25,14 @@ def counted(count: Range, noun: str) -> str:
 
 
 def of_namespaces(pods: ShownPods) -> str:
-    """The namespaces of the unnamed Pods: ` of another namespace` or ` of other namespaces`; "" if they are not
-    shown.
-    """
+    """Return the namespaces of the unnamed Pods: ` of another namespace` or ` of other namespaces`; "" to omit them."""
     return ("", " of another namespace", " of other namespaces")[pods.namespaces]
 
 
 def priorities(band: Range) -> str:
-    """The priorities: `priority 100`, `priority 100 to 500`, `priority below 0`, or `priority 1000 or more`."""
+    """Return a phrase for a range of priorities: `priority 100`, `priority 100 to 500`, `priority below 0`, or
+    `priority 1000 or more`.
+    """
     lowest, highest = band
     if lowest is None:
         return f"priority {'below 0' if highest == -1 else 'of any value' if highest is None else f'up to {highest}'}"

@@ -59,7 +59,7 @@ def stays_pending(found: GroupPending, audience: Audience) -> Text:
 
 
 def document(found: GroupPreemption | GroupPending) -> dict[str, Any]:
-    """The impact and the basis of the number of new Pods, as JSON."""
+    """Return the impact as JSON, with the source of the number of new Pods (`basis`)."""
     return {**found.impact.to_dict(), "basis": "rollout"}
 
 

@@ -34,7 +34,7 @@ _AGAIN_SECONDS: Final = 30.0
 
 
 class Process(Protocol):
-    """A forked process that answers a question (webhook.admission.prediction_process.PredictionProcess)."""
+    """A forked process that answers a question, as webhook.admission.prediction_process.PredictionProcess."""
 
     def ask(self, question: object, until: float) -> Any:
         """The answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
@@ -66,7 +66,7 @@ class Auditor:
         self._process: Process | None = None
 
     def start(self) -> Callable[[], None]:
-        """Start the audit's thread; returns a function that stops it and a running audit immediately."""
+        """Start the audit's thread; return a function that stops the thread and a running audit immediately."""
         thread = Thread(target=self._run, name="audit", daemon=True)
         thread.start()
 
@@ -82,7 +82,9 @@ class Auditor:
         return end
 
     def elect(self) -> None:
-        """Acquire or renew the Lease; a replica that loses it withdraws its findings. Raises ObjectApiError."""
+        """Acquire or renew the Lease; withdraw the findings of a replica that has lost the Lease. Raises
+        ObjectApiError.
+        """
         if self._stop.is_set():
             return
         self._election.reconcile()
@@ -90,7 +92,7 @@ class Auditor:
             self._withdraw()
 
     def reconcile(self) -> None:
-        """Audit and publish the findings, if this is due and the replica is elected. Raises nothing."""
+        """If an audit is due and the replica is elected, audit and publish the findings. Raises nothing."""
         if not self._election.is_leader:
             self._withdraw()
             return
@@ -117,7 +119,7 @@ class Auditor:
             self.reconcile()
 
     def _audited(self, cluster: ClusterSnapshot) -> Audited:
-        """Audit in a forked process, which shares the cluster state."""
+        """Audit in a forked process, which shares the cluster state. Raises Unanswered."""
         config = self._config()
         until = monotonic() + min(self._interval, _LONGEST)
         process = self._fork(lambda _: scan(cluster, config, until))

@@ -47,7 +47,7 @@ def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> s
 
 
 def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """Of all findings, also those that are only counted."""
+    """Return the number of findings by outcome, including findings that are counted but not listed in the report."""
     outcomes = {str(severity): outcome_of(severity) for severity in Severity}
     total = Counter[str]()
     for (_, severity), count in counts.items():
@@ -56,7 +56,7 @@ def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 def _create_events(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> None:
-    """Create an Event for each of the worst findings that are not notes, except for Events that already exist."""
+    """Create an Event for each of the worst findings except notes. Events that already exist do not change."""
     for namespace, event in _events(audited.found, now, identity):
         try:
             api.create(f"/api/v1/namespaces/{namespace}/events", event)

@@ -32,8 +32,8 @@ _NICE: Final = 14
 
 
 class Audited(NamedTuple):
-    """The result of an audit. `counts`: (rule, severity) -> number of all findings. `is_complete`: False if time was
-    used up before the end, so there may be more findings.
+    """The result of an audit. `counts`: (rule, severity) -> number of all findings. `is_complete`: false if the time
+    was used up before the end; there may be more findings.
     """
 
     found: tuple[Found, ...]
@@ -45,7 +45,7 @@ class Audited(NamedTuple):
 
 
 class Throttle:
-    """An `expired()` callback that also sleeps whenever the process exceeds its share of CPU time."""
+    """An `expired()` callback for an audit that also sleeps whenever the process exceeds its share of CPU time."""
 
     def __init__(
         self,
@@ -55,14 +55,16 @@ class Throttle:
         used: Callable[[], float] = process_time,
         rest: Callable[[float], object] = sleep,
     ) -> None:
-        """`share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns seconds of CPU time."""
+        """Start to measure. `share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns seconds of
+        CPU time.
+        """
         self._share, self._until, self._clock, self._used, self._rest = share, until, clock, used, rest
         self._began, self._used_before = clock(), used()
         self.is_over = False
         """True after a caller has seen the expired deadline."""
 
     def __call__(self) -> bool:
-        """Sleep if the process exceeds its share; returns true if the deadline has passed."""
+        """Sleep if the process exceeds its share; return true if the deadline has passed."""
         now = self._clock()
         ahead = (self._used() - self._used_before) / self._share - (now - self._began)
         if ahead > _SLICE:

@@ -1,8 +1,8 @@
 """Reserve the global default, so that only one class gets it, for any number of replicas and parallel requests.
 
 The API server checks uniqueness in its own cache, so it accepts parallel requests. Before its response, forewarn
-reserves the global default by compare-and-swap on one Lease, and then reads from etcd if a default exists. At that
-time, the class of the previous holder is either visible or will never be stored: see `Reservation.is_over` and
+reserves the global default by compare-and-swap on one Lease, and then reads from etcd whether a default exists. At
+that time, the class of the previous holder is either visible or will never be stored: see `Reservation.is_over` and
 STALE_SECONDS.
 """
 
@@ -51,26 +51,26 @@ _REMEMBERED: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The Lease as a reservation of the global default for one class."""
+    """The Lease that reserves the global default for one class."""
 
     lease: Lease
 
     @property
     def name(self) -> str:
-        """The class that holds the reservation; "" for none."""
+        """The class for which the global default is reserved; "" for none."""
         return self.lease.holder
 
     @property
     def request(self) -> str:
-        """The request that holds the reservation; "" for several requests."""
+        """The admission request that holds the reservation; "" for several requests."""
         return self.lease.annotations.get(REQUEST, "")
 
     def is_over(self, stored: ApiObject | None, seen: Container[str] = ()) -> bool:
-        """True if the holder's request cannot change anything any more.
+        """Report whether the holder's request can no longer store the class as global default.
 
-        `stored`: the holder's class in etcd. `seen`: uids of classes that existed. A create request is over if its uid
-        exists or existed. The API server stores an update only over the version that admission received: once that
-        version is replaced, the update has been stored or will fail.
+        `stored`: the holder's class in etcd. `seen`: uids of classes that existed. A create request is over if the
+        uid exists or existed. The API server stores an update only over the version that admission received: once
+        that version is replaced, the update has been stored or will fail.
         """
         kind, _, rest = self.request.partition(" ")
         uid, _, version = rest.partition(" ")
@@ -92,7 +92,10 @@ class Reserver:
         """Set when there is something to check."""
 
     def reserve(self, candidate: DefaultCandidate, seconds: float) -> str:
-        """Reserve the global default for a class; returns why that is impossible, or "". Raises ApiError."""
+        """Reserve the global default for a class; return why that is impossible, or "". Raises ObjectApiError.
+
+        `seconds`: the remaining time of the request.
+        """
         until = self._clock() + seconds
         try:
             rejection, outcome = self._reserve(candidate, until)
@@ -120,7 +123,8 @@ class Reserver:
         raise ObjectApiError(f"{self._path}: too many concurrent changes")
 
     def _check(self, candidate: DefaultCandidate, written: Reservation, fresh: bool) -> tuple[str, str]:
-        """Read the global default from etcd, while no other class can become it.
+        """Read from etcd whether another class is the global default, while the reservation keeps other classes from
+        becoming it.
 
         Returns the reason for a rejection ("" if granted) and the outcome for metrics. Releases a `fresh` reservation
         on rejection.
@@ -135,7 +139,7 @@ class Reserver:
         return already_default(other), "rejected"
 
     def seen(self, obj: ApiObject) -> None:
-        """Record a PriorityClass from the watch. Does not block; `reconcile` does the rest."""
+        """Record a PriorityClass from the watch. Does not block; `reconcile` releases the reservation."""
         with self._lock:
             self._seen[str(at(obj, "metadata", "uid"))] = None
             while len(self._seen) > _REMEMBERED:
@@ -145,11 +149,11 @@ class Reserver:
 
     @property
     def pending(self) -> bool:
-        """True while a reservation of this replica may not be over."""
+        """Whether this replica may still have a reservation to release."""
         return bool(self._pending)
 
     def reconcile(self) -> None:
-        """Release the reservation if the holder's request is over. Raises ApiError."""
+        """Release the reservation if the holder's request is over. Raises ObjectApiError."""
         reservation = self._read()
         if not reservation.name:
             self._pending = ""
@@ -159,7 +163,9 @@ class Reserver:
             log_event("global default reservation released", {"class": reservation.name, "reason": why})
 
     def _is_free(self, reservation: Reservation) -> str:
-        """The reason why the holder's request is over, `confirmed` or `expired`; "" if it may not be over."""
+        """Return why the reservation can be released (`confirmed` or `expired`); "" if the request of the holder may
+        still be stored.
+        """
         if reservation.request and reservation.is_over(self._class(reservation.name), self._seen):
             return "confirmed"
         with self._lock:
@@ -173,7 +179,7 @@ class Reserver:
         return Reservation(lease)
 
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
-        """Write the reservation, and return it; None if another replica has changed the Lease."""
+        """Write the reservation, and return it; None if another replica has changed the Lease in the meantime."""
         annotations = {REQUEST: request} if request else {}
         held = reservation.lease.held_by(name, LEASE_SECONDS, datetime.now(UTC), annotations)
         try:
