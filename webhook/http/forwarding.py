@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.webhook.http.addresses import is_loopback
 
 if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
+    from asyncio import StreamReader
     from collections.abc import Callable
     from pathlib import Path
 
@@ -104,7 +104,7 @@ class Forwarding:
             else:  # the page is closed: the end of the connection cancels the question
                 answer.cancel()
         finally:
-            await _close(writer)
+            writer.transport.abort()  # close() waits for a process that does not read
 
 
 async def _body(receive: Receive) -> bytes:
@@ -159,12 +159,6 @@ async def _answer(reader: StreamReader, send: Send) -> None:
         while part := await reader.read(_PART):
             await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _close(writer: StreamWriter) -> None:
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
 
 
 async def _reject(send: Send, fault: _Rejected) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -156,3 +157,26 @@ def test_many_pages_delay_no_probe(served: Served) -> None:
     finally:
         for client in clients:
             client.close()
+
+
+def test_a_process_that_does_not_read_blocks_no_later_request(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "socket").unlink()
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % MAX_BODY
+    stopped = socket.socket(socket.AF_UNIX)
+    stopped.bind(str(tmp_path / "socket"))
+    stopped.listen()
+    stopped.settimeout(MAX_SECONDS)
+    unread = []
+    for _ in range(MAX_REQUESTS):
+        with socket.create_connection(("127.0.0.1", served.port), MAX_SECONDS) as client:
+            client.sendall(head + b"x" * MAX_BODY)
+            unread.append(stopped.accept()[0])
+            assert unread[-1].recv(4) == b"POST"
+    (tmp_path / "socket").unlink()
+    running = Pages(tmp_path / "socket")
+    end = time.monotonic() + MAX_SECONDS
+    while served.send("GET", "/")[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    for each in (stopped, running.listening, *unread):
+        each.close()
