@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_DECISIONS: Final = 500
 _MAX_RESPONSE: Final = 16 * 1024
-"""Bytes of a stored response; the texts of a larger one are not shown."""
+"""Bytes of a stored response with its full texts; the texts of a larger one are not shown."""
 _EXEMPT: Final = "exempt"
 
 
@@ -52,20 +52,22 @@ class RecentDecisions:
         if answered.verdict == _EXEMPT or (hook is not Hook.VALIDATE and answered.verdict != "denied"):
             return
         resource = request.resource
+        size = len(answered.body) + sum(len(text) for _, text in answered.withheld)
+        has_texts = size <= _MAX_RESPONSE
         self._decided.append(
             _Decided(
                 self._clock(),
-                (resource.group, resource.version, resource.resource),
-                request.kind.kind,
-                request.namespace,
+                (cut(resource.group, MAX_TEXT), cut(resource.version, MAX_TEXT), cut(resource.resource, MAX_TEXT)),
+                cut(request.kind.kind, MAX_TEXT),
+                cut(request.namespace, MAX_TEXT),
                 cut(request.name, MAX_TEXT),
                 request.operation.value,
                 cut(request.user.name, MAX_TEXT),
                 request.dry_run,
                 answered.verdict,
                 answered.findings,
-                answered.withheld,
-                answered.body if len(answered.body) <= _MAX_RESPONSE else b"",
+                answered.withheld if has_texts else (),
+                answered.body if has_texts else b"",
             )
         )
 

@@ -8,7 +8,7 @@ from time import monotonic
 from forewarn.webhook.admission.answer_cache import Answered
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.recent_decisions import RecentDecisions
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.review import GroupVersionKind, GroupVersionResource, parse_review
 from tests.webhook.builders import body, deployment, endpoint
 
 
@@ -30,3 +30,20 @@ def test_a_large_response_is_stored_without_its_texts() -> None:
         response = json.dumps({"allowed": True, "warnings": ["x" * size]}).encode()
         recent.add(Hook.VALIDATE, request, Answered(response, "warned", (), "", False))
     assert [len(row["messages"]) for row in recent.table()] == [0, 1]
+
+
+def test_texts_that_the_requester_does_not_see_count_as_part_of_the_response() -> None:
+    recent, request = RecentDecisions(), parse_review(body(deployment()))
+    for size in (10, 20_000):
+        recent.add(Hook.VALIDATE, request, Answered(b"{}", "warned", (), "", False, (("rule", "x" * size),)))
+    assert [len(row["withheld"]) for row in recent.table()] == [0, 1]
+
+
+def test_names_of_a_request_are_stored_up_to_a_maximum_length() -> None:
+    recent, long = RecentDecisions(), "x" * 100_000
+    names = GroupVersionKind(long, long, long), GroupVersionResource(long, long, long)
+    request = parse_review(body(deployment()))._replace(namespace=long, name=long)
+    recent.add(
+        Hook.VALIDATE, request._replace(kind=names[0], resource=names[1]), Answered(b"{}", "warned", (), "", False)
+    )
+    assert len(json.dumps(recent.table())) < 10_000
