@@ -56,7 +56,8 @@ class Tokens:
     """The users of tokens, by TokenReviews; answers are cached. Safe from any thread. `clock`: monotonic."""
 
     def __init__(self, api: ObjectApi, clock: Callable[[], float]) -> None:
-        self._api, self._clock, self._lock = api, clock, Lock()
+        self._api, self._clock = api, clock
+        self._lock, self._reviewing = Lock(), Lock()
         self._known: OrderedDict[bytes, tuple[User | None, float]] = OrderedDict()
 
     def user(self, token: str) -> User | None:
@@ -64,16 +65,28 @@ class Tokens:
         if not token or len(token) > _MAX_TOKEN or not token.isascii():
             return None
         key = blake2b(token.encode(), digest_size=32).digest()
-        with self._lock:  # one review at a time
+        found = self._recall(key)
+        if found is None:
+            with self._reviewing:  # one review at a time
+                found = self._recall(key) or self._remember(key, self._review(token))
+        return found[0]
+
+    def _recall(self, key: bytes) -> tuple[User | None, float] | None:
+        with self._lock:
             found = self._known.get(key)
             if found is None or found[1] <= self._clock():
-                user = self._review(token)
-                found = user, self._clock() + (ALLOWED_SECONDS if user else DENIED_SECONDS)
-                self._known[key] = found
-                self._known.move_to_end(key)
-                while len(self._known) > _REMEMBERED:
-                    self._known.popitem(last=False)
-            return found[0]
+                return None
+            self._known.move_to_end(key)
+            return found
+
+    def _remember(self, key: bytes, user: User | None) -> tuple[User | None, float]:
+        found = user, self._clock() + (ALLOWED_SECONDS if user else DENIED_SECONDS)
+        with self._lock:
+            self._known[key] = found
+            self._known.move_to_end(key)
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return found
 
     def _review(self, token: str) -> User | None:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.json_outputs import validator
 LOCAL = {"Host": "localhost:8080", "X-Forewarn-Client": "loopback"}
 BEHIND_A_PROXY = {"Host": "forewarn.example", "X-Forewarn-Client": "other"}
 FORM = "application/x-www-form-urlencoded"
+MAX_SECONDS = 10.0
 HOSTILE = "<script>alert(1)</script>\u202e\ud800"
 ACCURACY = {
     "results": {"matched": 3, "wrong": 1},
@@ -333,3 +335,28 @@ def test_another_site_begins_no_session(desk: Desk, headers: dict[str, str]) -> 
 )
 def test_a_session_leads_to_no_other_site(desk: Desk, path: str) -> None:
     assert enter(desk, path=path).headers["Location"] == "/"
+
+
+def test_a_review_of_another_token_delays_no_known_user(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = Tokens(desk.api, lambda: 0.0)
+    assert tokens.user("for-ada")
+    found: list[User | None] = []
+
+    def create(_path: str, _obj: Any) -> dict[str, Any]:
+        known = Thread(target=lambda: found.append(tokens.user("for-ada")), daemon=True)
+        known.start()
+        known.join(MAX_SECONDS)
+        assert found
+        return {}
+
+    monkeypatch.setattr(desk.api, "create", create)
+    assert tokens.user("wrong") is None
+    assert [user and user.name for user in found] == ["ada"]
+
+
+def test_wrong_tokens_do_not_remove_a_user_with_requests(desk: Desk) -> None:
+    tokens = Tokens(desk.api, lambda: 0.0)
+    for number in range(1000):
+        tokens.user(f"wrong-{number}")
+        assert tokens.user("for-ada")
+    assert [review["spec"]["token"] for review in desk.api.asked].count("for-ada") == 1
