@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text()
 LOST = "/whatif?change=lose-zone&name=a"
-WIDTHS = (500, 820, 1440)
+WIDTHS = (390, 820, 1440)
 PAGES = ("/", "/predict", "/predict#manifest", "/whatif", LOST, "/whatif?change=lose-zone&name=c", "/risk", "/audit")
 
 

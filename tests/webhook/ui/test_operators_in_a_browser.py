@@ -15,7 +15,7 @@ from tests.webhook.ui.test_operators import Webhook, webhook
 pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser
 
-WIDTHS = (500, 820, 1440)
+WIDTHS = (390, 820, 1440)
 
 
 @pytest.fixture(scope="module")
