@@ -270,6 +270,7 @@ def test_a_link_of_another_site_opens_a_page(desk: Desk) -> None:
         ({"Sec-Fetch-Site": "cross-site"}, "application/json", 403),
         ({"Origin": "http://evil.example"}, "application/json", 403),
         ({"Origin": "null"}, "application/json", 403),
+        ({"Origin": "http://["}, "application/json", 403),
         ({}, "text/plain", 415),
         ({}, FORM, 415),
     ],
