@@ -281,6 +281,19 @@ def test_a_link_restores_search_filter_and_moment(page: Any, ui: Served) -> None
     assert labels[0] == labels[1]
 
 
+def test_a_lost_connection_suggests_a_reload_before_a_restart(page: Any, ui: Served) -> None:
+    page.route("**/events/**", lambda route: route.abort())
+    page.route("**/api/predict", lambda route: route.abort())
+    page.goto(f"{ui.base}/whatif?change=lose-zone&name=c")
+    page.wait_for_selector("#failed:not([hidden])")
+    failed = page.inner_text("#failed")
+    page.goto(f"{ui.base}/predict")
+    page.click("#example")
+    until(page, "document.body.innerText.includes('does not answer')")
+    assert failed in page.inner_text("body")
+    assert failed.index("reload this page") < failed.index("start it again")
+
+
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 

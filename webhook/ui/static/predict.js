@@ -145,7 +145,7 @@ const predict = async () => {
   } catch (error) {
     if (error.name === "AbortError") return;
     clearTimeout(stale);
-    fail("forewarn ui does not answer. Fix: start it again");
+    fail("forewarn does not answer. Fix: reload this page; if forewarn ui ended, start it again");
   }
 };
 

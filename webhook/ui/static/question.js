@@ -12,7 +12,7 @@ const stop = (text) => {
 
 events.addEventListener("progress", (event) => (byId("step").textContent = JSON.parse(event.data)));
 events.addEventListener("failed", (event) => stop(JSON.parse(event.data)));
-events.addEventListener("error", () => stop("forewarn ui does not answer. Fix: start it again, and reload this page"));
+events.addEventListener("error", () => stop("forewarn does not answer. Fix: reload this page; if forewarn ui ended, start it again"));
 events.addEventListener("done", () => {
   events.close();
   location.reload();
