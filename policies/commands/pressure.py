@@ -192,19 +192,23 @@ def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[K
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
-    """Return the first Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
+    """Return the only Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
     from forewarn.policies.manifests import read
 
-    for file in find_files([path]):
-        for subject in read(read_file(file), file.name, frozenset(("/Pod",)), namespace=namespace).subjects:
-            obj = subject.object
-            try:
-                spec = resolved_spec(obj["spec"], admit_pod(obj["spec"], cache.snapshot().priority_classes))
-            except (Forbidden, KeyError, TypeError, AttributeError) as fault:
-                raise SourceError(file.name, str(fault)) from None
-            return {**obj, "spec": spec}
-    raise SourceError(path, "no Pod found")
+    found = [
+        (file, subject.object)
+        for file in find_files([path])
+        for subject in read(read_file(file), file.name, frozenset(("/Pod",)), namespace=namespace).subjects
+    ]
+    if len(found) != 1:
+        raise SourceError(path, f"found {len(found)} Pods. Fix: give one Pod" if found else "no Pod found")
+    ((file, obj),) = found
+    try:
+        spec = resolved_spec(obj["spec"], admit_pod(obj["spec"], cache.snapshot().priority_classes))
+    except (Forbidden, KeyError, TypeError, AttributeError) as fault:
+        raise SourceError(file.name, str(fault)) from None
+    return {**obj, "spec": spec}
 
 
 def _periods(text_: str) -> list[tuple[int, int]]:

@@ -467,6 +467,7 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
             "schema.json: not a kubelet /stats/summary",
         ),
         ((*NODE, "--admit", "docs/examples/headroom/cache.yaml"), 3, "no Pod found"),
+        ((*NODE, "--admit", "docs/examples/custom-controllers/cluster.yaml"), 3, "Pods. Fix: give one Pod"),
     ],
 )
 def test_what_cannot_be_asked_is_said(
