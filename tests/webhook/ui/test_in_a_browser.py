@@ -112,13 +112,13 @@ def tab_to(page: Any, name: str) -> None:
 
 def test_a_prediction_follows_each_change_and_its_link_restores_it(page: Any, ui: Served) -> None:
     show(page, ui, "/predict#manifest")
-    assert page.inner_text("#headline") == "2 of 2 new Pods: would fit without preemption."
+    assert page.inner_text("#headline") == "2 of 2 new Pods would fit without preemption."
     for field, value in (("#replicas", "9"), ("#cpu", "1")):
         before = page.evaluate("document.documentElement.dataset.predicted")
         page.fill(field, value)
         until(page, f"document.documentElement.dataset.predicted > {before}")
     shown = page.inner_text("#lines")
-    assert page.inner_text("#headline") == "1 of 9 new Pods: would stay Pending. Victims: 4."
+    assert page.inner_text("#headline") == "1 of 9 new Pods would stay Pending. Victims: 4."
     assert page.locator("#victims tbody tr").count() == 4
     assert page.locator("#lines .victim").count() >= 4
     assert "4 nodes: insufficient cpu" in shown

@@ -45,9 +45,9 @@ const edits = () => ({
 });
 
 const HEADLINES = [
-  ["not-predicted", "not predicted"],
-  ["unknown", "not predicted"],
-  ["refused", "rejected by a ResourceQuota"],
+  ["not-predicted", "are not predicted"],
+  ["unknown", "are not predicted"],
+  ["refused", "are rejected by a ResourceQuota"],
   ["pending", "would stay Pending"],
   ["preempts", "would preempt other Pods"],
   ["waits", "would wait for terminating Pods"],
@@ -59,7 +59,11 @@ const headline = (found) => {
   const all = Object.values(found.outcomes).reduce((sum, count) => sum + count, 0);
   const place = byId("headline");
   place.className = worst ? worst[0] : found.faults.length ? "not-predicted" : "";
-  if (worst) place.textContent = all === 1 ? `1 new Pod: ${worst[1]}.` : `${found.outcomes[worst[0]]} of ${all} new Pods: ${worst[1]}.`;
+  if (worst) {
+    const count = found.outcomes[worst[0]];
+    const verb = count === 1 ? worst[1].replace(/^are /, "is ") : worst[1];
+    place.textContent = `${all === 1 ? "1 new Pod" : `${count} of ${all} new Pods`} ${verb}.`;
+  }
   else place.textContent = found.faults.length ? "Not predicted." : all ? "See below." : "No new Pods.";
   if (found.victims.length) place.textContent += ` Victims: ${found.victims.length}.`;
 };
