@@ -164,7 +164,11 @@ def _charged(items: Sequence[T], units: float) -> Iterator[T]:
 
 @contextmanager
 def holding_lock() -> Iterator[None]:
-    """Mark a block in which this thread has a lock that other questions need."""
+    """Mark a block in which this thread holds a lock that other predictions need.
+
+    In the block, `holding()` is true, so `expired()` must not wait for another prediction. No effect without a limit
+    (`metered`).
+    """
     current = _CURRENT.get()
     if current is _FREE:  # every thread has this one
         yield

@@ -130,7 +130,7 @@ class _Place(NamedTuple):
     location: Location
 
     def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
-        """The position of the name."""
+        """Return the location of the PriorityClass name in the template. Ignores `path` and `key`."""
         return self.location
 
 

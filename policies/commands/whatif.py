@@ -183,9 +183,10 @@ def simulate(
 
 
 def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
-    """Return the question without objects whose Pods admission rejects, and the errors of these objects.
+    """Return the question without objects whose Pods admission rejects because of their PriorityClass, and the errors.
 
-    Prints the errors. Raises the last error if no object is left.
+    Adds created objects that admission reads to `cache` (`admit_at_once`). `places`: adds file positions to errors.
+    Prints the errors. If no object is left, raises the last error instead of printing it.
     """
     admit_at_once(cache, question.arrivals)
     found = [*rejected(cache.snapshot(), question.arrivals)]

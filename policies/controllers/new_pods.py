@@ -93,7 +93,10 @@ def new_pods(
 
 
 def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: Sequence[Pod] | None) -> NewPods:
-    """Return the missing Pods of a DaemonSet: one for each node that should have a Pod and has none."""
+    """Return the missing Pods of a DaemonSet: one for each node that should have a Pod and has none.
+
+    `own`: the existing Pods of the DaemonSet; None: found by `pods_of`. Without known nodes, there are no Pods.
+    """
     if not cluster.objects.nodes:
         return NewPods(0, ())
     pod = daemon(cluster, obj, template)

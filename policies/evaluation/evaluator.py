@@ -79,12 +79,15 @@ def _ignored(_: Impact) -> None:
 class EvaluationRequest(NamedTuple):
     """The input of `evaluate`.
 
-    `cluster`: None if unknown. `expired`: returns true if the time for predictions is used up; other rules always
-    complete. `predicted`: receives every impact that the rules use. `recall`: a cache of impacts. `disclose`: the
-    names that `Finding.for_requester` contains; `Finding.text` contains all names. `shown`: how much of a prediction
-    `Finding.for_requester` contains; called after the prediction. `evaluated`: the objects of the change set to
-    evaluate (default: all); rules still read the other objects. `with_cluster_rules`: also evaluate the rules about
-    the whole cluster. `max_work`: units of work (`policies.metering`) after which a prediction stops.
+    - `cluster`: None if unknown. `evaluated`: the objects of the change set to evaluate (default: all); rules still
+      read the other objects. `with_cluster_rules`: also evaluate the rules about the whole cluster.
+    - `expired`: returns true if the time is up. `max_work`: maximum units of work (`policies.metering`); not checked if
+      `expired` is `never`. Both limits apply to all rules. A rule that they stop results in the finding
+      "not evaluated".
+    - `predicted`: called after the rules, with each prediction that they used. `recall`: returns a prediction from a
+      cache or computes it; None: no cache.
+    - `disclose`: the names that `Finding.for_requester` contains; `Finding.text` contains all names. `shown`: returns
+      how much of a prediction `Finding.for_requester` contains; called after the prediction.
     """
 
     change_set: ChangeSet

@@ -99,7 +99,7 @@ class Document:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the document, without line ends."""
+        """The lines of the document, split at each LF. A line that ends with CRLF keeps its CR."""
         return self.text.split("\n")
 
     def location(self, start: int, end: int | None = None) -> Location:

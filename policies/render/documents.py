@@ -415,7 +415,11 @@ class HealthyPods(TypedDict):
 
 
 class DisruptionBudgets(TypedDict):
-    """PodDisruptionBudgets that a preemption violates, or that have too few healthy Pods at the end."""
+    """PodDisruptionBudgets in the result of a simulation, by `namespace/name`.
+
+    `violatedByPreemption`: the number of violations by preemptions. `tooFewHealthy`: PDBs that have fewer healthy Pods
+    than desired at the end of the simulation, and had enough before the change.
+    """
 
     violatedByPreemption: dict[str, int]
     tooFewHealthy: dict[str, HealthyPods]

@@ -22,7 +22,11 @@ _NEVER: Final = float("inf")
 
 
 class _Sync(NamedTuple):
-    """A sync without writes. `read`: the Deployment and its ReplicaSets. `until`: when a result would differ."""
+    """A sync of a Deployment that wrote nothing, so that its result can be reused while the objects are unchanged.
+
+    `read`: the Deployment and its ReplicaSets at the sync. `actions`: the result. `until`: the time of the earliest
+    Requeue, from which the sync must run again.
+    """
 
     read: Sequence[Any]
     actions: Sequence[Action]

@@ -85,9 +85,10 @@ class Quotas:
         self.given_back += 1
 
     def _counted_spec(self, pod: Pod, template: ApiObject | None) -> ApiObject:
-        """Return a Pod as an object for quotas.
+        """Return a Pod as an object with only the fields that quotas read: namespace, PriorityClass name and spec.
 
-        Without a template: the requests that kube-scheduler counts, and no limits.
+        The spec is the template's, with defaults. Without a template: one container with the cpu and memory requests
+        that kube-scheduler counts, and no limits.
         """
         about = pod.occupies if template is None else template
         known = self._counted.get((id(about), pod.priority_class_name))

@@ -256,7 +256,10 @@ def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
 
 
 def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
-    """Return what the Pod's PodGroup lacks, so that kube-scheduler does not try to schedule it; "" if nothing."""
+    """Return why kube-scheduler does not try to schedule a Pod: its PodGroup is missing, or has too few Pods.
+
+    "" if the PodGroup has enough Pods, or if the Pod has no PodGroup.
+    """
     key = pod.namespace, pod.spec.pod_group
     if not key[1] or simulation.scheduler.queue.groups is None:
         return ""

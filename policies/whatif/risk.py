@@ -225,9 +225,10 @@ class _FreeAmounts:
     """
 
     def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
-        """Compute the free amounts.
+        """Compute the free cpu and memory of each node, with all Pods and without the Pods below each priority.
 
-        `by_group`: Pod -> the priority of its PodGroup, by which preemption compares the Pod.
+        `occupancy`: the nodes and their Pods. `by_group`: Pod -> priority of its PodGroup, which replaces the Pod's own
+        priority here.
         """
         self._by_group = by_group
         on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}

@@ -36,8 +36,8 @@ def several(classes: Iterable[PriorityClass]) -> str:
 
 
 def audit_text(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:
-    """Return the audit text for an object whose new Pods get the global default while several exist; "" for other
-    objects.
+    """Return the audit text if an object's new Pods get the default PriorityClass while several classes are marked as
+    global default; "" otherwise.
 
     Pods that name the effective default also count: the API server sets this name before it calls webhooks.
     """

@@ -46,7 +46,10 @@ def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]
 
 
 def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
-    """The victims of all predictions, in their order."""
+    """Return the victims of all predictions, in the order of `applied.placed`: at most `_MAX_VICTIMS`.
+
+    Skips victims that are already terminating. `cluster`: provides the workload of each victim.
+    """
     every = ((placement, prediction) for placement in applied.placed for prediction in placement.predictions)
     found: list[UiVictim] = [
         {

@@ -146,8 +146,9 @@ def _shown(selector: ScopeSelector) -> str:
 
 
 def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
-    """Yield problems for resources of a quota with scopes that Pods do not use, except resources that the API server
-    rejects.
+    """Yield a problem for each resource that a quota with scopes never counts, because Pods do not use the resource.
+
+    Skips a resource that the API server rejects in combination with one of the scopes. `quota`: must have scopes.
     """
     from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for

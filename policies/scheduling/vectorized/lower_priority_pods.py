@@ -251,7 +251,7 @@ class LowerPriorityPods:
             self._set(row, snapshot.node_infos[row], matrix)
 
     def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
-        """Update the amounts of the Pods of some nodes to the current order."""
+        """Recompute the cached amounts and bounds of some nodes after their Pods were sorted. `some`: node indices."""
         kind, violates = self.kind[:, some], self.violates[:, some]
         for resource, amounts in self._amounts.items():
             charge(20 + kind.size // VECTOR)
