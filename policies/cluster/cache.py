@@ -373,8 +373,10 @@ class Cache:
 
         Equal results are the same object.
         """
-        listed = _VIEWS.keys() if self.listed is None else self.listed
-        unlisted = frozenset(kind for kind in _VIEWS.keys() - listed if not self._tables[kind])
+        if self.listed is None:
+            return frozenset()
+        absent = {kind for kind in _VIEWS if not self._tables[kind]}
+        unlisted = frozenset((absent | {PRIORITY_CLASS} if self._classes is _SYSTEM else absent) - self.listed)
         self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
         return self._unlisted
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import text
 from forewarn.policies.objects.items import items
 from forewarn.policies.objects.pod import wait_seconds
@@ -199,7 +200,9 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
 def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     name = pod.priority_class_name
     found = cluster.priority_classes.get(name) if name else None
-    if name and found is None:
+    if name and found is None and PRIORITY_CLASS in cluster.objects.unlisted:
+        yield _class_not_listed(name)
+    elif name and found is None:
         yield Trouble(
             "class-gone",
             f"PriorityClass {name} does not exist: the Pod keeps priority {pod.effective_priority}; admission will "
@@ -212,6 +215,14 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
             f"PriorityClass {name} now has value {found.value}; the Pod keeps priority {pod.effective_priority}",
             "recreate the Pod",
         )
+
+
+def _class_not_listed(name: str) -> Trouble:
+    return Trouble(
+        "missing-lists",
+        f"PriorityClass {name} is not in the cluster snapshot, which has no PriorityClasses: it may still exist",
+        "add --cluster FILE with `kubectl get priorityclasses -o json`",
+    )
 
 
 def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
@@ -357,6 +368,8 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
             f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName",
             "set a low value or preemptionPolicy Never on the default class",
         )
+    elif name and found is None and PRIORITY_CLASS in cluster.objects.unlisted:
+        yield _class_not_listed(name)
     elif name and found is None:
         yield Trouble(
             "preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists", ""

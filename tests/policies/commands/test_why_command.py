@@ -57,8 +57,10 @@ FULL = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1")]
         ([make_pod("new").spec(schedulingGates=[{"name": "g"}]), *FULL], "pending", ["gated"]),
         ([make_pod("new").spec(schedulerName="other"), *FULL], "pending", ["other-scheduler"]),
         ([make_pod("new").terminating(), *FULL], "pending", ["being-deleted"]),
+        ([make_pod("new").priority(5).spec(priorityClassName="gone"), make_node("n1"), priority_class("c", 7)],
+         "pending", ["class-gone", "not-tried-yet"]),
         ([make_pod("new").priority(5).spec(priorityClassName="gone"), make_node("n1")], "pending",
-         ["class-gone", "not-tried-yet"]),
+         ["missing-lists", "not-tried-yet"]),
         ([make_pod("new").priority(5).spec(priorityClassName="c"), make_node("n1"), priority_class("c", 7)], "pending",
          ["class-changed", "not-tried-yet"]),
         ([make_pod("new").priority(5).request(cpu="4").nominated("n1"), make_node("n1"),
@@ -119,7 +121,8 @@ def test_a_victim_reads_for_whom_and_why_no_lower_one_went(tmp_path: Path, capsy
     [
         ([priority_class("c", 9, globalDefault=True)], ["preempted-for-the-default"]),
         ([priority_class("c", 9)], []),
-        ([], ["preempted-for-a-class-that-is-gone"]),
+        ([priority_class("other", 9)], ["preempted-for-a-class-that-is-gone"]),
+        ([], ["missing-lists"]),
     ],
 )
 def test_a_priority_that_nobody_may_have_meant_is_told(
