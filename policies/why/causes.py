@@ -35,7 +35,7 @@ _PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskP
                            "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
 _REJECTED: Final = "Pod was rejected: "
 """The start of the message of every Pod that the kubelet does not admit. Source: pkg/kubelet, kubelet.go, rejectPod."""
-_LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
 _SHOWN: Final = 3
 _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
@@ -92,7 +92,7 @@ def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -
     if message.startswith(_SHUTDOWN):
         message = f"terminated by the kubelet: {pod.node} shuts down (graceful node shutdown)"
         yield Trouble("node-shutdown", message, "", when)
-        yield from _node_health(evidence, pod.node)
+        yield from node_health(evidence, pod.node)
     elif message.startswith(_CRITICAL):
         told = f"preempted by the kubelet{_on(pod.node)} to admit a critical Pod"
         yield Trouble("preempted-by-kubelet", told, "request what static Pods need with kube-reserved", when)
@@ -145,12 +145,12 @@ def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
     taints = [key for key, _ in found.taints] if found is not None else []
     named = f"the NoExecute taint {listed(taints, _SHOWN)}" if taints else "a NoExecute taint"
     since = ", which was removed since" if found is not None and not taints else ""
-    fix = "tolerate the taint for longer (tolerationSeconds)" if set(taints) & {*_LOST} else ""
+    fix = "tolerate the taint for longer (tolerationSeconds)" if set(taints) & {*LOST} else ""
     yield Trouble("taint-evicted", f"deleted{_on(node)} because of {named}{since}", fix, when)
-    yield from _node_health(evidence, node)
+    yield from node_health(evidence, node)
 
 
-def _node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
+def node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
     """Yield the problem of a node, if any: the node does not exist, is not ready, or has an Event about this."""
     found = evidence.nodes.get(node)
     events = [e for e in evidence.events.others("Node", node) if e.reason in ("NodeNotReady", "Shutdown", "Rebooted")]
@@ -194,7 +194,7 @@ def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
         yield from _by_kubelet(evidence, pod, _CRITICAL[0], when)
     elif pod.reason == "NodeLost":
         yield Trouble("node-not-ready", f"lost: {pod.node} does not respond", "", pod.deleted or 0.0)
-        yield from _node_health(evidence, pod.node)
+        yield from node_health(evidence, pod.node)
     elif pod.reason == DEADLINE:
         yield _deadline(when)
     elif pod.deleted is not None:
@@ -297,7 +297,7 @@ def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
     told = f"deleted{_on(node)}; no Event names the cause{cordoned}"
     fix = "search the API server's audit log for the verbs delete (pods) and create (pods/eviction)"
     yield Trouble("deleted", told, fix, killed[-1] if killed else 0.0)
-    yield from _node_health(evidence, node)
+    yield from node_health(evidence, node)
 
 
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:

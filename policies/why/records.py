@@ -21,7 +21,8 @@ MAX_PARTS: Final = 64
 MAX_TEXT: Final = 1000
 """Maximum characters of a message that is parsed."""
 MAX_NAME: Final = 253
-_USUAL: Final = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")
+_CREATING: Final = "ContainerCreating"
+_USUAL: Final = (_CREATING, "PodInitializing", "CrashLoopBackOff")
 """Reasons of waiting containers that start soon, or whose last termination is reported."""
 
 
@@ -76,6 +77,8 @@ class PodRecord(NamedTuple):
     terminated: tuple[Container, ...] = ()
     still_running: tuple[str, ...] = ()
     waiting: tuple[WaitingContainer, ...] = ()
+    creating: tuple[str, ...] = ()
+    """The containers that the kubelet has not created yet."""
     has_statuses: bool = True
     target_node: str = ""
     """The only node that the Pod's affinity allows, in the form that the DaemonSet controller writes."""
@@ -150,6 +153,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         terminated=tuple(_terminated(obj, statuses)),
         still_running=tuple(_text(each, "name") for each in statuses if isinstance(at(each, "state", "running"), dict)),
         waiting=tuple(_waiting(statuses)),
+        creating=tuple(_text(each, "name") for each in statuses if at(each, "state", "waiting", "reason") == _CREATING),
         has_statuses=not node
         or (any(at(each, "state") is not None for each in statuses) if statuses else bool(conditions or message)),
         target_node=_target_node(obj),

@@ -21,6 +21,7 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why import pod_groups
+from forewarn.policies.why.bound import of_bound_pod
 from forewarn.policies.why.causes import causes
 from forewarn.policies.why.causes import of_deleted_pod as former_causes
 from forewarn.policies.why.queue_order import predicted_in_queue
@@ -76,7 +77,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     if pod.node_name:
         if pod.terminating:
             return Diagnosis(pod, "terminating", (*ends, *before))
-        return Diagnosis(pod, "running", (*ends, *_drain_blocked(cluster, pod), *before))
+        return Diagnosis(pod, "running", (*ends, *of_bound_pod(cluster, evidence, pod, record), *before))
     held = tuple(_gates(cluster, pod, evidence.pod))
     if held:
         stuck = (each for each in ends if each.id == "stuck-terminating")
@@ -121,20 +122,6 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
         f"DaemonSet {record.owner[1]} creates it for {record.target_node} only{others}",
         "use a higher class, such as system-node-critical, for the DaemonSet",
     )
-
-
-def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
-    """Yield the reason why a Pod on a cordoned node is not evicted: a PDB allows no disruption."""
-    node = cluster.objects.nodes.get(("", pod.node_name))
-    if node is None or not node.unschedulable:
-        return
-    for pdb in cluster.objects.pdbs.values():
-        if pdb.namespace == pod.namespace and pdb.disruptions_allowed <= 0 and pdb.selects(pod.labels):
-            yield Trouble(
-                "drain-blocked",
-                f"{pod.node_name} is cordoned, and PodDisruptionBudget {pdb.name} allows no disruption",
-                "start replacement Pods, or change the PodDisruptionBudget",
-            )
 
 
 def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:

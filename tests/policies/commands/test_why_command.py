@@ -88,6 +88,57 @@ def test_each_trouble_is_told_by_its_id(
     assert all(f"  {trouble}: " in out for trouble in expected)
 
 
+UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "then"),
+    [
+        ([{"key": UNREACHABLE["key"], "operator": "Exists", "tolerationSeconds": 300}],
+         "the Pod is deleted 300 seconds after the NoExecute taint (added at 2026-01-01T00:00:00Z)"),
+        ([{"operator": "Exists"}], "the Pod tolerates its NoExecute taint without limit, and stays"),
+        ([], "the Pod does not tolerate its NoExecute taint, and is deleted"),
+    ],
+)  # fmt: skip
+def test_a_running_pod_on_a_lost_node_shows_its_toleration(
+    tolerations: list[dict[str, Any]], then: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [make_pod("new").on("n1").spec(tolerations=tolerations), make_node("n1").spec(taints=[UNREACHABLE])]
+    _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
+    (trouble,) = json.loads(out)["troubles"]
+    assert (trouble["id"], trouble["message"]) == (
+        "node-not-ready",
+        f"n1 has the NoExecute taint {UNREACHABLE['key']}; {then}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reasons", "cause"),
+    [
+        ([], "(ContainerCreating)"),
+        (["Pulling"], "(ContainerCreating): Pulling: m"),
+        (["Pulling", "Pulled"], "(ContainerCreating)"),
+        (["Pulled", "FailedMount"], "(ContainerCreating): FailedMount: m"),
+    ],
+)
+def test_a_container_that_is_not_created_shows_the_last_step(
+    reasons: list[str], cause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"name": "app", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    made = [make_pod("new").on("n1").status(phase="Pending", containerStatuses=[status]), make_node("n1")]
+    for minute, reason in enumerate(reasons):
+        event = Made("v1", "Event", f"e{minute}", "default")
+        about = {"kind": "Pod", "namespace": "default", "name": "new"}
+        event.obj.update(reason=reason, message="m", involvedObject=about, lastTimestamp=f"2026-01-01T00:0{minute}:00Z")
+        made.append(event)
+    _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
+    (trouble,) = json.loads(out)["troubles"]
+    assert (trouble["id"], trouble["message"]) == (
+        "container-waiting",
+        f"container app is not created yet {cause}",
+    )
+
+
 def victim_world(budget: int | None, *, elsewhere: str = "4") -> list[Made]:
     """`new` is pushed out of n1, and one of lower priority stays on n2."""
     stays = make_pod("lower").request(cpu=elsewhere).on("n2").labels(app="lower")
