@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from forewarn.policies.kinds.owners import role_of
-from forewarn.policies.kinds.registry import NODE, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from forewarn.policies.objects.pod import Pod
 
@@ -52,6 +52,14 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Again:
     if role is None:
         return Again.UNKNOWN
     return Again.CONTROLLER if role.recreated else Again.NEVER
+
+
+def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
+    """Report whether the Pod's owner is a Pod (as a Spark driver owns its executors) that no longer runs.
+
+    `runs`: whether the Pod with a namespace and name exists, and is neither terminating nor terminal.
+    """
+    return pod.owner is not None and pod.owner.group_kind == POD and not runs(pod.namespace, pod.owner.name)
 
 
 def sentence(what: Again, kind: str) -> str:

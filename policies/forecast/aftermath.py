@@ -114,8 +114,7 @@ def aftermath_of(
     waiting = pending_in_order(cluster) if waiting is None else waiting
     nodes = {prediction.node for prediction in preempting}
     cascade = _Cascade(cluster, snapshot, nodes, capacity, waiting, recreated)
-    for victim in going:
-        cascade.evict(victim, 0, is_replaced=victim.identity not in own)
+    cascade.evict(going, 0, own)
     return cascade.run()
 
 
@@ -195,10 +194,16 @@ class _Cascade:
             omitted=self._omitted,
         )
 
-    def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
-        """Delete a victim of a preemptor of this level, and plan the creation of its replacement unless
-        `is_replaced` is False.
+    def evict(self, victims: Sequence[Pod], level: int, own: Collection[str] = ()) -> None:
+        """Delete the victims of a preemptor of this level, and plan the creation of their replacements.
+
+        `own`: identities of Pods without replacement.
         """
+        self._replacements.evicted.update(victim.identity for victim in victims)
+        for victim in victims:
+            self._evict(victim, level, is_replaced=victim.identity not in own)
+
+    def _evict(self, victim: Pod, level: int, *, is_replaced: bool) -> None:
         if level:
             self._preempted, self._levels = self._preempted + 1, max(self._levels, level)
         deleted = self._now + victim.spec.termination_grace_period
@@ -295,9 +300,7 @@ class _Cascade:
                 self._waiting.remove(waiting)
             elif prediction.outcome == "preempts":
                 waiting.pod = replace(waiting.pod, nominated_node_name=prediction.node)
-                for victim in prediction.victims:
-                    if not victim.terminating:
-                        self.evict(victim, waiting.level)
+                self.evict([victim for victim in prediction.victims if not victim.terminating], waiting.level)
             self._snapshot = prediction.snapshot_after()
 
 

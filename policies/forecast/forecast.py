@@ -380,10 +380,11 @@ class Forecast:
 
     def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
         """Add the replacements of victims that were Pending before to the Pending Pods."""
+        evicted = {victim.identity for victim in victims}
         again = [
             replacement_of(let_in[victim.identity].pod)
             for victim in victims
-            if victim.identity in let_in and is_recreated(victim, self._cluster, self._recreated)
+            if victim.identity in let_in and is_recreated(victim, self._cluster, self._recreated, evicted)
         ]
         if again and self._waiting is not None:
             self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
-from forewarn.policies.controllers.recreated import Again, again
+from forewarn.policies.controllers.recreated import Again, again, has_lost_owner
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
@@ -29,12 +29,21 @@ _MAKING: Final = 100
 """Units of work to create a Pod from a template."""
 
 
-def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str]) -> bool:
-    """True if a controller recreates a deleted Pod, or would do so if its workload was in the cluster state."""
+def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str], evicted: Collection[str]) -> bool:
+    """True if a controller recreates a deleted Pod, or would do so if its workload was in the cluster state.
+
+    `evicted`: identities of Pods that no longer run.
+    """
+
+    def runs(namespace: str, name: str) -> bool:
+        found = cluster.pods.get((namespace, name))
+        return found is not None and not found.terminating and not found.terminal and found.identity not in evicted
+
     is_there = (
         pod.owner is not None and cluster.workload(pod.owner.group_kind, pod.namespace, pod.owner.name) is not None
     )
-    return again(pod, recreated, is_there=is_there) in (Again.CONTROLLER, Again.NOT_LISTED)
+    what = again(pod, recreated, is_there=is_there)
+    return what in (Again.CONTROLLER, Again.NOT_LISTED) and not has_lost_owner(pod, runs)
 
 
 class _Made(NamedTuple):
@@ -54,13 +63,15 @@ class Replacements:
         self._templates: dict[tuple[str, str, str], _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
+        self.evicted: set[str] = set()
+        """Identities of the victims so far, which recreate no Pods."""
 
     def of(self, victim: Pod) -> Pod | None:
         """Return the replacement of a victim; None if no controller creates one or admission rejects it. Raises
         CutShort.
         """
         owner = victim.owner
-        if owner is None or not is_recreated(victim, self._cluster, self._recreated):
+        if owner is None or not is_recreated(victim, self._cluster, self._recreated, self.evicted):
             return None
         try:
             made = self._made((owner.group_kind, victim.namespace, owner.name))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.controllers.recreated import Again, again
+from forewarn.policies.controllers.recreated import Again, again, has_lost_owner
 from forewarn.policies.copies import replace
 
 if TYPE_CHECKING:
@@ -37,15 +37,12 @@ class Recreation:
         pod: Pod = change.old.pod
         if pod.owner is None or (pod.owner.group_kind, pod.namespace, pod.owner.name) in self._api.workloads:
             return
-        if again(pod, self._api.recreated, is_there=False) is Again.CONTROLLER and not self._lost_owner(pod):
+        if again(pod, self._api.recreated, is_there=False) is Again.CONTROLLER and not has_lost_owner(pod, self._runs):
             self._clock.spawn(self._create(pod))
 
-    def _lost_owner(self, pod: Pod) -> bool:
-        """Report whether the Pod's owner is a Pod (as a Spark driver owns its executors) that no longer runs."""
-        if pod.owner is None or pod.owner.group_kind != "/Pod":
-            return False
-        owner = self._api.pods.get((pod.namespace, pod.owner.name))
-        return owner is None or owner.terminating or owner.pod.terminal
+    def _runs(self, namespace: str, name: str) -> bool:
+        found = self._api.pods.get((namespace, name))
+        return found is not None and not found.terminating and not found.pod.terminal
 
     def _create(self, gone: Pod) -> Generator[float | None, None, None]:
         yield self._latencies.write("create", gone.key)

@@ -47,6 +47,24 @@ def aftermath(made: Sequence[Made], new: Made, recreated: Sequence[str] = ()) ->
     return aftermath_of(state, prediction.snapshot_after(), [prediction], recreated=recreated)
 
 
+@pytest.mark.parametrize("driver", ["runs", "terminates", "succeeded", "is gone", "is a victim"])
+def test_executors_are_replaced_while_their_driver_runs(driver: str) -> None:
+    """As in a simulation: a Spark driver owns its executors, and only a running driver creates them again."""
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "driver", "controller": True, "uid": "uid-driver"}
+    executor = make_pod("exec").request(cpu="2").on("n1").labels(**{"spark-role": "executor"})
+    made: list[Made] = [make_node("n1"), make_node("n2").spec(unschedulable=True)]
+    made.append(executor.metadata(ownerReferences=[reference]))
+    owner = make_pod("driver").request(cpu="2").on("n1" if driver == "is a victim" else "n2")
+    if driver == "terminates":
+        owner.terminating()
+    if driver == "succeeded":
+        owner.status(phase="Succeeded")
+    if driver != "is gone":
+        made.append(owner)
+    found = aftermath(made, make_pod("new").priority(9).request(cpu="4"))
+    assert (found.replaced, found.lost) == ((1, 0) if driver == "runs" else (0, 2 if driver == "is a victim" else 1))
+
+
 def workload(kind: str, name: str, pods: int, spec: Any, policy: str = "Parallel") -> Made:
     made = Made(KINDS[kind], kind, name, "default")
     made.obj["spec"] = {"template": {"metadata": {"labels": {"app": name}}, "spec": spec}}
