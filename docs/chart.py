@@ -630,6 +630,11 @@ def _values(defaults: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_AUDITS: Final = ("clusterAudit", "auditCronJob")
+"""Groups of values of which one at most is enabled: both audits write the same reports."""
+_ENABLED: Final = {"required": ["enabled"], "properties": {"enabled": {"const": True}}}
+
+
 def _schema(config: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
     """The JSON Schema of the values; `config` is that of the configuration file, `flags` says what each flag is."""
     settings = {
@@ -653,6 +658,7 @@ def _schema(config: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
         "title": "Values of the chart forewarn",
         "type": "object",
         "additionalProperties": False,
+        "not": {"required": [*_AUDITS], "properties": dict.fromkeys(_AUDITS, _ENABLED)},
         "properties": {**properties, "global": {"description": "global values of Helm, for parent charts"}},
     }
 

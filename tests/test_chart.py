@@ -33,6 +33,14 @@ def test_the_values_are_as_the_schema_has_them(values: str) -> None:
     Draft7Validator(SCHEMA).validate(yaml.safe_load((CHART / values).read_text()))
 
 
+@pytest.mark.parametrize("cluster_audit", [True, False])
+@pytest.mark.parametrize("cron_job", [True, False])
+def test_one_audit_at_most_is_enabled(cluster_audit: bool, cron_job: bool) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    values["clusterAudit"]["enabled"], values["auditCronJob"]["enabled"] = cluster_audit, cron_job
+    assert Draft7Validator(SCHEMA).is_valid(values) is not (cluster_audit and cron_job)
+
+
 def test_every_value_is_told_with_its_default() -> None:
     page, defaults = (CHART / "README.md").read_text(), yaml.safe_load((CHART / "values.yaml").read_text())
     for path in leaves(SCHEMA).keys() - {"global"}:

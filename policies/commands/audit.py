@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.changes import Change
+    from forewarn.policies.sources.reports import Written
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
@@ -115,16 +116,16 @@ def _audit(
     changes = _changes(options, findings, previous)
     _print(options, findings, cache, subjects, suppressed, changes)
     if writer is not None:
-        from forewarn.policies.render.openreports import NAME
+        from forewarn.policies.render.openreports import written_lines
 
-        namespaces = writer(findings)
-        print_notice(f"reports written: ClusterReport {NAME}, and the Reports of {plural(namespaces, 'namespace')}")
+        for line in written_lines(writer(findings)):
+            print_notice(line)
     if not options.quiet:
         _summarize(findings, cluster, len(subjects), suppressed, gone)
     return _evaluated(options, findings, cluster)
 
 
-def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], int] | None:
+def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], Written] | None:
     """The function that writes reports into the only source of the cluster, with --apply. Raises SourceError."""
     if not options.apply:
         return None

@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Severity, cut, no_command_in_json, one_line
+from forewarn.policies.findings import Severity, cut, listed, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import Finding, ObjectRef
+    from forewarn.policies.sources.reports import Written
 
 API_VERSION: Final = "openreports.io/v1alpha1"
 NAME: Final = "forewarn-audit"
@@ -30,6 +31,16 @@ LONGEST: Final = 600
 _RESULT: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
 _SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
 _NOT_EVALUATED: Final = "error"
+
+
+def written_lines(written: Written) -> Iterator[str]:
+    """Yield sentences about the reports that were written, and those that were not."""
+    yield f"reports written: ClusterReport {NAME}, and the Reports of {plural(written.namespaces, 'namespace')}"
+    if written.omitted:
+        yield f"{plural(written.omitted, 'more namespace')} with findings: only in the ClusterReport"
+    if written.denied:
+        why = cut(one_line(next(iter(written.denied.values()))), LONGEST)
+        yield f"Reports denied in {plural(len(written.denied), 'namespace')} ({listed([*written.denied], 5)}): {why}"
 
 
 def result_of(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import Finding
+    from forewarn.policies.sources.reports import Written
     from forewarn.policies.sources.text import Bytes
 
 GROUP: Final = "forewarn.sources"
@@ -91,16 +92,15 @@ def definitions_of(source: str) -> Iterable[dict[str, Any]]:
     return _objects_of(source, "definitions")
 
 
-def report_writer_of(source: str) -> Callable[[Sequence[Finding]], int]:
-    """A function that writes the findings on a named source into its cluster as OpenReports, and returns the number of
-    namespaces with a Report.
+def report_writer_of(source: str) -> Callable[[Sequence[Finding]], Written]:
+    """A function that writes the findings on a named source into its cluster as OpenReports.
 
     The source must have an attribute `report_writer`, a function of the argument. Raises SourceError, also for files.
     """
     function = _attribute(source, "report_writer")
     if function is None:
         raise SourceError(source, "reports can only be written into a running cluster")
-    writer: Callable[[Sequence[Finding]], int] = function()
+    writer: Callable[[Sequence[Finding]], Written] = function()
     return writer
 
 

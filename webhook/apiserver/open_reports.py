@@ -6,11 +6,13 @@ read its Report, which contains no names of other namespaces.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import ObjectRef, Severity, cut, one_line
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render.openreports import API_VERSION, LONGEST, NAME, report_of, result_of
+from forewarn.policies.sources.reports import Written
 from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 GROUP: Final = f"/apis/{API_VERSION}"
 MAX_REPORTS: Final = 200
 """Maximum namespaces that get a Report; those with the worst findings first."""
+_TERMINATING: Final = "is being terminated"
+"""In the message of a 403 for a terminating namespace. Source: apiserver, plugin/namespace/lifecycle, admission.go."""
 _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 
 
@@ -57,11 +61,11 @@ def is_served(api: ObjectApi) -> bool:
     return {"reports", "clusterreports"} <= {resource.get("name") for resource in found.get("resources") or ()}
 
 
-def write_reports(api: ObjectApi, found: Sequence[Found], summary: Mapping[str, int] | None = None) -> int:
+def write_reports(api: ObjectApi, found: Sequence[Found], summary: Mapping[str, int] | None = None) -> Written:
     """Write the ClusterReport, and the Report of each namespace that has findings or had some before.
 
-    `found`: the worst first. `summary`: of the ClusterReport, if `found` is not complete. Returns the number of
-    namespaces with findings in their Report. Reports without findings become empty. Raises ObjectApiError.
+    `found`: the worst first. `summary`: of the ClusterReport, if `found` is not complete. Reports without findings
+    become empty. Raises ObjectApiError, except for a Report of a namespace that the API server denies.
     """
     path = f"{GROUP}/clusterreports"
     before = _read(api, f"{path}/{NAME}")
@@ -77,22 +81,25 @@ def write_reports(api: ObjectApi, found: Sequence[Found], summary: Mapping[str, 
     # The names come first: a Report that is written and not listed would never be emptied again.
     body["metadata"]["annotations"] = {_WRITTEN: " ".join((*now, *left))}
     _write(api, path, before, body)
+    denied: dict[str, str] = {}
     for namespace in (*now, *left):
         path = f"{GROUP}/namespaces/{namespace}/reports"
         body = _body("Report", by_namespace.get(namespace, ()), in_full=False)
         body["metadata"]["namespace"] = namespace
-        _write_where_there_is_a_namespace(api, path, body)
-    return len(now)
+        try:
+            _write_where_there_is_a_namespace(api, path, body)
+        except Forbidden as error:
+            if _TERMINATING not in str(error):
+                denied[namespace] = str(error)
+    return Written(sum(name not in denied for name in now), len(by_namespace) - len(now), denied)
 
 
 def _write_where_there_is_a_namespace(api: ObjectApi, path: str, body: dict[str, Any]) -> None:
     before = _read(api, f"{path}/{NAME}")
     if before is None and not body["results"]:
         return
-    try:
+    with suppress(NotFound):  # the namespace was deleted since
         _write(api, path, before, body)
-    except (NotFound, Forbidden):
-        return  # the namespace is terminating
 
 
 def _read(api: ObjectApi, path: str) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.findings import Finding
+    from forewarn.policies.sources.reports import Written
 
 MAX_EVENTS: Final = 500
 """Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
@@ -102,9 +103,10 @@ class Live:
         found = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
 
-    def report_writer(self, context: str) -> Callable[[Sequence[Finding]], int]:
-        """A function that writes findings as OpenReports (`open_reports.write_reports`), and returns the number of
-        namespaces with a Report. Raises SourceError, also if the API server does not serve these kinds.
+    def report_writer(self, context: str) -> Callable[[Sequence[Finding]], Written]:
+        """A function that writes findings as OpenReports (`open_reports.write_reports`).
+
+        Raises SourceError, also if the API server does not serve these kinds.
         """
         from forewarn.policies.render.openreports import API_VERSION
         from forewarn.webhook.apiserver.object_api import ObjectApiError
@@ -120,7 +122,7 @@ class Live:
         except (ApiError, ObjectApiError) as error:
             raise SourceError(_name(context), one_line(str(error))) from None
 
-        def write(findings: Sequence[Finding]) -> int:
+        def write(findings: Sequence[Finding]) -> Written:
             try:
                 return write_reports(api, [found_of(finding) for finding in findings])
             except (ApiError, ObjectApiError) as error:

@@ -8,9 +8,9 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.findings import ObjectRef, Severity
-from forewarn.policies.render.openreports import NAME
+from forewarn.policies.render.openreports import NAME, written_lines
 from forewarn.webhook.apiserver.object_api import Forbidden
-from forewarn.webhook.apiserver.open_reports import GROUP, Found, write_reports
+from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found, write_reports
 from forewarn.webhook.apiserver.source import live
 from tests.webhook.fake_api import FakeApi, unreachable
 
@@ -75,6 +75,36 @@ def test_a_write_that_is_denied_ends_the_audit_with_the_reason(
     api.before = unreachable
     assert main([*SHOWN]) == 3
     assert "connection refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reason", "reported"),
+    [
+        ("cannot create resource", "Reports denied in 1 namespace (shop): create"),
+        ("unable to create new content in namespace shop because it is being terminated", ""),
+    ],
+)
+def test_a_denied_report_of_a_namespace_is_named(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], reason: str, reported: str
+) -> None:
+    def denied(verb: str, path: str) -> None:
+        if verb == "create" and "/namespaces/shop/" in path:
+            raise Forbidden(f"{verb}: {reason}")
+
+    api.before = denied
+    assert main([*SHOWN]) == 0
+    err = capsys.readouterr().err
+    assert SHOP not in api.objects
+    assert ("Reports denied" in err) is bool(reported)
+    assert reported in err
+
+
+def test_namespaces_beyond_the_maximum_are_counted() -> None:
+    refs = [ObjectRef("apps/v1", "Deployment", f"ns-{n}", "web") for n in range(MAX_REPORTS + 3)]
+    found = [Found(Severity.NOTE, "restart-preempts", ref, "m", "", "m", "") for ref in refs]
+    written = write_reports(FakeApi(), found)
+    assert (written.namespaces, written.omitted) == (MAX_REPORTS, 3)
+    assert "3 more namespaces with findings: only in the ClusterReport" in [*written_lines(written)]
 
 
 def test_reports_are_written_into_running_clusters_alone(capsys: pytest.CaptureFixture[str]) -> None:
