@@ -1,4 +1,4 @@
-"""The reasons why a Pod is Pending or was preempted, with fixes.
+"""The reasons why a Pod is Pending or was preempted, with fixes; victims are in `victims`, bound Pods in `bound`.
 
 The reasons are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and further ones
 for Pending Pods. kube-scheduler's internal state (queue, back-off) is unknown.
@@ -19,7 +19,6 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.missing_lists import assumptions
-from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
 from forewarn.policies.why.causes import causes
@@ -27,6 +26,7 @@ from forewarn.policies.why.causes import of_deleted_pod as former_causes
 from forewarn.policies.why.queue_order import predicted_in_queue
 from forewarn.policies.why.records import PodRecord
 from forewarn.policies.why.trouble import Trouble
+from forewarn.policies.why.victims import by_preemptor, class_not_listed, of_a_victim, of_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,15 +34,12 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.why.events import Event
+    from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.why.evidence import Evidence
     from forewarn.policies.why.queue_order import InQueue
 
 _CLASSES: Final = 10
 """Maximum classes with higher priority that are tried."""
-_LOWER: Final = 3
-"""Maximum nodes with Pods of lower priority that are explained."""
 
 
 class Diagnosis(NamedTuple):
@@ -65,12 +62,12 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     when = record.disruption.when if record.disruption is not None else 0.0
     ends = (*causes(evidence, record, now), *_of_its_owner(pod))
     if pod.terminal:
-        by = f"preempted on {pod.node_name}{_by_preemptor(cluster, preempted)}"
+        by = f"preempted on {pod.node_name}{by_preemptor(cluster, preempted)}"
         return Diagnosis(pod, "ended", (Trouble("preempted", by, "", when), *ends) if pod.preempted else ends)
     if pod.node_name and pod.preempted:
         victim = (
             each._replace(when=when) if each.id == "preempted" else each
-            for each in _of_a_victim(cluster, pod, preempted)
+            for each in of_a_victim(cluster, pod, preempted)
         )
         return Diagnosis(pod, "preempted", (*victim, *ends))
     before = tuple(_before_it(cluster, evidence, pod))
@@ -96,7 +93,7 @@ def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> D
     """Explain by Events why a Pod no longer exists; None without Events about the Pod."""
     found, rest = evidence.events.preempted(name, ""), former_causes(evidence, name)
     if found is not None:
-        told = f"preempted{_of_where(found)}{_by_preemptor(cluster, found)}"
+        told = f"preempted{of_where(found)}{by_preemptor(cluster, found)}"
         rest = [Trouble("preempted", told, "", found.when), *rest]
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
 
@@ -128,41 +125,12 @@ def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterat
     """Yield the reason why the earlier Pod with the same name terminated."""
     found = evidence.events.former_preempted(pod.name, pod.uid)
     if found is not None:
-        told = f"the previous Pod of this name was preempted{_of_where(found)}{_by_preemptor(cluster, found)}"
+        told = f"the previous Pod of this name was preempted{of_where(found)}{by_preemptor(cluster, found)}"
         yield Trouble("former-preempted", told, "", found.when)
         return
     former = evidence.events.former(pod.name, pod.uid)
     for each in former_causes(evidence, pod.name, former.uid)[:1] if former is not None else ():
         yield Trouble("former-ended", f"the previous Pod of this name: {each.message}", each.help, each.when)
-
-
-def _of_where(event: Event) -> str:
-    return f" on {event.node}" if event.node else ""
-
-
-def _by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
-    """Return a phrase with the preemptor, such as ` by shop/web (priority 1000)`; "" if no Event names the
-    preemptor.
-    """
-    if event is None or not any(event.by):
-        return ""
-    preemptor = _named_by(cluster, event)
-    if preemptor is not None:
-        return f" by {preemptor.key} (priority {preemptor.effective_priority})"
-    namespace, name, _ = event.by
-    return f" by {namespace}/{name}, which no longer exists" if name else " by a Pod that no longer exists"
-
-
-def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
-    """Return the preemptor that an Event names; None if that Pod no longer exists."""
-    namespace, name, uid = event.by
-    if name:
-        found = cluster.pods.get((namespace, name))
-        return found if found is not None and uid in ("", found.uid) else None
-    return next((pod for pod in cluster.pods.values() if pod.uid == uid), None) if uid else None
-
-
-# Pods that wait
 
 
 def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
@@ -188,7 +156,7 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     name = pod.priority_class_name
     found = cluster.priority_classes.get(name) if name else None
     if name and found is None and PRIORITY_CLASS in cluster.objects.unlisted:
-        yield _class_not_listed(name)
+        yield class_not_listed(name)
     elif name and found is None:
         yield Trouble(
             "class-gone",
@@ -202,14 +170,6 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
             f"PriorityClass {name} now has value {found.value}; the Pod keeps priority {pod.effective_priority}",
             "recreate the Pod",
         )
-
-
-def _class_not_listed(name: str) -> Trouble:
-    return Trouble(
-        "missing-lists",
-        f"PriorityClass {name} is not in the cluster snapshot, which has no PriorityClasses: it may still exist",
-        "add --cluster FILE with `kubectl get priorityclasses -o json`",
-    )
 
 
 def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
@@ -303,116 +263,6 @@ def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
             victims = plural(len(with_it.victims), "Pod")
             return f"with class {found.name} ({found.value}) it would preempt {victims} on {with_it.node}"
     return ""
-
-
-# Pods that had to go
-
-
-def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
-    preemptor = _preemptor(cluster, victim, event)
-    if preemptor is None:
-        known = _by_preemptor(cluster, event)
-        yield Trouble(
-            "preempted",
-            f"kube-scheduler preempts it on {victim.node_name}{known or '; the preemptor is unknown'}",
-            f"use a class of higher priority than {victim.effective_priority}",
-        )
-        return
-    yield Trouble(
-        "preempted",
-        f"preempted on {victim.node_name} by {preemptor.key} (priority {preemptor.effective_priority}; its own is "
-        f"{victim.effective_priority})",
-    )
-    yield from _unnecessarily(cluster, preemptor)
-    if not preemptor.node_name:
-        yield from _before_lower(cluster, victim, preemptor)
-
-
-def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
-    """Return the preemptor of a victim; None if unknown.
-
-    This is the Pod that an Event names, otherwise the Pod with the highest priority that is nominated to the victim's
-    node.
-    """
-    named = _named_by(cluster, event) if event is not None else None
-    if named is not None and named.effective_priority > victim.effective_priority:
-        return named
-    nominated = cluster.scheduling.nominated_pods(victim.node_name)
-    higher = [pod for pod in nominated if pod.effective_priority > victim.effective_priority]
-    return min(higher, key=lambda pod: (-pod.effective_priority, pod.key), default=None)
-
-
-def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble]:
-    """Yield a reason if the preemptor's priority is probably unintended.
-
-    Source: the documentation, "Pods are preempted unnecessarily".
-    """
-    name = preemptor.priority_class_name
-    found = cluster.priority_classes.get(name) if name else None
-    if found is not None and found.global_default:
-        yield Trouble(
-            "preempted-for-the-default",
-            f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName",
-            "set a low value or preemptionPolicy Never on the default class",
-        )
-    elif name and found is None and PRIORITY_CLASS in cluster.objects.unlisted:
-        yield _class_not_listed(name)
-    elif name and found is None:
-        yield Trouble(
-            "preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists", ""
-        )
-
-
-def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
-    """Yield the reasons why kube-scheduler did not preempt Pods of lower priority instead.
-
-    Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods".
-    """
-    snapshot = cluster.scheduling
-    lower: dict[str, int] = {}
-    for info in snapshot.node_infos:
-        priorities = [pod.effective_priority for pod in info.pods if not pod.terminating]
-        if priorities and min(priorities) < victim.effective_priority:
-            lower[info.name] = min(priorities)
-    if not lower:
-        return
-    prediction = _as_it_was(cluster, victim.node_name, preemptor)
-    candidates = {candidate.node_name: candidate for candidate in prediction.candidates}
-    chosen = candidates.get(victim.node_name)
-    for node in sorted(lower, key=lambda name: (lower[name], name))[:_LOWER]:
-        why = _why_not_there(prediction, chosen, candidates.get(node), node)
-        yield Trouble(
-            "preempted-before-lower",
-            f"a Pod of priority {lower[node]} on {node} is not preempted: {why}",
-            "kube-scheduler compares priorities among candidate nodes only; PDBs and constraints come first",
-        )
-
-
-def _as_it_was(cluster: ClusterSnapshot, node: str, preemptor: Pod) -> Prediction:
-    """Return the preemptor's scheduling cycle repeated, as if the victims on the node were not terminating yet."""
-    snapshot = cluster.scheduling
-    info = snapshot.get(node)
-    ending = [pod for pod in info.pods if pod.terminating and pod.preempted] if info else []
-    back = [replace(pod, terminating=False, preempted=False) for pod in ending]
-    return Prediction(snapshot.with_pods(back, ending), replace(preemptor, nominated_node_name=""), reasons=True)
-
-
-def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Candidate | None, node: str) -> str:
-    if other is None:
-        status = prediction.preemption.statuses.get(node) or prediction.statuses.get(node)
-        reasons = "; ".join(status.reasons[:3]) if status is not None else ""
-        return f"that node is no candidate for {prediction.pod.key} ({reasons or 'not evaluated'})"
-    going = plural(len(other.victims), "Pod")
-    if chosen is None:
-        return f"{going} would be preempted there"
-    if other.num_pdb_violations > chosen.num_pdb_violations:
-        return "preempting it would violate a PDB"
-    highest = other.victims[0].effective_priority if other.victims else 0
-    if chosen.victims and highest > chosen.victims[0].effective_priority:
-        return f"a Pod of priority {highest} would be preempted there too"
-    if node == chosen.node_name:
-        return f"preempting {going} without it is enough"
-    return f"{going} would be preempted there, at no lower cost"
 
 
 def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
