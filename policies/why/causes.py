@@ -249,15 +249,17 @@ def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
     others = [e for e in up if f"replica set {deletion.name} " not in e.message]
     why = "a rollout" if others else "a scale-down"
     yield Trouble("scaled", f"{why} of Deployment {found.name}: {cut(found.message, LONG)}", "", found.when)
-    sizes = [
-        e
-        for e in evidence.events.others("HorizontalPodAutoscaler")
-        if e.reason == "SuccessfulRescale" and e.when <= found.when + 1
-    ]
-    if sizes and not others:
-        yield Trouble(
-            "scaled", f"HorizontalPodAutoscaler {sizes[-1].name}: {cut(sizes[-1].message, LONG)}", "", sizes[-1].when
-        )
+    if not others:
+        yield from _rescaled(evidence, found.when)
+
+
+def _rescaled(evidence: Evidence, before: float) -> Iterator[Trouble]:
+    """Yield the last change of a size by a HorizontalPodAutoscaler until this time."""
+    rescaled = [e for e in evidence.events.others("HorizontalPodAutoscaler") if e.reason == "SuccessfulRescale"]
+    sizes = [e for e in rescaled if e.when <= before + 1]
+    if sizes:
+        last = sizes[-1]
+        yield Trouble("scaled", f"HorizontalPodAutoscaler {last.name}: {cut(last.message, LONG)}", "", last.when)
 
 
 def of_deleted_pod(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
