@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
-    from tests.e2e.api import Obj
+    from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
 
 RECORDED = ("Node", "PriorityClass", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudget")
+
+
+def delete_events(api: Api) -> None:
+    """Delete the Events of all namespaces: one request for each namespace, as other tests leave thousands of Events."""
+    for namespace in api.list("Namespace"):
+        api.delete_all("Event", namespace["metadata"]["name"])
 
 
 def why(plane: ControlPlane, name: str) -> Obj:

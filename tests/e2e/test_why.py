@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.api import Refused, identity
-from tests.e2e.explaining import answered, messages, record, why
+from tests.e2e.explaining import answered, delete_events, messages, record, why
 from tests.e2e.objects import container, deployment, node, pod, running
 from tests.e2e.truth import wait_until
 
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(autouse=True)
-def cluster(stage: Stage, plane: ControlPlane) -> Iterator[None]:
+def cluster(stage: Stage) -> Iterator[None]:
     low = running("low", "n1", cpu="1500m")
-    plane.kubectl("delete", "events", "--all", "-A")
+    delete_events(stage.api)
     stage.put({"namespaces": [], "nodes": [node("n1", cpu="2")], "pods": [low]})
     yield
     stage.clear()

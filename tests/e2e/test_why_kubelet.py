@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.api import identity
 from tests.e2e.build import DEFAULT, HOLLOW_KUBELET, MINOR, binaries
-from tests.e2e.explaining import messages, record, why
+from tests.e2e.explaining import delete_events, messages, record, why
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def node(plane: ControlPlane, stage: Stage) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def emptied(plane: ControlPlane, stage: Stage) -> Iterator[None]:
-    plane.kubectl("delete", "events", "--all", "-A")
+def emptied(stage: Stage) -> Iterator[None]:
+    delete_events(stage.api)
     yield
     for kind in ("Job", "Pod"):
         for obj in stage.api.list(kind, "default"):
