@@ -125,10 +125,12 @@ def _lost(answer: Answer) -> str:
 
 
 def _unfinished(answer: Answer) -> Iterator[str]:
-    for name, (healthy, desired) in sorted(answer.pdbs.items())[:MAX_LINES]:
-        yield too_few_healthy(name, healthy, desired)
-    yield from (f"not simulated: {problem}" for problem in answer.unread[:MAX_LINES])
-    yield from answer.not_modelled[:MAX_LINES]
+    unhealthy = (too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items()))
+    one, many = "PDB with too few healthy Pods", "PDBs with too few healthy Pods"
+    yield from _limited(unhealthy, len(answer.pdbs), one, many, "")
+    unread = (f"not simulated: {problem}" for problem in answer.unread)
+    yield from _limited(unread, len(answer.unread), "object not simulated", "objects not simulated", "")
+    yield from _limited(answer.not_modelled, len(answer.not_modelled), "part not modelled", "parts not modelled", "")
 
 
 def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
@@ -142,7 +144,8 @@ def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     drained = [node for node in answer.drained if node not in answer.stuck]
     if drained:
         yield paint(f"drained: {listed(drained, _NAMED)}", "good")
-    yield from (paint(line, "warning") for line in _not_emptied(answer)[:MAX_LINES])
+    stuck = _limited(_not_emptied(answer), len(answer.stuck), "node not drained", "nodes not drained", "")
+    yield from (paint(line, "warning") for line in stuck)
     if answer.blocked and (fix := _fix_of(answer)):
         yield f"Fix: {fix}"
 
@@ -294,12 +297,10 @@ def _reason(pods: Iterable[str], answer: Answer) -> str:
     return ": " + (one if len(pdbs) == 1 else several).format(listed(pdbs, _NAMED))
 
 
-def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        if number == MAX_LINES:
-            yield f"  and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"
-            return
-        yield f"  {line}"
+def _limited(lines: Iterable[str], count: int, one: str, many: str, indent: str = "  ") -> Iterator[str]:
+    yield from (f"{indent}{line}" for line in islice(lines, MAX_LINES))
+    if count > MAX_LINES:
+        yield f"{indent}and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
@@ -344,8 +345,13 @@ def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     yield paint(f"preempted: {plural(len(answer.preemptions), 'Pod')}{depth}", "warning")
     found = pairs(answer.preemptions)
     yield from _limited((pair(*each) for each in found), len(found), "pair", "pairs")
-    for name, count in sorted(answer.summary.violated_pdbs.items())[:MAX_LINES]:
-        yield paint(violated(name, count), "warning")
+    yield from (paint(line, "warning") for line in _violated_lines(answer))
+
+
+def _violated_lines(answer: Answer) -> Iterator[str]:
+    """Lines about the PDBs that preemption violates."""
+    found = sorted(answer.summary.violated_pdbs.items())
+    yield from _limited((violated(*each) for each in found), len(found), "violated PDB", "violated PDBs", "")
 
 
 def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
@@ -439,8 +445,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         lines += [f"\nand {plural(len(told) - MAX_LINES, 'more workload')}"] if len(told) > MAX_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MAX_LINES)]
-    for name, count in sorted(summary.violated_pdbs.items())[:MAX_LINES]:
-        bullets.append(f"- {text_of(violated(name, count))}")
+    bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
     bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []
     bullets += [f"- {text_of(note)}" for note in notes]

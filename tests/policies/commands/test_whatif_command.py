@@ -319,6 +319,42 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
     assert "a-1 is not drained before --until: 2 Pods left" in out
 
 
+@pytest.mark.parametrize("output", ["text", "markdown"])
+def test_pdbs_beyond_the_maximum_are_counted(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """22 workloads of one Pod with a PDB each are preempted: 20 lines of each kind, and a line with the other 2."""
+    objects: list[Obj] = [make_node("n1").has(cpu="22", memory="8Gi", pods="50").obj]
+    for number in range(22):
+        name = f"w{number:02}"
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+        pod = (
+            make_pod(f"{name}-x")
+            .priority(0)
+            .request(cpu="1")
+            .labels(app=name)
+            .on("n1")
+            .metadata(ownerReferences=[owner])
+        )
+        objects += [
+            pod.obj,
+            workload(name, 1, 1000, 0),
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}},
+            },
+        ]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
+    (tmp_path / "big.yaml").write_text(yaml.safe_dump(workload("big", 1, 22000, 10)))
+    files = ("-f", str(tmp_path / "big.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
+    _, out, _ = run(capsys, "apply", *files, "-o", output)
+    lines = [line.lstrip(" -") for line in out.replace("\\", "").splitlines()]
+    assert sum("more than it allows" in line for line in lines) == 20
+    assert "and 2 more violated PDBs; use -o json for all" in lines
+    assert sum("desired Pods healthy" in line for line in lines) == 20
+    assert "and 2 more PDBs with too few healthy Pods; use -o json for all" in lines
+
+
 def test_of_twenty_one_things_one_is_one_more() -> None:
     lines = list(_limited(iter(["x"] * 21), 21, "pair", "pairs"))
     assert lines[20:] == ["  and 1 more pair; use -o json for all"]
