@@ -115,13 +115,16 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 
 
 def _lost(answer: Answer) -> str:
-    """Return a phrase with the numbers of lost replicas and of DaemonSet Pods on removed nodes; "" without such
-    DaemonSet Pods.
-    """
-    if not answer.with_nodes:
-        return ""
+    """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
+    started = answer.fewer + answer.with_nodes - (answer.running_before - answer.running_after)
     gone = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
-    return f" ({answer.fewer} lost, and {gone})"
+    parts = [
+        f"{answer.fewer} lost" if answer.fewer or answer.with_nodes else "",
+        gone if answer.with_nodes else "",
+        f"{started} more of other workloads" if started else "",
+    ]
+    found = [part for part in parts if part]
+    return f" ({', '.join(found)})" if len(found) > 1 else ""
 
 
 def _unfinished(answer: Answer) -> Iterator[str]:

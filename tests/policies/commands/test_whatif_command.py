@@ -355,6 +355,20 @@ def test_pdbs_beyond_the_maximum_are_counted(output: str, tmp_path: Path, capsys
     assert "and 2 more PDBs with too few healthy Pods; use -o json for all" in lines
 
 
+def test_lost_pods_and_pods_that_start_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two Pods of `small` are preempted, three Pods of `big` start: one Pod more, but two lost."""
+    objects: list[Obj] = [make_node("n1").has(cpu="4", memory="8Gi", pods="50").obj, workload("small", 2, 1000, 0)]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "small", "controller": True}
+    for name in ("small-a", "small-b"):
+        pod = make_pod(name).priority(0).request(cpu="1").labels(app="small").on("n1")
+        objects.append(pod.metadata(ownerReferences=[owner]).obj)
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
+    (tmp_path / "big.yaml").write_text(yaml.safe_dump(workload("big", 3, 1300, 10)))
+    files = ("-f", str(tmp_path / "big.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
+    _, out, _ = run(capsys, "apply", *files)
+    assert "running: 2 Pods before, 3 after (2 lost, 3 more of other workloads)" in out
+
+
 def test_of_twenty_one_things_one_is_one_more() -> None:
     lines = list(_limited(iter(["x"] * 21), 21, "pair", "pairs"))
     assert lines[20:] == ["  and 1 more pair; use -o json for all"]
@@ -522,7 +536,7 @@ def test_a_zone_and_every_zone_count_one_loss_alike(tmp_path: Path, capsys: pyte
     assert zone["fewer"] == row["fewer"] > 0
     assert zone["daemonPodsOfLostNodes"] == 2
     assert zone["running"]["before"] - zone["running"]["after"] == zone["fewer"] + zone["daemonPodsOfLostNodes"]
-    told = f"({row['fewer']} lost, and 2 DaemonSet Pods leave with their nodes)"
+    told = f"({row['fewer']} lost, 2 DaemonSet Pods leave with their nodes)"
     assert told in run(capsys, "lose", "zone", "a", *both)[1]
     assert (
         "fewer: replicas that no longer run, without DaemonSet Pods" in run(capsys, "lose", "--each", "zone", *both)[1]
