@@ -237,7 +237,10 @@ def _details(found: Plan) -> Iterator[str]:
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
     for each in found.rejected:
         yield f"{each.workload}: admission rejects its new Pods, because their PriorityClass does not exist then"
-    yield from (violated(name, count) for name, count in sorted(found.summary.violated_pdbs.items())[:_MAX_PAIRS])
+    pdbs = sorted(found.summary.violated_pdbs.items())
+    yield from (violated(*each) for each in pdbs[:_MAX_PAIRS])
+    if len(pdbs) > _MAX_PAIRS:
+        yield f"{plural(len(pdbs) - _MAX_PAIRS, 'more violated PDB')}; use -o json for all"
     if found.summary.stopped:
         yield settled(found.summary)
 
@@ -261,6 +264,9 @@ def _plan_notes(found: Plan) -> Iterator[str]:
         yield f"{plural(pods, 'running Pod')} of {names} keep their priority: a restart does not replace them"
     if found.pending_before:
         yield f"before the change: {plural(found.pending_before, 'Pod')} Pending"
+    if found.preempted_before:
+        preempted = plural(found.preempted_before, "Pod")
+        yield f"before step 1, Pending Pods preempt {preempted}: the table does not count them, the violated PDBs do"
     if found.ignored:
         yield f"ignored, because the cluster has no workload of this name: {listed(list(found.ignored), _NAMED)}"
     yield from found.not_modelled

@@ -1005,7 +1005,8 @@ class RunningByPriority(TypedDict):
 class ClassPlan(TypedDict):
     """The output of `forewarn classes plan`.
 
-    `alternative`: null if the first order preempts no Pods. `keepPriority`: workloads that a restart does not replace.
+    `alternative`: null if the first order preempts no Pods. `preemptedBefore`: number of Pods that Pending Pods preempt
+    before the first step; `steps` does not contain them. `keepPriority`: workloads that a restart does not replace.
     `rejected`: workloads whose PriorityClass does not exist afterwards. `violatedPDBs`: number of preemptions beyond
     the allowed disruptions.
     """
@@ -1013,6 +1014,7 @@ class ClassPlan(TypedDict):
     preempted: int
     complete: bool
     pendingBefore: int
+    preemptedBefore: int
     alternative: OtherOrder | None
     steps: list[ClassStep]
     keepPriority: list[RunningByPriority]

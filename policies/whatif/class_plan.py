@@ -100,7 +100,8 @@ class Plan(NamedTuple):
 
     `other`: the order that was not chosen; None if there was no need to simulate a second one. `kept`: workloads that
     cannot be rolled out, so that their running Pods keep their priority. `rejected`: workloads whose class does not
-    exist after the change. `pending_before`: number of Pending Pods before the first step.
+    exist after the change. `pending_before`: number of Pending Pods before the first step. `preempted_before`: number
+    of Pods that Pending Pods preempt before the first step, which `results` does not contain.
     """
 
     results: Sequence[Result]
@@ -108,6 +109,7 @@ class Plan(NamedTuple):
     kept: Sequence[Ranked]
     rejected: Sequence[Ranked]
     pending_before: int
+    preempted_before: int
     summary: Summary
     not_modelled: Sequence[str]
     ignored: Sequence[str]
@@ -410,6 +412,7 @@ def _simulated(
         kept=[each for each in kept if _needs_restart(each)],
         rejected=[each for each in affected if each.after is None],
         pending_before=run.pending_before,
+        preempted_before=sum(preemption.t < starts[0] for preemption in preemptions) if starts else 0,
         summary=summary,
         not_modelled=[*simulation.storage.not_modelled, *sorted(simulation.controllers.unreadable.values())],
         ignored=change.ignored,
@@ -496,6 +499,7 @@ def as_dict(found: Plan) -> dict[str, Any]:
         "preempted": found.preempted,
         "complete": found.is_complete,
         "pendingBefore": found.pending_before,
+        "preemptedBefore": found.preempted_before,
         "alternative": None
         if found.other is None
         else {

@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.render.classes import render_plan
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.class_change import Change, apply_change, ranked, restarts
@@ -195,6 +196,14 @@ def test_never_comes_first_if_the_direct_order_preempts() -> None:
     found = planned(cache_of([], made), [PriorityClass("medium", 1000, True)])
     assert found.preempted == 0
     assert found.other is None or not found.other.careful
+
+
+def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart() -> None:
+    pending = make_pod("high").priority(100).request(cpu="3")
+    made = [make_node("n1").has(cpu="4", memory="8Gi", pods="10"), *running("low", ["n1"], "3", 0), pending]
+    found = planned(cache_of([], made), [PriorityClass("gold", 1000)])
+    assert (found.pending_before, found.preempted_before, found.preempted) == (1, 1, 0)
+    assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
 
 
 def test_pods_of_jobs_keep_their_priority() -> None:
