@@ -56,7 +56,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
-    fix = f" Fix: {finding.remediation}" if finding.remediation else ""
+    problem = one_line_finding(finding)
+    if finding.remediation:
+        problem += f"{'' if problem.endswith(('.', '?')) else '.'} Fix: {finding.remediation}"
     place = finding.location
     region = {
         "startLine": max(place.line, 1),
@@ -69,7 +71,7 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": one_line_finding(finding) + fix},
+        "message": {"text": problem},
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"primaryLocationLineHash": f"{mark}:1"},
     }

@@ -378,5 +378,6 @@ def test_sarif_has_a_path_for_each_object(capsys: pytest.CaptureFixture[str]) ->
     (found,) = json.loads(out)["runs"]
     paths = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in found["results"]]
     assert paths[0] == "cluster/reports/Deployment/ledger"
+    assert "Pods will be rejected. Fix: create it, or use " in found["results"][0]["message"]["text"]
     assert len({each["partialFingerprints"]["primaryLocationLineHash"] for each in found["results"]}) == 7
     assert {each["ruleId"] for each in found["results"]} == {rule["id"] for rule in found["tool"]["driver"]["rules"]}
