@@ -237,6 +237,8 @@ def _details(found: Plan) -> Iterator[str]:
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
     for each in found.rejected:
         yield f"{each.workload}: admission rejects its new Pods, because their PriorityClass does not exist then"
+    if found.rejected:
+        yield "Fix: also pass these workloads with another priorityClassName (-f)"
     pdbs = sorted(found.summary.violated_pdbs.items())
     yield from (violated(*each) for each in pdbs[:_MAX_PAIRS])
     if len(pdbs) > _MAX_PAIRS:

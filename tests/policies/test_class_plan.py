@@ -222,6 +222,7 @@ def test_a_deleted_class_that_is_used_is_reported() -> None:
     found = planned(cache_of([PriorityClass("gold", 10)], made), [], [], "gold")
     assert [each.workload for each in found.rejected] == ["default/web"]
     assert not found.is_complete
+    assert any(line.startswith("Fix: also pass these workloads") for line in render_plan(found))
 
 
 def test_a_workload_that_moves_to_another_class_keeps_its_other_fields() -> None:
