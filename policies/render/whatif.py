@@ -58,6 +58,7 @@ def verdict(answer: Answer) -> str:
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         f"{plural(len(answer.preemptions), 'Pod')} preempted" if answer.preemptions else "",
         f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
+        f"{plural(len(answer.pdbs), 'PDB')} with too few healthy Pods" if answer.pdbs else "",
         f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck else "",
     ]
     found = [effect for effect in effects if effect]

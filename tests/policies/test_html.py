@@ -145,6 +145,22 @@ def test_the_first_line_and_a_table_summarize_the_change(capsys: pytest.CaptureF
     assert texts[start : start + 9] == ["batch", "100", "4", "0", "6", "0", "0Gi", "0Gi", "2"]
 
 
+def test_the_first_line_counts_pdbs_with_too_few_healthy_pods(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The node of the only Pod of `web` is lost: no preemption violates the PDB, but it has no healthy Pod."""
+    pdb = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    objects = [make_node("n1").obj, make_node("n2").obj, make_pod("web").labels(app="web").on("n1").obj, pdb]
+    (tmp_path / "cluster.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    text = page(capsys, "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml"))
+    assert "1 replica lost, 1 PDB with too few healthy Pods. Steady state" in text
+
+
 @pytest.mark.parametrize(("pools", "first"), [(2, "pool p-0 · zone a"), (1, "zone a"), (61, "zone a")])
 def test_nodes_are_grouped_by_pool_if_there_are_several_but_not_too_many(pools: int, first: str) -> None:
     watched = Watched([f"n{number}" for number in range(61)], [])
