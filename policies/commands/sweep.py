@@ -1,4 +1,4 @@
-"""`forewarn whatif lose --each` and `whatif class --each`: simulate each case, on all cores, or a part of them."""
+"""`forewarn whatif lose --each`: simulate each case, on all cores, or a part of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.sweep import Sweep, Tally
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -56,7 +57,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     settle(cache, release)
     names = names_of(options.each, cache)
     if not names:
-        raise InvalidObject(f"the cluster has no {_KINDS[options.each]}")
+        raise InvalidObject(f"the cluster has no {options.each}s")
     part = shard.part_of(names) if shard else names
     sweep = swept(options.each, cache, part, options.until, autoscaling)
     there, victims = cache.snapshot(), any(row.preempted or row.pdbs for row in sweep.rows)
@@ -72,45 +73,35 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     return status_of(sweep, options.fail_on)
 
 
-_KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses besides the system classes"}
-
-
 def names_of(kind: str, cache: DumpCache) -> list[str]:
-    """Return the names of all cases of a sweep, for example `node a-1`. `kind`: node, zone or class."""
-    return list(_run_options(kind, cache))
+    """Return the names of all cases of a sweep, for example `node a-1`. `kind`: node or zone."""
+    return list(_losses(kind, cache))
 
 
-def _run_options(kind: str, cache: DumpCache) -> dict[str, Any]:
-    from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+def _losses(kind: str, cache: DumpCache) -> dict[str, Question]:
+    """Return the question of each case by its name."""
     from forewarn.policies.whatif import questions
 
-    cluster = cache.snapshot()
-    if kind == "class":
-        own = {each.name for each in SYSTEM_CLASSES}
-        return {f"class {name}": name for name in sorted(cluster.priority_classes) if name not in own}
     asked = questions.each_node_lost if kind == "node" else questions.each_zone_lost
-    return {question.title: question for question in asked(cluster)}
+    return {question.title: question for question in asked(cache.snapshot())}
 
 
 def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling) -> Sweep:
-    """Return the results of the named cases. `kind`: node, zone or class. Raises InvalidObject, ValueError."""
+    """Return the results of the named cases. `kind`: node or zone. Raises InvalidObject, ValueError."""
     from forewarn.policies.commands.losses import counted
     from forewarn.policies.whatif.comparison import at_rest
     from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.sweep import Sweep, Tally, row_of, worst_first
 
-    asked, tallies = _run_options(kind, cache), list[Tally]()
+    asked, tallies = _losses(kind, cache), list[Tally]()
     world = world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
         tallies.append(Tally(simulation, autoscaling))
         return tallies[0]
 
-    losses = [] if kind == "class" else [asked[name] for name in names]
-    found = counted(world, [Question(_NOTHING), *losses], counting)
+    found = counted(world, [Question(_NOTHING), *(asked[name] for name in names)], counting)
     anyway = row_of(_NOTHING, next(iter(found)))
-    if kind == "class":
-        found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
     counts = list(_watched(found, len(names)))
     rows = [row_of(name, told) for name, told in zip(names, counts, strict=True)]
     notes = list(dict.fromkeys(note for told in counts for note in told["not_modelled"]))[:_MAX_NOTES]
@@ -129,29 +120,6 @@ def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dic
 
 def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
     return progress(found, count, "cases", sys.stderr)
-
-
-def _of_classes(
-    cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling
-) -> Iterator[dict[str, Any]]:
-    from forewarn.policies.commands.process_pool import mapped
-    from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.whatif.class_change import Change, apply_change, restarts
-    from forewarn.policies.whatif.sweep import Tally
-
-    def deleted(name: str) -> dict[str, Any]:
-        change = apply_change(cache, Change(name, delete=True))
-        try:
-            simulation = Simulation(world_with(cache, restarts(change), until))
-            tally = Tally(simulation, autoscaling)
-            simulation.run()
-        finally:
-            assert change.old is not None
-            cache.add(change.old.to_api())
-        rejected = (each.running for each in change.changed if each.after is None)
-        return tally.of(simulation) | {"rejected": sum(sum(running.values()) for running in rejected)}
-
-    return mapped(names, deleted)
 
 
 def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:

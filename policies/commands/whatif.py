@@ -108,13 +108,7 @@ def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
 
 def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     changes = options.value is not None or options.default or bool(options.preemption_policy)
-    if options.each:
-        if options.name or changes or options.delete or options.filename:
-            parser.error("--each deletes each class in turn; leave out the rest")
-        options.each = "class"
-    elif not options.name:
-        parser.error("name a PriorityClass, or --each")
-    elif not changes and not options.delete:
+    if not changes and not options.delete:
         parser.error("give --value, --default, --delete or --preemption-policy")
     elif changes and options.delete:
         parser.error("--delete goes without --value, --default and --preemption-policy")

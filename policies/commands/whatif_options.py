@@ -134,7 +134,7 @@ _FILE: Final = "manifest (file or directory, repeatable)"
 
 def _class_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", nargs="?", metavar="NAME")
+    add("name", metavar="NAME")
     add(
         "--value",
         type=integer_between(-(2**31), MAX_VALUE),
@@ -144,7 +144,5 @@ def _class_options(parser: argparse.ArgumentParser) -> None:
     add("--default", action="store_true", help="make the PriorityClass the global default")
     add("--delete", action="store_true", help="delete the PriorityClass")
     add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
-    add("--each", action="store_true", help="delete each PriorityClass separately")
-    add_shard_option(add)
     told = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
     add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)

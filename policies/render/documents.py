@@ -662,7 +662,6 @@ class SweepRow(TypedDict):
 
     case: str
     fewer: int
-    rejected: int
     pending: int
     preempted: int
     violatedPDBs: int

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
 MAX_ROWS: Final = 40
+BASIS: Final = "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes"
+"""A note that defines the column `fewer`."""
 _LONGEST: Final = 60
 SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
@@ -26,9 +28,8 @@ _TEXTS: Final = ("case", SETTLED, _NEEDED)
 
 def heads_of(sweep: Sweep) -> list[str]:
     """The column heads: case, counts, time of the steady state; with node groups, the needed nodes."""
-    rejected = ["rejected"] if sweep.kind == "class" else []
     needed = [_NEEDED] if has_groups(sweep) else []
-    return ["case", "fewer", *rejected, "Pending", "preempted", "PDBs violated", SETTLED, *needed]
+    return ["case", "fewer", "Pending", "preempted", "PDBs violated", SETTLED, *needed]
 
 
 def has_groups(sweep: Sweep) -> bool:
@@ -38,11 +39,10 @@ def has_groups(sweep: Sweep) -> bool:
 
 def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """The cells of a row, in the order of `heads_of`."""
-    rejected = [row.rejected] if sweep.kind == "class" else []
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
     needed = [needs_text(row.needs)] if has_groups(sweep) else []
-    return [row.case, row.fewer, *rejected, row.pending, row.preempted, row.pdbs, after, *needed]
+    return [row.case, row.fewer, row.pending, row.preempted, row.pdbs, after, *needed]
 
 
 def needs_text(needs: Needs | None) -> str:
@@ -60,19 +60,13 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 
 def _harms(row: Row, sweep: Sweep) -> bool:
-    counts = row.fewer, row.rejected, row.preempted, row.pdbs
+    counts = row.fewer, row.preempted, row.pdbs
     return any(counts) or row.pending > sweep.pending or not row.settled
 
 
 def before(sweep: Sweep) -> str:
     """A phrase about the state at time 0."""
     return f"{plural(sweep.running, 'Pod')} running, {sweep.pending} Pending"
-
-
-def basis(sweep: Sweep) -> Iterator[str]:
-    """A note that defines the column `fewer`, for sweeps of losses."""
-    if sweep.kind != "class":
-        yield "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes"
 
 
 def without(sweep: Sweep) -> str:
@@ -100,7 +94,7 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     if found:
         rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
         yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)
-        yield from (f"  {line}" for line in basis(sweep))
+        yield f"  {BASIS}"
     if len(found) > MAX_ROWS:
         yield f"  and {len(found) - MAX_ROWS} more; use -o json for all"
     harmless = len(sweep.rows) - len(found)
@@ -120,7 +114,7 @@ def markdown(sweep: Sweep) -> str:
     if found:
         rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
         lines += ["", *markdown_table(heads, rows, longest=_LONGEST)]
-        lines += ["", *basis(sweep)] if sweep.kind != "class" else []
+        lines += ["", BASIS]
     if len(found) > MAX_ROWS:
         lines += ["", f"and {len(found) - MAX_ROWS} more"]
     harmless = len(sweep.rows) - len(found)

@@ -7,6 +7,5 @@ from typing import Final
 EVERY: Final = {
     "node": "each node is lost",
     "zone": "each zone is lost",
-    "class": "each class is deleted",
 }
 """The questions of a sweep, by name."""

@@ -1,4 +1,4 @@
-"""Ask one question for each node, zone or PriorityClass of a cluster, and sort the answers by effect."""
+"""Ask one question for each node or zone of a cluster, and sort the answers by effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class Row(NamedTuple):
       number of Pending Pods at the end. `preempted`: number of preempted Pods.
     - `pdbs`: number of PodDisruptionBudgets that preemption violates, or that have too few healthy Pods at the end and
       had enough before.
-    - `rejected`: number of running Pods whose workload cannot create new ones, because the Pods' class is deleted.
     - `settled_at`: seconds until a steady state, or of the whole simulation if `settled` is false.
     - `needs`: the nodes that cluster-autoscaler would add; None without node groups.
     """
@@ -48,12 +47,11 @@ class Row(NamedTuple):
     pdbs: int
     settled_at: float
     settled: bool
-    rejected: int = 0
     needs: Needs | None = None
 
 
 class Sweep(NamedTuple):
-    """The results of one question for each node, zone or PriorityClass, the worst first.
+    """The results of one question for each node or zone, the worst first.
 
     `kind`: a key of EVERY. `running`, `pending`: numbers of Pods at time 0. `anyway`: the outcome without an event, if
     the cluster is not in a steady state. `notes`: objects that are not simulated.
@@ -129,14 +127,12 @@ def _is_pending(name: str, simulation: Simulation) -> bool:
 def worst_first(rows: Iterable[Row]) -> list[Row]:
     """Return the rows, worst first.
 
-    Compares lost replicas, rejected replacements, Pending Pods, PodDisruptionBudgets, preempted Pods, then time and
-    name.
+    Compares lost replicas, Pending Pods, PodDisruptionBudgets, preempted Pods, then time and name.
     """
     return sorted(
         rows,
         key=lambda row: (
             -row.fewer,
-            -row.rejected,
             -row.pending,
             -row.pdbs,
             -row.preempted,
@@ -167,7 +163,6 @@ _FIELDS: Final = {
     "pdbs": "violatedPDBs",
     "settled_at": "settledAt",
     "settled": "settled",
-    "rejected": "rejected",
 }
 
 
@@ -202,7 +197,7 @@ def from_dict(told: Mapping[str, Any]) -> Sweep:
 
 def _row(told: Mapping[str, Any]) -> Row:
     values = {name: told[key] for name, key in _FIELDS.items()}
-    for name in ("fewer", "pending", "preempted", "pdbs", "rejected"):
+    for name in ("fewer", "pending", "preempted", "pdbs"):
         _integer(values[name])
     seconds = values["settled_at"]
     if not isinstance(values["case"], str) or not isinstance(values["settled"], bool):

@@ -23,7 +23,6 @@ COMMANDS: Final = (
     ("whatif", "class", "silver", "--value", "5", "--default", *WHATIF),
     ("whatif", "scale", "deploy/web", "6", "-n", "shop", *WHATIF),
     ("whatif", "lose", "--each", "node", *WHATIF),
-    ("whatif", "class", "--each", *WHATIF),
     ("predict", "-f", "docs/examples/lint/web.yaml", *SAMPLE),
     ("predict", "-f", "docs/examples/headroom/cache.yaml", *WHATIF, "--explain", "--cascade"),
     ("headroom", "-f", "docs/examples/headroom/cache.yaml", *WHATIF),

@@ -106,7 +106,6 @@ ASKED: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "whatif lose node": (["whatif", "lose", "node", "NODE", *CLUSTER], ("text", "json", "markdown", "html")),
     "whatif lose zone": (["whatif", "lose", "zone", "ZONE", *CLUSTER], ("text", "json", "markdown", "html", "svg")),
     "sweep": (["whatif", "lose", "--each", "node", *CLUSTER], ("text", "json", "markdown", "html")),
-    "classes": (["whatif", "class", "--each", *CLUSTER], ("text", "json", "markdown", "html")),
     "test": (["test", "promises.json", *CLUSTER], ("text", "json", "junit")),
     "risk": (["risk", *CLUSTER], ("text", "json", "markdown", "html")),
     "audit": (["audit", *CLUSTER], ("text", "json", "sarif", "markdown", "html")),

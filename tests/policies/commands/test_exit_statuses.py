@@ -81,7 +81,6 @@ MISSING: Final = {
     ("whatif", "class"): ("whatif", "class", "gold", "--value", "5", "-f", "{none}", *WITH_CLUSTER),
     ("whatif", "--each node"): ("whatif", "lose", "--each", "node", "--cluster", "{none}"),
     ("whatif", "--each zone"): ("whatif", "lose", "--each", "zone", "--cluster", "{none}"),
-    ("whatif", "class --each"): ("whatif", "class", "--each", "--cluster", "{none}"),
     ("whatif", "--config"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "-c", "{none}"),
     ("whatif", "--node-templates"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "--node-templates", "{none}"),
     ("whatif", "--scheduler-config"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "--scheduler-config", "{none}"),

@@ -20,8 +20,8 @@ from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
-SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone"), "class": ("class",)}
-SWEEPS = {"node": ("lose", "--each", "node"), "zone": ("lose", "--each", "zone"), "class": ("class", "--each")}
+SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone")}
+SWEEPS = {"node": ("lose", "--each", "node"), "zone": ("lose", "--each", "zone")}
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -105,7 +105,7 @@ def cluster_of(seed: int) -> list[dict[str, Any]]:
 
 def row_of(answer: Any, nodes: int) -> dict[str, Any]:
     """The counts that a row is to have, of the whole answer to its question, for which so many nodes are lost."""
-    change, pdbs = answer.get("classChange", {}), answer["pdbs"]
+    pdbs = answer["pdbs"]
     lost = [(s["running"], nodes if s["workload"] == "default/agent" else 0) for s in answer["workloads"]]
     return {
         "fewer": sum(max(running["before"] - running["after"] - daemons, 0) for running, daemons in lost),
@@ -114,9 +114,6 @@ def row_of(answer: Any, nodes: int) -> dict[str, Any]:
         "violatedPDBs": len({*pdbs["violatedByPreemption"], *pdbs["tooFewHealthy"]}),
         "settledAt": answer["settledAt"],
         "settled": answer["settled"],
-        "rejected": sum(
-            sum(each["running"].values()) for each in change.get("workloads", ()) if each["newPods"]["after"] is None
-        ),
     }
 
 
@@ -132,12 +129,12 @@ def test_each_row_is_what_its_question_comes_to(
     assert {row["case"].partition(" ")[0] for row in sweep["rows"]} == {kind}
     for row in sweep["rows"]:
         what, name = row["case"].split(" ")
-        answer = asked(capsys, *SINGLE[kind], name, *(("--delete",) if kind == "class" else ()), "--cluster", cluster)
-        nodes = {"node": 1, "zone": zones.count(name), "class": 0}[what]
+        answer = asked(capsys, *SINGLE[kind], name, "--cluster", cluster)
+        nodes = {"node": 1, "zone": zones.count(name)}[what]
         assert {key: value for key, value in row.items() if key != "case"} == row_of(answer, nodes), name
         assert sweep["before"]["running"] == answer["running"]["before"]
         assert ("withoutChange" in sweep) is ("withoutChange" in answer)
-        if "withoutChange" in sweep and kind != "class":
+        if "withoutChange" in sweep:
             assert sweep["withoutChange"]["preempted"] == answer["withoutChange"]["preempted"]
 
 
@@ -208,7 +205,7 @@ def test_so_are_pods_that_are_too_many_and_those_that_a_taint_ends_later(
     assert "fewer running" in run(capsys, "whatif", "lose", "node", "empty", "--cluster", cluster)[1]
 
 
-def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_node_and_zone_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [*cluster_of(1), make_node("of-no-zone").obj])
     nodes = {row["case"] for row in asked(capsys, "lose", "--each", "node", "--cluster", cluster)["rows"]}
     assert "node of-no-zone" in nodes
@@ -216,8 +213,6 @@ def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.
         "zone a",
         "zone b",
     }
-    found = {row["case"] for row in asked(capsys, "class", "--each", "--cluster", cluster)["rows"]}
-    assert found == {"class low", "class mid", "class high"}, "and not the cluster's own"
 
 
 def no_fork() -> int:
@@ -283,7 +278,7 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("fewer", "node", 1),
         ("preemption", "node", 1),
         ("pdb", "node", 0),
-        ("pending", "class", 0),
+        ("pending", "zone", 1),
     ],
 )
 def test_fail_on_looks_at_every_row(happening: str, kind: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -466,7 +461,7 @@ def test_a_file_that_forewarn_did_not_write_is_refused(
 
 
 def test_what_is_told_can_be_read_again() -> None:
-    sweep = Sweep("class", 9, 1, rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True), ["so"])
+    sweep = Sweep("zone", 9, 1, rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True), ["so"])
     assert from_dict(json.loads(json.dumps(as_dict(sweep)))) == sweep
 
 
@@ -489,16 +484,14 @@ GROUPS = "docs/examples/whatif/node-groups.yaml"
 
 
 @pytest.mark.parametrize("seed", range(cases(2)))
-@pytest.mark.parametrize("kind", ["node", "zone", "class"])
+@pytest.mark.parametrize("kind", ["node", "zone"])
 def test_the_nodes_needed_are_those_of_the_question_alone(
     kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = written(tmp_path, cluster_of(seed))
     swept = asked(capsys, *SWEEPS[kind], "--cluster", cluster, "--node-templates", GROUPS)
     for row in swept["rows"]:
-        deleted = ("--delete",) if kind == "class" else ()
-        of_it = (*SINGLE[kind], row["case"].split()[1], *deleted)
-        single = asked(capsys, *of_it, "--cluster", cluster, "--node-templates", GROUPS)
+        single = asked(capsys, *SINGLE[kind], row["case"].split()[1], "--cluster", cluster, "--node-templates", GROUPS)
         plan, nodes = single["autoscalers"].get("nodeGroups", {}), dict[str, int]()
         for each in plan.get("scaleUps", ()):
             nodes[each["group"]] = nodes.get(each["group"], 0) + each["nodes"]
