@@ -373,10 +373,11 @@ class Cache:
 
         Equal results are the same object.
         """
-        if self.listed is None:
-            return frozenset()
-        absent = {kind for kind in _VIEWS if not self._tables[kind]}
-        unlisted = frozenset((absent | {PRIORITY_CLASS} if self._classes is _SYSTEM else absent) - self.listed)
+        absent = set[str]()
+        if self.listed is not None:
+            absent = {kind for kind in _VIEWS.keys() - self.listed if not self._tables[kind]}
+            absent |= {PRIORITY_CLASS} - self.listed if self._classes is _SYSTEM else set()
+        unlisted = frozenset(absent)
         self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
         return self._unlisted
 
