@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/apis/storage"
 	storagevalidation "k8s.io/kubernetes/pkg/apis/storage/validation"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -30,6 +29,6 @@ func validateCSINode(node *storage.CSINode) field.ErrorList {
 }
 
 // sharesKnown: devices are not shared by default.
-func sharesKnown(fwk.SharedDRAManager, int) (bool, error) {
+func sharesKnown(any, int) (bool, error) {
 	return true, nil
 }
