@@ -1,6 +1,7 @@
 """Syncs of Deployments that are not repeated while the Deployment and its ReplicaSets do not change.
 
-A Deployment syncs after each change of its Pods, and a third of these syncs read the same objects as the sync before.
+A Deployment syncs after each change of its Pods. Many syncs read the same objects as the sync before (see the rows of
+`whatif lose zone` in docs/internals/performance.md).
 """
 
 from __future__ import annotations

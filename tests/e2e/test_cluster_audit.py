@@ -85,7 +85,7 @@ def audited(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
     rights = str(MANIFESTS / "components/cluster-audit/rbac.yaml")
     told = plane.kubectl("apply", "-f", rights)
     assert told.status == 0, told.err
-    unused = api.create(priority_class("kept-for-nobody", 7))
+    unused = api.create(priority_class("without-pods", 7))
     of_pods = {"priorityClassName": "gone", "containers": [{"name": "c", "image": "i"}]}
     broken = {"metadata": {"labels": {"a": "b"}}, "spec": of_pods}
     spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": broken}
@@ -136,7 +136,7 @@ def test_where_there_are_openreports_it_writes_these(plane: ControlPlane, api: A
     wait_until(lambda: ended(audited), 60, "an audit has ended")
     report = api.do("GET", f"{GROUP}/clusterreports/forewarn-audit")
     assert report["summary"]["warn"] == sum(result["result"] == "warn" for result in report["results"])
-    (unused,) = [r for r in report["results"] if (r.get("resources") or [{}])[0].get("name") == "kept-for-nobody"]
+    (unused,) = [r for r in report["results"] if (r.get("resources") or [{}])[0].get("name") == "without-pods"]
     assert unused["policy"] == "unused-priority-class"
     assert plane.kubectl("auth", "can-i", "delete", "clusterreports.openreports.io", *AS).out.strip() == "no"
 
