@@ -1,4 +1,4 @@
-"""JSON Schemas of the outputs of commands, from their types in policies/render/documents.py."""
+"""JSON Schemas of the outputs of commands, from their types in policies/render/documents."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.findings import Finding
-    from forewarn.policies.render.documents import Review, ReviewFinding
+    from forewarn.policies.render.documents.findings import Review, ReviewFinding
     from forewarn.webhook.admission.decision import Decision
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)

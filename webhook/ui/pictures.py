@@ -15,7 +15,7 @@ from forewarn.policies.whatif.placed import Placed
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
-    from forewarn.policies.render.documents import UiCluster, UiVictim
+    from forewarn.policies.render.documents.ui import UiCluster, UiVictim
 
 _MAX_NODES: Final = 60
 """In the picture of a prediction."""

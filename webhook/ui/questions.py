@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.pod_groups import GroupForecast
-    from forewarn.policies.render.documents import UiPrediction
+    from forewarn.policies.render.documents.ui import UiPrediction
     from forewarn.policies.render.html.elements import Page
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import World

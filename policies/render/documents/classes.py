@@ -1,0 +1,120 @@
+"""The types of the outputs of `classes` and `classes plan`."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from forewarn.policies.render.documents.whatif import Preemptor, PriorityClass
+
+
+class Requested(TypedDict):
+    """A number of Pods and the sum of their requests: CPU in thousandths, memory in bytes."""
+
+    pods: int
+    milliCpu: int
+    memory: int
+
+
+class NewPodsOfClass(TypedDict):
+    """Whether new Pods of a PriorityClass may preempt."""
+
+    preempt: bool
+
+
+PreemptablePods = TypedDict("PreemptablePods", {"class": str, "value": int, "pods": int})
+"""Running Pods with a lower priority, by PriorityClass and value."""
+
+
+PriorityLevel = TypedDict(
+    "PriorityLevel",
+    {
+        "class": str,
+        "value": int,
+        "globalDefault": bool,
+        "newPods": NewPodsOfClass | None,
+        "running": Requested,
+        "pending": int,
+        "couldDisplace": Requested,
+        "mayPreempt": list[PreemptablePods],
+    },
+)
+"""A PriorityClass (empty: none) with a priority value. `newPods`: null if new Pods do not get this value."""
+
+
+class Classes(TypedDict):
+    """The output of `forewarn classes`. `allocatable`: of all nodes. `classes`: the highest value first."""
+
+    allocatable: Requested
+    classes: list[PriorityLevel]
+
+
+class WorkloadReference(TypedDict):
+    """A workload. `kind`: `group/Kind`."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class StepPreemption(TypedDict):
+    """A preemption in a step."""
+
+    by: Preemptor
+    victim: Preemptor
+
+
+class ClassStep(TypedDict):
+    """A step of a change of PriorityClasses, with its start and end in seconds.
+
+    `priority`: of the new Pods of `workloads`. `newPods`: their number. `pending`: number of Pending Pods at the end of
+    the step. `unfinished`: workloads whose rollout does not finish.
+    """
+
+    action: Literal["create", "default", "recreate", "delete", "apply", "restart"]
+    classes: list[PriorityClass]
+    workloads: list[WorkloadReference]
+    priority: NotRequired[int]
+    startedAt: float
+    endedAt: float
+    newPods: int
+    pending: int
+    unfinished: list[str]
+    preempted: list[StepPreemption]
+
+
+class OtherOrder(TypedDict):
+    """The order of steps that was not chosen. `neverFirst`: classes with preemptionPolicy Never are created first."""
+
+    neverFirst: bool
+    preempted: int
+    unfinished: list[str]
+
+
+class RunningByPriority(TypedDict):
+    """A workload with the number of its running Pods by priority."""
+
+    workload: str
+    running: dict[str, int]
+
+
+class ClassPlan(TypedDict):
+    """The output of `forewarn classes plan`.
+
+    `alternative`: null if the first order preempts no Pods. `preemptedBefore`: number of Pods that Pending Pods preempt
+    before the first step; `steps` does not contain them. `keepPriority`: workloads that a restart does not replace.
+    `rejected`: workloads whose PriorityClass does not exist afterwards. `violatedPDBs`: number of preemptions beyond
+    the allowed disruptions.
+    """
+
+    preempted: int
+    complete: bool
+    pendingBefore: int
+    preemptedBefore: int
+    alternative: OtherOrder | None
+    steps: list[ClassStep]
+    keepPriority: list[RunningByPriority]
+    rejected: list[RunningByPriority]
+    settled: bool
+    stopped: NotRequired[str]
+    violatedPDBs: dict[str, int]
+    ignored: list[str]
+    notModelled: list[str]
+    assumptions: list[str]

@@ -1,0 +1,27 @@
+"""The types of the outputs of `test`."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from forewarn.policies.render.documents.sweep import Shard
+
+
+class Expectation(TypedDict):
+    """The result of one expectation."""
+
+    name: str
+    met: bool
+    cases: int
+    case: NotRequired[str]
+    failures: NotRequired[list[str]]
+    timeline: NotRequired[list[str]]
+    answer: NotRequired[dict[str, Any]]
+    notEvaluated: NotRequired[list[str]]
+    notes: NotRequired[list[str]]
+
+
+class Expectations(TypedDict):
+    """The output of `forewarn test`."""
+
+    version: Literal[1]
+    expectations: list[Expectation]
+    shard: NotRequired[Shard]

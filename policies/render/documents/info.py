@@ -1,0 +1,96 @@
+"""The types of the outputs of `explain`, `info releases` and `info scheduler`."""
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Example(TypedDict):
+    """An example of a rule."""
+
+    heading: str
+    manifest: str
+
+
+class Rule(TypedDict):
+    """A line of `forewarn explain`: one rule. An empty `severity`: the linter does not use the rule; an empty
+    `action`: the webhook does not.
+    """
+
+    rule: str
+    kinds: list[str]
+    severity: str
+    action: str
+    what: str
+    why: str
+    details: str
+    fix: str
+    examples: list[Example]
+
+
+class ReleaseChange(TypedDict):
+    """A difference from the previous Kubernetes minor. Only changes of a preview have `source` and `modelled`.
+
+    `source`: pull request or enhancement. `modelled`: whether predictions include the change.
+    """
+
+    where: str
+    what: str
+    source: NotRequired[str]
+    modelled: NotRequired[bool]
+
+
+class PatchChange(TypedDict):
+    """A difference of patch releases earlier than `before`."""
+
+    before: str
+    where: str
+    what: str
+
+
+class Unfixed(TypedDict):
+    """A bug of Kubernetes without a release that fixes it."""
+
+    pullRequest: int | str
+    where: str
+    what: str
+
+
+class Release(TypedDict):
+    """A Kubernetes minor version. `checkedWith`: the patch release that forewarn was tested against; null for a
+    preview.
+    """
+
+    release: str
+    checkedWith: str | None
+    changes: list[ReleaseChange]
+    earlierPatchReleases: list[PatchChange]
+    unfixed: list[Unfixed]
+    featureGates: dict[str, bool]
+
+
+class PluginAt(TypedDict):
+    """A plugin at an extension point."""
+
+    name: str
+    weight: NotRequired[int]
+
+
+class Profile(TypedDict):
+    """A scheduler profile."""
+
+    schedulerName: str
+    percentageOfNodesToScore: int
+    plugins: dict[str, list[PluginAt]]
+    pluginConfig: dict[str, Any]
+    notKnown: list[str]
+    withoutColumns: Any
+
+
+class Scheduler(TypedDict):
+    """The output of `forewarn info scheduler`."""
+
+    source: str
+    release: str
+    podInitialBackoffSeconds: float
+    podMaxBackoffSeconds: float
+    profiles: list[Profile]
+    extenders: list[Any]

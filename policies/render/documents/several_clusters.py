@@ -1,0 +1,32 @@
+"""The types of the outputs of `audit`, `classes`, `headroom` and `risk` about several clusters."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from forewarn.policies.render.documents.classes import Classes
+from forewarn.policies.render.documents.findings import Findings
+from forewarn.policies.render.documents.headroom import Headroom
+from forewarn.policies.render.documents.risk import Risk
+
+
+class OneOfSeveralClusters(TypedDict):
+    """A cluster, with the report of the command about it, or the reason why there is none.
+
+    `source`: the context or snapshot. `status`: the exit status of the command for this cluster alone. `rank`: numbers
+    that are larger for a worse cluster. `row`: the cells of the table by column.
+    """
+
+    cluster: str
+    source: str
+    status: int
+    rank: NotRequired[list[int]]
+    row: NotRequired[dict[str, str | int]]
+    report: NotRequired[Findings | Risk | Classes | list[Headroom]]
+    reason: NotRequired[str]
+
+
+class SeveralClusters(TypedDict):
+    """The output of a command about several clusters, the worst cluster first."""
+
+    version: Literal[1]
+    command: Literal["audit", "classes", "headroom", "risk"]
+    clusters: list[OneOfSeveralClusters]

@@ -1,0 +1,50 @@
+"""The types of the outputs of `webhook accuracy` and `webhook doctor`."""
+
+from typing import NotRequired, TypedDict
+
+
+class AccuracyExample(TypedDict):
+    """A prediction and the actual result. `at`: seconds since 1970."""
+
+    result: str
+    pod: NotRequired[str]
+    workload: NotRequired[str]
+    predicted: str
+    happened: str
+    at: float
+    change: NotRequired[str]
+
+
+class WorkloadAccuracy(TypedDict):
+    """The results for workloads."""
+
+    results: dict[str, int]
+    open: int
+    notJudged: dict[str, int]
+    examples: list[AccuracyExample]
+
+
+class Accuracy(TypedDict):
+    """The output of `forewarn webhook accuracy`."""
+
+    results: dict[str, int]
+    open: int
+    notCompared: int
+    examples: list[AccuracyExample]
+    workloads: WorkloadAccuracy
+
+
+class Check(TypedDict):
+    """A line of the report of the doctor."""
+
+    area: str
+    check: str
+    status: str
+    message: str
+    fix: str
+
+
+class Checks(TypedDict):
+    """The output of `forewarn webhook doctor`."""
+
+    checks: list[Check]
