@@ -5,11 +5,8 @@ Pods of one workload have equal specs: 150,000 Pods have a few thousand differen
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.metering import TooLarge, limited
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
@@ -32,58 +29,17 @@ from forewarn.policies.objects.resources import (
     pod_resource,
     read_resource_list,
 )
+from forewarn.policies.objects.shared import Shared
 from forewarn.policies.objects.taints import Toleration, read_tolerations
 from forewarn.policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from forewarn.policies.findings import Path
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-_MAX_RECENT: Final = 8 * 1024
-_ALL_RECENT: Final = 1024 * 1024
-"""Maximum characters of all recently used specs in the cache. Decoded specs need ten times as much memory."""
 MAX_TEXT: Final = 64 * 1024
 """Maximum characters of the spec fields that forewarn reads, if work is metered."""
-
-
-class Shared(Generic[K, V]):
-    """A cache of values by key, in which equal keys share one value.
-
-    A value without references is dropped, except for the most recent ones, because predictions repeatedly read the same
-    new specs.
-    """
-
-    def __init__(self, recent: int = 1024) -> None:
-        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
-        self._recent: deque[tuple[V, int]] = deque()
-        self._most, self._size, self._lock = recent, 0, Lock()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
-        """Return the cached value of a key; call `make` if there is none.
-
-        `size`: characters of the key; values larger than `_MAX_RECENT` are dropped when nothing references them.
-        """
-        value = self._values.get(key)
-        if value is None:
-            value = self._values[key] = make()
-            if size <= _MAX_RECENT:
-                self._keep(value, size)
-        return value
-
-    def _keep(self, value: V, size: int) -> None:
-        with self._lock:
-            self._recent.append((value, size))
-            self._size += size
-            while len(self._recent) > self._most or self._size > _ALL_RECENT:
-                self._size -= self._recent.popleft()[1]
 
 
 class Labels(dict[str, str]):
@@ -127,11 +83,11 @@ class PodSpec:
     pod_group: str = ""
     """The name of the Pod's PodGroup: `schedulingGroup`, in 1.35 `workloadRef`."""
     size: int = field(default=0, compare=False)
+    """Characters of the text that it was read from."""
     too_large: str = ""
     """The reason why a stored Pod is not predicted: parts of its spec are too large to store (`stored_pod`)."""
     hides: bool = False
     """True if the spec has placeholders in fields that predictions of other Pods read."""
-    """Characters of the text that it was read from."""
 
     @property
     def has_storage(self) -> bool:
