@@ -24,9 +24,10 @@ from forewarn.policies.scheduling.node_info import NodeInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
-    from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
+    from forewarn.policies.objects.devices import DeviceClass
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects

@@ -10,7 +10,7 @@ from forewarn.policies.objects.devices import DeviceId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from forewarn.policies.objects.devices import Allocation
+    from forewarn.policies.objects.resource_claim import Allocation
     from forewarn.policies.scheduling.devices.pools import Counters, Pool
 
 

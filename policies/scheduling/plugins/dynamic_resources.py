@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.objects.devices import Readiness, ResourceClaim
+from forewarn.policies.objects.resource_claim import Readiness, ResourceClaim
 from forewarn.policies.scheduling.devices.allocator import (
     AllocationError,
     Allocator,
@@ -46,9 +46,9 @@ from forewarn.policies.scheduling.vectorized.problem import NotValid
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.objects.devices import Allocation, DeviceRequest
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.resource_claim import Allocation, DeviceRequest
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.pools import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
