@@ -48,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
 def _answer(options: argparse.Namespace, release: Release, places: Places) -> int:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.dump import DumpCache, not_simulated, world_of
-    from forewarn.policies.whatif.class_plan import plan, wanted
+    from forewarn.policies.whatif.class_plan import plan
+    from forewarn.policies.whatif.class_steps import wanted
 
     cache = DumpCache()
     cache.recreated = recreated_by(options)

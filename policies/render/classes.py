@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.policies.whatif.class_plan import Alternative, Plan, Step
+    from forewarn.policies.whatif.class_plan import Alternative, Plan
+    from forewarn.policies.whatif.class_steps import Step
     from forewarn.policies.whatif.priority_levels import Level, Levels, Requested
 
 MAX_COLUMNS: Final = 16
