@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, autoscalers, plain
+from forewarn.policies.render.drain import emptied, upgrade_tables
+from forewarn.policies.render.lines import MAX_LINES, limited
 from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
 from forewarn.policies.render.table import markdown_table, table
@@ -21,18 +22,13 @@ if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.whatif.answer import Answer, Anyway, Preemption, WorkloadCount
-    from forewarn.policies.whatif.blockers import Blocker
     from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
     from forewarn.policies.whatif.new_nodes import First, Starved
-    from forewarn.policies.whatif.upgrade import Pool, Step
 
-MAX_LINES: Final = 20
-"""Maximum lines of one kind."""
 _NAMED: Final = 10
 _MAX_EDGES: Final = 40
 _LONGEST: Final = 300
 _SAME: Final = "same reason"
-_PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
 _REPLACEMENT: Final = "replacement Pod"
 
 
@@ -79,26 +75,8 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
         complete = answer.summary.all_run_at is not None
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
         yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
-    fewer = [standing for standing in answer.standings if standing.lost]
-    style = "warning" if fewer else "good"
-    yield paint(
-        f"running: {plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}", style
-    )
-    yield from _limited(
-        _each_reason_once(fewer, _short), len(fewer), "workload with fewer Pods", "workloads with fewer Pods"
-    )
-    waiting = [standing for standing in answer.standings if standing.pending and not standing.lost]
-    yield from _limited(
-        _each_reason_once(waiting, _pending_text),
-        len(waiting),
-        "workload with Pending Pods",
-        "workloads with Pending Pods",
-    )
-    several = sum(1 for standing in answer.standings if standing.pending) > 1
-    for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")) if several else ():
-        counts = answer.count_pending(what)
-        if counts:
-            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MAX_LINES)}"
+    yield from _running_lines(answer, paint)
+    yield from _pending_lines(answer)
     yield from autoscalers.lines(answer.autoscalers)
     yield from (paint(line, "warning") for line in islice(missing(answer.summary), MAX_LINES))
     yield from _preempted_lines(answer, paint)
@@ -106,6 +84,26 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from (paint(line, "warning") for line in _unfinished(answer))
     if answer.anyway is not None:
         yield without_it(answer)
+
+
+def _running_lines(answer: Answer, paint: Painter) -> Iterator[str]:
+    fewer = [standing for standing in answer.standings if standing.lost]
+    counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
+    yield paint(f"running: {counts}", "warning" if fewer else "good")
+    one, many = "workload with fewer Pods", "workloads with fewer Pods"
+    yield from limited(_each_reason_once(fewer, _short), len(fewer), one, many)
+
+
+def _pending_lines(answer: Answer) -> Iterator[str]:
+    pending = [standing for standing in answer.standings if standing.pending]
+    others = [standing for standing in pending if not standing.lost]
+    one, many = "workload with Pending Pods", "workloads with Pending Pods"
+    yield from limited(_each_reason_once(others, _pending_text), len(others), one, many)
+    if len(pending) < 2:
+        return
+    for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")):
+        if counts := answer.count_pending(what):
+            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MAX_LINES)}"
 
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
@@ -131,27 +129,15 @@ def _lost(answer: Answer) -> str:
 def _unfinished(answer: Answer) -> Iterator[str]:
     unhealthy = (too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items()))
     one, many = "PDB with too few healthy Pods", "PDBs with too few healthy Pods"
-    yield from _limited(unhealthy, len(answer.pdbs), one, many, "")
+    yield from limited(unhealthy, len(answer.pdbs), one, many, "")
     unread = (f"not simulated: {problem}" for problem in answer.unread)
-    yield from _limited(unread, len(answer.unread), "object not simulated", "objects not simulated", "")
-    yield from _limited(answer.not_modelled, len(answer.not_modelled), "part not modelled", "parts not modelled", "")
+    yield from limited(unread, len(answer.unread), "object not simulated", "objects not simulated", "")
+    yield from limited(answer.not_modelled, len(answer.not_modelled), "part not modelled", "parts not modelled", "")
 
 
 def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
     """A sentence about a PDB with too few healthy Pods at the end."""
     return f"PDB {pdb}: {healthy} of {desired} desired Pods healthy at the end"
-
-
-def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
-    """Lines about a drain or upgrade: completed nodes, the reasons for the others, and the fix."""
-    yield from _upgraded(answer, paint)
-    drained = [node for node in answer.drained if node not in answer.stuck]
-    if drained:
-        yield paint(f"drained: {listed(drained, _NAMED)}", "good")
-    stuck = _limited(_not_emptied(answer), len(answer.stuck), "node not drained", "nodes not drained", "")
-    yield from (paint(line, "warning") for line in stuck)
-    if answer.blocked and (fix := _fix_of(answer)):
-        yield f"Fix: {fix}"
 
 
 def arrived(answer: Answer, paint: Painter = plain) -> Iterator[str]:
@@ -163,14 +149,14 @@ def arrived(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     total = sum(first.pods for first in found.first)
     stay = "" if total else " (running Pods do not move to new nodes)"
     yield f"scheduled on new nodes: {plural(total, 'Pod') if total else 'no Pods'}{stay}"
-    yield from _limited(map(_first, found.first), len(found.first), "workload", "workloads")
+    yield from limited(map(_first, found.first), len(found.first), "workload", "workloads")
     yield from _pending_daemons(found.starved, "DaemonSets with Pending Pods on new nodes:", paint)
 
 
 def _pending_daemons(found: Sequence[Starved], title: str, paint: Painter) -> Iterator[str]:
     if found:
         yield paint(title, "warning")
-    yield from _limited(map(_starved, found), len(found), "DaemonSet", "DaemonSets")
+    yield from limited(map(_starved, found), len(found), "DaemonSet", "DaemonSets")
     if any(each.ranks_too_low for each in found):
         yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
 
@@ -186,54 +172,6 @@ def _starved(each: Starved) -> str:
     return f"{each.workload} (priority {each.priority}): {plural(each.pods, 'Pod')}{why}"
 
 
-def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
-    """Lines about the progress of an upgrade, and its duration."""
-    upgrade = answer.upgrade
-    if upgrade is None:
-        return
-    done, of, rest = upgrade.done, plural(len(upgrade.steps), "node"), upgrade.not_reached
-    told = f"upgraded: {len(done)} of {of}"
-    told += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
-    yield paint(told, "good" if upgrade.complete else "warning")
-    if upgrade.forced:
-        pods = plural(len(upgrade.forced), "Pod")
-        yield paint(f"deleted after --drain-timeout: {pods} ({listed(list(upgrade.forced), _NAMED)})", "warning")
-    if not upgrade.complete:
-        yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
-        if rest:
-            yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
-        each = f"{upgrade.max_unavailable} at a time, {duration(upgrade.away)} each"
-        verb = "takes" if len(upgrade.steps) == 1 else "take"
-        yield f"{of} {verb} at least {duration(upgrade.least)}: {each}"
-
-
-class _Table(NamedTuple):
-    """A table of an upgrade. `texts`: heads of columns aligned to the left. `more`: a line after the table, or ""."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str | int]]
-    texts: Sequence[str]
-    more: str = ""
-
-
-def upgrade_tables(answer: Answer) -> Iterator[_Table]:
-    """The tables of an upgrade: the pools, if there are several, and the PDBs that block evictions before it."""
-    upgrade = answer.upgrade
-    if upgrade is not None and len(upgrade.pools) > 1:
-        heads = ("pool", "upgraded", "takes", "preempted Pods")
-        yield _Table("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
-    if upgrade is not None and answer.blockers:
-        nodes = len({node for each in answer.blockers for node in each.nodes})
-        pdbs = plural(len(answer.blockers), "PDB allows", "PDBs allow")
-        title = f"before the upgrade, {pdbs} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
-        rows: list[list[str | int]]
-        rows = [[each.budget, _needs(each), len(each.nodes), listed(list(each.pods), 2)] for each in answer.blockers]
-        left = len(rows) - MAX_LINES
-        more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
-        yield _Table(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
-
-
 def _upgrade_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     for each in upgrade_tables(answer):
         yield each.title
@@ -245,66 +183,6 @@ def _upgrade_markdown(answer: Answer) -> Iterator[str]:
     for each in upgrade_tables(answer):
         yield from (text_of(each.title), "", *markdown_table(each.heads, each.rows), "")
         yield from [text_of(each.more), ""] if each.more else []
-
-
-def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
-    of_node = {step.node: pool.name for pool in pools for step in pool.steps}
-    preempted = Counter(of_node.get(push.node.removesuffix("-new"), "") for push in answer.preemptions)
-    return [
-        [
-            pool.name or "(no label)",
-            f"{pool.done} of {len(pool.steps)}",
-            "-" if pool.seconds is None else duration(pool.seconds),
-            preempted[pool.name],
-        ]
-        for pool in pools
-    ]
-
-
-def _needs(each: Blocker) -> str:
-    return f"needs all {each.expected}" if each.never else f"{each.healthy}, needs {each.desired} of {each.expected}"
-
-
-def _fix_of(answer: Answer) -> str:
-    """The fix for a blocked drain or upgrade; "" if no cause is known."""
-    blocking = sorted({pdb for pods in answer.stuck.values() for pdb in _blocking(pods, answer)})
-    if blocking:
-        what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
-        how = "lower minAvailable, more Pods, or higher maxUnavailable"
-        return f"let {what} {listed(blocking, _NAMED)} allow a disruption ({how})"
-    return "" if answer.summary.settled else "set a longer --until"
-
-
-def _nodes(steps: Sequence[Step]) -> str:
-    return listed([step.node for step in steps], _NAMED)
-
-
-def _not_emptied(answer: Answer) -> list[str]:
-    """A line for each node that is not drained: blocked, or not finished when the simulation ended."""
-    ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
-    return [
-        f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_reason(pods, answer)}"
-        for node, pods in sorted(answer.stuck.items())
-    ]
-
-
-def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
-    return {pdb for pod in pods for pdb in answer.forbidden.get(pod, ())}
-
-
-def _reason(pods: Iterable[str], answer: Answer) -> str:
-    """A phrase with the PDBs that block the eviction of these Pods; "" if there are none."""
-    pdbs = sorted(_blocking(pods, answer))
-    if not pdbs:
-        return ""
-    one, several = "PodDisruptionBudget {} allows no disruptions", "PodDisruptionBudgets {} allow no disruptions"
-    return ": " + (one if len(pdbs) == 1 else several).format(listed(pdbs, _NAMED))
-
-
-def _limited(lines: Iterable[str], count: int, one: str, many: str, indent: str = "  ") -> Iterator[str]:
-    yield from (f"{indent}{line}" for line in islice(lines, MAX_LINES))
-    if count > MAX_LINES:
-        yield f"{indent}and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
@@ -348,14 +226,14 @@ def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     depth = f" (cascade depth {answer.summary.depth})" if answer.summary.depth > 1 else ""
     yield paint(f"preempted: {plural(len(answer.preemptions), 'Pod')}{depth}", "warning")
     found = pairs(answer.preemptions)
-    yield from _limited((pair(*each) for each in found), len(found), "pair", "pairs")
+    yield from limited((pair(*each) for each in found), len(found), "pair", "pairs")
     yield from (paint(line, "warning") for line in _violated_lines(answer))
 
 
 def _violated_lines(answer: Answer) -> Iterator[str]:
     """Lines about the PDBs that preemption violates."""
     found = sorted(answer.summary.violated_pdbs.items())
-    yield from _limited((violated(*each) for each in found), len(found), "violated PDB", "violated PDBs", "")
+    yield from limited((violated(*each) for each in found), len(found), "violated PDB", "violated PDBs", "")
 
 
 def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
@@ -396,10 +274,10 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     yield f"{paint('now:', 'bold')} {running_text(change)}"
     if changed:
         yield paint("new Pods:", "bold")
-    yield from _limited(map(_new_pods, changed), len(changed), "workload", "workloads")
+    yield from limited(map(_new_pods, changed), len(changed), "workload", "workloads")
     if change.cells:
         yield paint("running Pods that may be preempted (before → during the rollout → after):", "bold")
-    yield from _limited(map(_cell, change.cells), len(change.cells), "change", "changes")
+    yield from limited(map(_cell, change.cells), len(change.cells), "change", "changes")
     rejected = [each for each in changed if each.after is None and each.running]
     if rejected:
         count = sum(sum(each.running.values()) for each in rejected)

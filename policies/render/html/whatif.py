@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.render import autoscalers
 from forewarn.policies.render import simulation as timeline_text
+from forewarn.policies.render.drain import emptied
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.html.charts import cascade
 from forewarn.policies.render.html.elements import (
@@ -27,7 +28,6 @@ from forewarn.policies.render.whatif import (
     affected,
     arrived,
     class_change,
-    emptied,
     too_few_healthy,
     verdict,
     without_it,

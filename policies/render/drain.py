@@ -1,0 +1,135 @@
+"""Drains and upgrades of nodes as text: completed nodes, the reasons for the others, and the fix."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.render import Painter, plain
+from forewarn.policies.render.lines import MAX_LINES, limited
+from forewarn.policies.render.simulation import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.whatif.blockers import Blocker
+    from forewarn.policies.whatif.upgrade import Pool, Step
+
+_NAMED: Final = 10
+_PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
+
+
+def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
+    """Lines about a drain or upgrade: completed nodes, the reasons for the others, and the fix."""
+    yield from _upgraded(answer, paint)
+    drained = [node for node in answer.drained if node not in answer.stuck]
+    if drained:
+        yield paint(f"drained: {listed(drained, _NAMED)}", "good")
+    stuck = limited(_not_emptied(answer), len(answer.stuck), "node not drained", "nodes not drained", "")
+    yield from (paint(line, "warning") for line in stuck)
+    if answer.blocked and (fix := _fix_of(answer)):
+        yield f"Fix: {fix}"
+
+
+def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
+    """Lines about the progress of an upgrade, and its duration."""
+    upgrade = answer.upgrade
+    if upgrade is None:
+        return
+    done, of, rest = upgrade.done, plural(len(upgrade.steps), "node"), upgrade.not_reached
+    told = f"upgraded: {len(done)} of {of}"
+    told += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
+    yield paint(told, "good" if upgrade.complete else "warning")
+    if upgrade.forced:
+        pods = plural(len(upgrade.forced), "Pod")
+        yield paint(f"deleted after --drain-timeout: {pods} ({listed(list(upgrade.forced), _NAMED)})", "warning")
+    if not upgrade.complete:
+        yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
+        if rest:
+            yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
+        each = f"{upgrade.max_unavailable} at a time, {duration(upgrade.away)} each"
+        verb = "takes" if len(upgrade.steps) == 1 else "take"
+        yield f"{of} {verb} at least {duration(upgrade.least)}: {each}"
+
+
+class UpgradeTable(NamedTuple):
+    """A table of an upgrade. `texts`: heads of columns aligned to the left. `more`: a line after the table, or ""."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str | int]]
+    texts: Sequence[str]
+    more: str = ""
+
+
+def upgrade_tables(answer: Answer) -> Iterator[UpgradeTable]:
+    """The tables of an upgrade: the pools, if there are several, and the PDBs that block evictions before it."""
+    upgrade = answer.upgrade
+    if upgrade is not None and len(upgrade.pools) > 1:
+        heads = ("pool", "upgraded", "takes", "preempted Pods")
+        yield UpgradeTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
+    if upgrade is not None and answer.blockers:
+        nodes = len({node for each in answer.blockers for node in each.nodes})
+        pdbs = plural(len(answer.blockers), "PDB allows", "PDBs allow")
+        title = f"before the upgrade, {pdbs} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
+        rows: list[list[str | int]]
+        rows = [[each.budget, _needs(each), len(each.nodes), listed(list(each.pods), 2)] for each in answer.blockers]
+        left = len(rows) - MAX_LINES
+        more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
+        yield UpgradeTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
+
+
+def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
+    of_node = {step.node: pool.name for pool in pools for step in pool.steps}
+    preempted = Counter(of_node.get(push.node.removesuffix("-new"), "") for push in answer.preemptions)
+    return [
+        [
+            pool.name or "(no label)",
+            f"{pool.done} of {len(pool.steps)}",
+            "-" if pool.seconds is None else duration(pool.seconds),
+            preempted[pool.name],
+        ]
+        for pool in pools
+    ]
+
+
+def _needs(each: Blocker) -> str:
+    return f"needs all {each.expected}" if each.never else f"{each.healthy}, needs {each.desired} of {each.expected}"
+
+
+def _fix_of(answer: Answer) -> str:
+    """The fix for a blocked drain or upgrade; "" if no cause is known."""
+    blocking = sorted({pdb for pods in answer.stuck.values() for pdb in _blocking(pods, answer)})
+    if blocking:
+        what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
+        how = "lower minAvailable, more Pods, or higher maxUnavailable"
+        return f"let {what} {listed(blocking, _NAMED)} allow a disruption ({how})"
+    return "" if answer.summary.settled else "set a longer --until"
+
+
+def _nodes(steps: Sequence[Step]) -> str:
+    return listed([step.node for step in steps], _NAMED)
+
+
+def _not_emptied(answer: Answer) -> list[str]:
+    """A line for each node that is not drained: blocked, or not finished when the simulation ended."""
+    ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
+    return [
+        f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_reason(pods, answer)}"
+        for node, pods in sorted(answer.stuck.items())
+    ]
+
+
+def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
+    return {pdb for pod in pods for pdb in answer.forbidden.get(pod, ())}
+
+
+def _reason(pods: Iterable[str], answer: Answer) -> str:
+    """A phrase with the PDBs that block the eviction of these Pods; "" if there are none."""
+    pdbs = sorted(_blocking(pods, answer))
+    if not pdbs:
+        return ""
+    one, several = "PodDisruptionBudget {} allows no disruptions", "PodDisruptionBudgets {} allow no disruptions"
+    return ": " + (one if len(pdbs) == 1 else several).format(listed(pdbs, _NAMED))
