@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import BufferCache, Buffers
-    from forewarn.policies.whatif.headroom import Headroom
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup, OfPodGroup
     from forewarn.policies.whatif.placeholders import Placeholders
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -131,13 +131,12 @@ def _print(
     buffers: Sequence[Buffers | None],
 ) -> None:
     from forewarn.policies.render import headroom
-    from forewarn.policies.whatif.headroom import as_dict
 
     parts = list(zip(found, reserves, buffers, strict=True))
     if options.output == "json":
         for each, reserve, of_it in parts:
             more = {} if of_it is None else {"capacityBuffers": of_it.to_dict()}
-            sys.stdout.write(as_json(as_dict(each) | _reserve_as_dict(reserve) | more))
+            sys.stdout.write(as_json(_as_dict(each) | _reserve_as_dict(reserve) | more))
         return
     if options.output == "markdown":
         sys.stdout.write(as_markdown("\n".join(headroom.markdown(*part) for part in parts)))
@@ -146,6 +145,44 @@ def _print(
     for each, reserve, of_it in parts:
         lines = headroom.render(each, painter(color), reserve, of_it)
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+
+
+def _as_dict(found: Headroom) -> dict[str, Any]:
+    of_pod_group = {} if found.of_pod_group is None else {"podGroup": _pod_group_as_dict(found.of_pod_group)}
+    groups = {} if found.groups is None else {"nodeGroups": [_group_as_dict(group) for group in found.groups]}
+    return {
+        "object": found.name,
+        **of_pod_group,
+        "priority": found.pod.effective_priority,
+        "priorityClass": found.pod.priority_class_name,
+        "withoutPreemption": _count(found.without) | {"byZone": dict(found.by_zone)},
+        "withPreemption": _count(found.preempting),
+        "byClass": [
+            {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_count(c.fitting)}
+            for c in found.by_class
+        ],
+        "reasons": dict(found.reasons),
+        "stranded": [
+            {"insufficient": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
+            for left in found.stranded
+        ],
+        **groups,
+        "notes": list(found.notes),
+    }
+
+
+def _group_as_dict(group: OfGroup) -> dict[str, Any]:
+    why = {"reason": group.why_not} if group.why_not else {}
+    return {"group": group.name, "nodes": group.nodes, **_count(group.more), **why}
+
+
+def _count(count: Count) -> dict[str, Any]:
+    return {"pods": count.pods, "atLeast": not count.is_exact}
+
+
+def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
+    counts = {"withoutPreemption": found.without, "withPreemption": found.preempting}
+    return {"name": found.name, "pods": found.size, "minCount": found.min_count, **counts}
 
 
 def _reserve_as_dict(found: Placeholders | None) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.whatif.headroom import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Headroom, OfClass, OfGroup, Stranded
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
     from forewarn.policies.whatif.placeholders import Placeholders
 
 _SHOWN: Final = 5
@@ -38,6 +37,13 @@ def render(
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
     if buffers is not None:
         yield from (f"  {line}" for line in _buffers(buffers, paint))
+
+
+def count_text(count: Count) -> str:
+    """Return the number as a phrase: `12 more Pods`, `at least 2000 more Pods`, or `no more Pods`."""
+    if not count.pods:
+        return "no more Pods"
+    return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
 
 
 def size_of(pod: Pod) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
-from forewarn.policies.findings import plural
 from forewarn.policies.forecast.pod_groups import CLAIMS, needs_claims
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, metered
@@ -329,7 +328,7 @@ def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: b
     Classes with equal value and preemption policy are computed only once.
     """
     known: dict[tuple[int, bool], Count] = {}
-    count_text: list[OfClass] = []
+    counted: list[OfClass] = []
     classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
     for found in sorted(classes, key=lambda c: (c.value, c.name)):
         never = found.preemption_policy == PREEMPT_NEVER
@@ -341,8 +340,8 @@ def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: b
         )
         if (found.value, never) not in known:
             known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
-        count_text.append(OfClass(found.name, found.value, not never, known[found.value, never]))
-    return count_text
+        counted.append(OfClass(found.name, found.value, not never, known[found.value, never]))
+    return counted
 
 
 def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
@@ -392,49 +391,3 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
         if zone and count:
             found[zone] += count
     return dict(sorted(found.items()))
-
-
-def count_text(count: Count) -> str:
-    """Return the number as a phrase: `12 more Pods`, `at least 2000 more Pods`, or `no more Pods`."""
-    if not count.pods:
-        return "no more Pods"
-    return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
-
-
-def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
-    counts = {"withoutPreemption": found.without, "withPreemption": found.preempting}
-    return {"name": found.name, "pods": found.size, "minCount": found.min_count, **counts}
-
-
-def as_dict(found: Headroom) -> dict[str, Any]:
-    """Return the headroom as a JSON object."""
-    of_pod_group = {} if found.of_pod_group is None else {"podGroup": _pod_group_as_dict(found.of_pod_group)}
-    groups = {} if found.groups is None else {"nodeGroups": [_group_as_dict(group) for group in found.groups]}
-    return {
-        "object": found.name,
-        **of_pod_group,
-        "priority": found.pod.effective_priority,
-        "priorityClass": found.pod.priority_class_name,
-        "withoutPreemption": _count(found.without) | {"byZone": dict(found.by_zone)},
-        "withPreemption": _count(found.preempting),
-        "byClass": [
-            {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_count(c.fitting)}
-            for c in found.by_class
-        ],
-        "reasons": dict(found.reasons),
-        "stranded": [
-            {"insufficient": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
-            for left in found.stranded
-        ],
-        **groups,
-        "notes": list(found.notes),
-    }
-
-
-def _group_as_dict(group: OfGroup) -> dict[str, Any]:
-    why = {"reason": group.why_not} if group.why_not else {}
-    return {"group": group.name, "nodes": group.nodes, **_count(group.more), **why}
-
-
-def _count(count: Count) -> dict[str, Any]:
-    return {"pods": count.pods, "atLeast": not count.is_exact}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forewarn.policies.render.headroom import size_of, stranded
+from forewarn.policies.render.headroom import count_text, size_of, stranded
 from forewarn.policies.render.html.elements import data, display_text, document, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.policies.whatif.headroom import count_text as count_told
 from forewarn.policies.whatif.node_bands import NodeBands
 from forewarn.policies.whatif.placed import Placed
 
@@ -90,7 +89,7 @@ def _groups(found: Headroom) -> Iterator[Element]:
 def _classes(found: Headroom) -> Iterator[Element]:
     if found.by_class:
         rows = [
-            (each.name, each.priority, "yes" if each.preempts else "never", count_told(each.fitting))
+            (each.name, each.priority, "yes" if each.preempts else "never", count_text(each.fitting))
             for each in found.by_class
         ]
         heads = ("class", "priority", "preempts", "fit with preemption")
