@@ -17,9 +17,9 @@ from forewarn.policies.forecast.placement import Placement, new_pods_of
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import rejecting_plugins
 from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
-from forewarn.policies.scheduling.queue.hints import QueueingHints
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from forewarn.policies.scheduling.queue.events import (
     node_scheduling_properties_change,
     pod_scheduling_properties_change,
 )
-from forewarn.policies.scheduling.queue.hints import QueueingHints
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
+from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.api_server import PDB, Stored
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, violated_pdbs, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling

@@ -1,15 +1,12 @@
-"""The events that each plugin registers for, and the queueing hints: whether an event may allow to schedule a rejected
-Pod.
+"""Queueing hints: whether an event may allow to schedule a rejected Pod.
 
-Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Of storage objects,
-only events of claims and volumes exist here; objects of devices have no events.
+Source: the hint functions of kubernetes `pkg/scheduler/framework/plugins`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.metering import each
 from forewarn.policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
@@ -19,38 +16,15 @@ from forewarn.policies.scheduling.plugins.node_ports import WantedPorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
 from forewarn.policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
 from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_schedule
-from forewarn.policies.scheduling.queue.events import (
-    ADD,
-    ALL,
-    ASSIGNED_POD,
-    CLAIM,
-    DELETE,
-    NODE,
-    POD,
-    POD_GROUP,
-    UNSCHEDULABLE_POD,
-    UPDATE,
-    UPDATE_NODE_ALLOCATABLE,
-    UPDATE_NODE_DECLARED_FEATURE,
-    UPDATE_NODE_LABEL,
-    UPDATE_NODE_TAINT,
-    UPDATE_POD_GENERATED_RESOURCE_CLAIM,
-    UPDATE_POD_LABEL,
-    UPDATE_POD_SCALE_DOWN,
-    UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
-    UPDATE_POD_TOLERATION,
-    VOLUME,
-    WILD_CARD,
-    ClusterEvent,
-)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
-    from forewarn.policies.releases.semantics import Semantics
 
 Hint = Callable[["Pod", Any, Any], bool]
 """(rejected Pod, object before, object after) -> whether to retry the Pod. None: the object did not exist, or was
@@ -313,123 +287,3 @@ def fewer_members_suffice(pod: Pod, old: PodGroup, new: PodGroup) -> bool:
     `isSchedulableAfterPodGroupUpdated`.
     """
     return group_added(pod, old, new) and 0 < new.min_count < old.min_count
-
-
-class Registration(NamedTuple):
-    """An event that a plugin registered for, and the plugin's hint."""
-
-    event: ClusterEvent
-    hint: Hint
-
-
-_POD_DELETE: Final = ClusterEvent(POD, DELETE)
-_NODE_ADD: Final = ClusterEvent(NODE, ADD)
-_NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
-
-EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
-    "SchedulingGates": (Registration(ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED), its_own),),
-    "NodeUnschedulable": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), uncordoned),
-        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), tolerates_cordons),
-    ),
-    "NodeName": (Registration(_NODE_ADD, queue),),
-    "TaintToleration": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), taints_after_node),
-        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), its_own),
-    ),
-    "NodeAffinity": (Registration(_NODE_OR_LABELS, node_affinity_after_node),),
-    "NodePorts": (Registration(_POD_DELETE, ports_after_pod), Registration(_NODE_ADD, queue)),
-    "NodeResourcesFit": (
-        Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
-    ),
-    "VolumeRestrictions": (
-        Registration(_POD_DELETE, volumes_after_pod),
-        Registration(_NODE_ADD, queue),
-        Registration(ClusterEvent(CLAIM, ADD), of_a_claim_by_name),
-    ),
-    "NodeVolumeLimits": (
-        Registration(_POD_DELETE, volumes_after_pod),
-        Registration(ClusterEvent(CLAIM, ADD), of_its_claim),
-    ),
-    "VolumeBinding": (
-        Registration(_NODE_OR_LABELS, queue),
-        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
-        Registration(ClusterEvent(VOLUME, ADD | UPDATE), queue),
-    ),
-    "VolumeZone": (
-        Registration(_NODE_OR_LABELS, queue),
-        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
-        Registration(ClusterEvent(VOLUME, ADD | UPDATE), new_or_moved_volume),
-    ),
-    "PodTopologySpread": (
-        Registration(
-            ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE),
-            spread_after_pod,
-        ),
-        Registration(ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT), spread_after_node),
-    ),
-    "InterPodAffinity": (
-        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | DELETE), affinity_after_pod),
-        Registration(_NODE_OR_LABELS, affinity_after_node),
-    ),
-    "DynamicResources": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), queue),
-        Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
-    ),
-    "DefaultPreemption": (Registration(_POD_DELETE, skip),),
-    "GangScheduling": (
-        Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), member_added),
-        Registration(ClusterEvent(ASSIGNED_POD, ADD), member_added),
-        Registration(ClusterEvent(POD_GROUP, ADD), group_added),
-        Registration(ClusterEvent(POD_GROUP, UPDATE), fewer_members_suffice),
-    ),
-    "NodeDeclaredFeatures": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE), queue),
-        Registration(ClusterEvent(POD, UPDATE), its_own),
-    ),
-}
-"""Plugin of the default profile -> its registrations."""
-
-
-class QueueingHints:
-    """The events that plugins registered for, with their queueing hints. Source: upstream `buildQueueingHintMap`."""
-
-    def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
-        self._by_plugin = {name: (*given, *_with_node_taint_events(given)) for name, given in plugins.items()}
-        self._interested = lru_cache(maxsize=256)(self._look_up)
-
-    @classmethod
-    def of_profiles(cls, semantics: Semantics) -> QueueingHints:
-        """Return the registrations for all profiles of a scheduler. Source: upstream `defaultEnqueueExtension`.
-
-        A plugin that is not part of kube-scheduler registers for every event.
-        """
-        profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
-        names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
-        everything = (Registration(ClusterEvent(WILD_CARD, ALL), queue),)
-        return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
-
-    def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
-        """Return plugin -> hints, for the plugins that registered for an event."""
-        return self._interested(event)
-
-    def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
-        """Return the events that a plugin registered for."""
-        return tuple(registration.event for registration in self._by_plugin.get(plugin, ()))
-
-    def _look_up(self, event: ClusterEvent) -> dict[str, tuple[Hint, ...]]:
-        found = {name: tuple(r.hint for r in given if r.event.covers(event)) for name, given in self._by_plugin.items()}
-        return {name: hints for name, hints in found.items() if hints}
-
-
-def _with_node_taint_events(given: Iterable[Registration]) -> tuple[Registration, ...]:
-    """Return a registration for changes of taints, if a plugin registered for new nodes but not for such changes; or
-    nothing.
-
-    Upstream adds this registration as a fix of issue 109437.
-    """
-    actions = [r.event.action for r in given if r.event.resource == NODE]
-    if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
-        return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), queue),)
-    return ()

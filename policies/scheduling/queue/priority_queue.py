@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.queue.hints import QueueingHints
     from forewarn.policies.scheduling.queue.nominator import Nominator
     from forewarn.policies.scheduling.queue.pod_info import Entity, Key
+    from forewarn.policies.scheduling.queue.registrations import QueueingHints
 
 MAX_IN_UNSCHEDULABLE_PODS: Final = 300
 """Seconds since the last attempt after which a rejected Pod is retried without an event."""

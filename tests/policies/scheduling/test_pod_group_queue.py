@@ -16,10 +16,10 @@ from forewarn.policies.scheduling.queue.events import (
     UNSCHEDULED_POD_ADD,
     ClusterEvent,
 )
-from forewarn.policies.scheduling.queue.hints import QueueingHints
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.scheduling.status import Code
 from tests.builders import MadePod, make_pod
 

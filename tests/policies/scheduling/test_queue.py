@@ -24,10 +24,10 @@ from forewarn.policies.scheduling.queue.events import (
     ClusterEvent,
     node_scheduling_properties_change,
 )
-from forewarn.policies.scheduling.queue.hints import EVENTS_TO_REGISTER, QueueingHints
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
 from forewarn.policies.scheduling.queue.priority_queue import PreEnqueue, PriorityQueue
+from forewarn.policies.scheduling.queue.registrations import EVENTS_TO_REGISTER, QueueingHints
 from tests.builders import Made, MadePod, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
