@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, key_of, reader_of
 from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
 from forewarn.policies.kinds.registry import (
-    BY_GROUP_KIND,
     CLAIM,
-    DEFAULT_NAMESPACE,
     LIMIT_RANGE,
     NODE,
     POD,
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
-    is_namespaced,
     listed_as_empty,
 )
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained, retained_part
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.releases.release import UnknownRelease, minor_of
@@ -194,9 +190,9 @@ class Cache:
         """Whether all device objects of the cluster are present; None: present if there are any."""
         self._replaced, self._templates = replaced, templates
         self._classes = _SYSTEM
-        self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
+        self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in VIEWS}
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
-        self._tables[_WORKLOADS] = GroupedTable(place=1)
+        self._tables[WORKLOADS] = GroupedTable(place=1)
         self._waiting: Table[Key, Pod] = Table()
         self._omitted: frozenset[tuple[str, str, str]] = frozenset()
         self._grouped: Table[Key, Pod] = Table()
@@ -223,10 +219,10 @@ class Cache:
         Raises InvalidObject for an object that the API server would reject.
         """
         kind = group_kind(obj)
-        if kind in _VIEWS:
-            self._take(kind, _key(obj, kind), obj)
+        if kind in VIEWS:
+            self._take(kind, key_of(obj, kind), obj)
         elif kind in self._templates:
-            self._put_workload((kind, *_key(obj, kind)), Workload.from_api(obj))
+            self._set(WORKLOADS, kind, (kind, *key_of(obj, kind)), Workload.from_api(obj))
         elif kind == PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
             self._classes = Classes({**self._classes, added.name: added})
@@ -245,7 +241,7 @@ class Cache:
         For a namespaced object that is too large, only the name is recorded.
         """
         try:
-            view: Any = _reader(kind)(obj if kind == POD else retained_part(dict(obj)))
+            view: Any = reader_of(kind)(obj if kind == POD else retained_part(dict(obj)))
             is_kept = kind != POD or view.terminal or not view.spec.hides
         except TooLargeToRetain:
             if not key[0]:
@@ -272,13 +268,13 @@ class Cache:
     def remove(self, obj: ApiObject) -> None:
         """Remove an API object by its identity. Ignores missing objects and built-in PriorityClasses."""
         kind = group_kind(obj)
-        if kind in _VIEWS:
-            self._note(kind, _key(obj, kind), is_kept=True)
-            self._put(kind, _key(obj, kind), None)
+        if kind in VIEWS:
+            self._note(kind, key_of(obj, kind), is_kept=True)
+            self._put(kind, key_of(obj, kind), None)
         elif kind in self._templates:
-            self._put_workload((kind, *_key(obj, kind)), None)
+            self._set(WORKLOADS, kind, (kind, *key_of(obj, kind)), None)
         elif kind == PRIORITY_CLASS:
-            _, name = _key(obj, kind)
+            _, name = key_of(obj, kind)
             self._classes = Classes({n: c for n, c in self._classes.items() if n != name or n in _SYSTEM})
 
     def keys(self, kind: str) -> set[Key]:
@@ -286,7 +282,7 @@ class Cache:
         if kind == PRIORITY_CLASS:
             return {("", name) for name in self._classes}
         if kind in self._templates:
-            return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
+            return {(namespace, name) for other, namespace, name in self._tables[WORKLOADS] if other == kind}
         return {*self._tables[kind], *((namespace, name) for of, namespace, name in self._omitted if of == kind)}
 
     def snapshot(self) -> ClusterSnapshot:
@@ -307,38 +303,26 @@ class Cache:
         )
 
     def _put(self, kind: str, key: Key, view: Any) -> None:
-        """Set a view, or remove the view (None); update the scheduler's tables and call `replaced`."""
-        table = self._tables[kind]
-        if self._replaced is not None:
-            self._replaced(kind, table.get(key), view)
-        if kind == POD:
-            self._pods_by_node.change_pod(table.get(key), view)
-            self._count(table.get(key), -1)
-            self._count(view, 1)
-            if view is None or view.node_name or view.terminal or view.terminating:
-                self._waiting.pop(key)
-            else:
-                self._waiting.put(key, view)
-            if view is not None and view.spec.pod_group and not view.terminal:
-                self._grouped.put(key, view)
-            else:
-                self._grouped.pop(key)
-        elif kind == NODE:
+        """Set a view, or remove the view (None); update the scheduler's tables."""
+        before = self._set(kind, kind, key, view)
+        if kind == NODE:
             self._pods_by_node.change_node(key[1])
-        if view is None:
-            table.pop(key)
-        else:
-            table.put(key, view)
+        elif kind == POD:
+            self._pods_by_node.change_pod(before, view)
+            self._count(before, -1)
+            self._count(view, 1)
+            waits = view is not None and not (view.node_name or view.terminal or view.terminating)
+            _set(self._waiting, key, view if waits else None)
+            is_grouped = view is not None and view.spec.pod_group and not view.terminal
+            _set(self._grouped, key, view if is_grouped else None)
 
-    def _put_workload(self, key: tuple[str, str, str], view: Workload | None) -> None:
-        """Set a workload, or remove the workload (None); call `replaced`."""
-        table = self._tables[_WORKLOADS]
+    def _set(self, name: str, kind: str, key: Any, view: Any) -> Any:
+        """Set a view in the table `name`, or remove the view (None); call `replaced`. Return the previous view."""
+        before = self._tables[name].get(key)
         if self._replaced is not None:
-            self._replaced(key[0], table.get(key), view)
-        if view is None:
-            table.pop(key)
-        else:
-            table.put(key, view)
+            self._replaced(kind, before, view)
+        _set(self._tables[name], key, view)
+        return before
 
     def _count(self, pod: Pod | None, difference: int) -> None:
         """Add `difference` to the number of Pods with the Pod's class and priority. Earlier snapshots do not change."""
@@ -355,7 +339,7 @@ class Cache:
 
     def _objects(self) -> ClusterObjects:
         pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
-        tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
+        tables = {name: self._tables[kind].freeze() for name, kind in SCHEDULER_TABLES.items()}
         return ClusterObjects(
             pods_by_node=pods_by_node,
             nominated=nominated,
@@ -375,11 +359,19 @@ class Cache:
         """
         absent = set[str]()
         if self.listed is not None:
-            absent = {kind for kind in _VIEWS.keys() - self.listed if not self._tables[kind]}
+            absent = {kind for kind in VIEWS.keys() - self.listed if not self._tables[kind]}
             absent |= {PRIORITY_CLASS} - self.listed if self._classes is _SYSTEM else set()
         unlisted = frozenset(absent)
         self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
         return self._unlisted
+
+
+def _set(table: Table[G, V] | GroupedTable[G, V], key: G, view: V | None) -> None:
+    """Set a view in a table, or remove the view (None)."""
+    if view is None:
+        table.pop(key)
+    else:
+        table.put(key, view)
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
@@ -387,34 +379,3 @@ def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
     if isinstance(table, FrozenGroups):
         return table.group(namespace)
     return {key: value for key, value in table.items() if key[place] == namespace}
-
-
-_WORKLOADS: Final = "workloads"
-_VIEWS: Final = {
-    kind: spec.view for kind, spec in BY_GROUP_KIND.items() if kind != PRIORITY_CLASS and not spec.template
-}
-"""`group/Kind` of each kind with a table here -> module and class of its view in policies.objects."""
-_SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} | {_WORKLOADS: _WORKLOADS}
-"""Field of `ClusterObjects` -> the name of its table here."""
-
-
-@cache
-def _reader(kind: str) -> Callable[[ApiObject], object]:
-    """Return the decoder of this kind."""
-    if kind == POD:
-        from forewarn.policies.objects.stored_pod import stored_pod  # the linter starts without it
-
-        return stored_pod
-    module, name = _VIEWS[kind].split(":")
-    reader: Callable[[ApiObject], object] = getattr(import_module(f"forewarn.policies.objects.{module}"), name).from_api
-    return reader
-
-
-def key_of(obj: ApiObject) -> Key:
-    """Return the (namespace, name) of an API object. Raises InvalidObject."""
-    return _key(obj, group_kind(obj))
-
-
-def _key(obj: ApiObject, kind: str) -> Key:
-    namespace = text(obj, "metadata", "namespace", default=DEFAULT_NAMESPACE) if is_namespaced(kind) else ""
-    return namespace, text(obj, "metadata", "name")

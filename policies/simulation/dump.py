@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
-from forewarn.policies.cluster.cache import Cache, key_of
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.views import key_of
 from forewarn.policies.controllers.recreated import Again, again
 from forewarn.policies.controllers.replica_set import deletion_cost
 from forewarn.policies.controllers.view import PodState

@@ -7,7 +7,8 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.cluster.cache import Cache, key_of
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
