@@ -15,7 +15,7 @@ from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelect
 from forewarn.policies.objects.resource_claim import ALL, AllocatedDevice, Allocation, Readiness
 from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
 from forewarn.policies.scheduling.devices.constraints import constraint
-from forewarn.policies.scheduling.devices.in_use import remaining_counters
+from forewarn.policies.scheduling.devices.counters import ConsumedCounters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +100,7 @@ class Allocator:
         self._constraints = [[constraint(each, semantics) for each in claim.constraints] for claim in claims]
         self._allocated: list[tuple[int, DeviceId]] = []
         self._shared: dict[DeviceId, list[Mapping[str, int]]] = {}
-        self._consumed: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+        self._counters = ConsumedCounters(world.counters, world.in_use)
         self._results: list[list[_Result]] = [[] for _ in claims]
         self._all: dict[tuple[int, int, int], list[Found]] = {}
         self._selectable: dict[tuple[int, int, int, DeviceId], bool] = {}
@@ -273,11 +273,13 @@ class Allocator:
         outer = claim.requests[index]
         name = f"{outer.name}/{request.name}" if outer.alternatives else outer.name
         counted = self._takes_counters(found)
-        if self._in_use(found[2], claim_index, request) or (counted and not self._take_counters(found)):
+        if self._in_use(found[2], claim_index, request):
+            return False
+        if counted and not self._counters.take(self._pools[found[2][:2]], found[1]):
             return False
         if not self._passes(key, request, found, outer.name, name):
             if counted:
-                self._count(found, -1)
+                self._counters.give_back(found[2][:2], found[1])
             return False
         self._take(claim_index, request, found, name)
         try:
@@ -328,7 +330,7 @@ class Allocator:
         self._results[claim_index].append(_Result(allocated, part, device))
 
     def _give_back(self, claim_index: int, outer: str, *, counted: bool) -> None:
-        allocated, part, device = self._results[claim_index].pop()
+        allocated, _, device = self._results[claim_index].pop()
         identity = allocated.id
         if allocated.share is None:
             self._allocated.pop()
@@ -337,7 +339,7 @@ class Allocator:
         for each in reversed(self._constraints[claim_index]):
             each.remove(outer, allocated.request)
         if counted:
-            self._count((part, device, identity), -1)
+            self._counters.give_back(identity[:2], device)
 
     def _takes_counters(self, found: Found) -> bool:
         """Report whether the allocation of a device consumes counters of the pool.
@@ -352,34 +354,6 @@ class Allocator:
         in_use = self._world.in_use.shared.get(identity)
         known = bool(in_use) if self._world.semantics.shares_need_capacity else in_use is not None
         return not (known or self._shared.get(identity))
-
-    def _take_counters(self, found: Found) -> bool:
-        """Consume the counters of a device and return True; return False without changes if the pool has too few.
-
-        Source: upstream `checkAvailableCounters`.
-        """
-        pool = self._pools[found[2][:2]]
-        if pool.counters is None:
-            return False
-        key = pool.driver, pool.name
-        if key not in self._world.counters:
-            self._work.charge(sum(len(part.devices) for part in pool.counters.slices))
-            self._world.counters[key] = remaining_counters(pool, pool.counters, self._world.in_use)
-        left = self._world.counters[key]
-        self._work.charge(len(left) // 4)
-        self._count(found, 1)
-        consumed = self._consumed[key]
-        if all(consumed.get(counter, 0) <= amount for counter, amount in left.items()):
-            return True
-        self._count(found, -1)
-        return False
-
-    def _count(self, found: Found, sign: int) -> None:
-        _, device, identity = found
-        consumed = self._consumed.setdefault(identity[:2], {})
-        for taken in device.consumes:
-            for name, amount in taken.counters.items():
-                consumed[taken.name, name] = consumed.get((taken.name, name), 0) + sign * amount
 
     def _tainted(self, device: Device, identity: DeviceId, request: DeviceRequest) -> bool:
         if not self._taints:

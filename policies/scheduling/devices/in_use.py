@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.objects.devices import DeviceId
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from forewarn.policies.objects.devices import DeviceId
     from forewarn.policies.objects.resource_claim import Allocation
-    from forewarn.policies.scheduling.devices.pools import Counters, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +42,3 @@ class InUse:
     def has(self, device: DeviceId) -> bool:
         """Report whether a claim uses the device. Source: upstream `IsDeviceAllocated`."""
         return device in self.dedicated or device in self.shared
-
-
-def remaining_counters(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str, str], int]:
-    """Return (counter set, counter) -> amount that the devices in use leave of a pool; may be negative."""
-    left = dict(counters.values)
-    for part in counters.slices:
-        for device in part.devices:
-            if device.consumes and in_use.has(DeviceId(pool.driver, pool.name, device.name)):
-                for taken in device.consumes:
-                    for name, amount in taken.counters.items():
-                        left[taken.name, name] -= amount
-    return left
