@@ -127,7 +127,8 @@ class Forecast:
         told = done.rest not in ("unknown", "not-predicted")
         wanted = self._aftermath and (done.preempting or done.by_waiting) and told
         done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
-        return self._with_assumptions(done, pod)
+        assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
+        return done._replace(assumes=(*assumed, *done.assumes))
 
     def _of_group(self, found: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
@@ -154,11 +155,6 @@ class Forecast:
         fitting = sum(pod.identity in bound for pod in arriving)
         rest = "" if fitting == impact.new else "group"
         return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
-
-    def _with_assumptions(self, impact: Impact, pod: Pod) -> Impact:
-        victims = bool(impact.preempting or impact.by_waiting)
-        assumed = assumptions(self._cluster.objects, (pod,), victims=victims)
-        return impact._replace(assumes=(*assumed, *impact.assumes))
 
     def _in_full(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact: by a simulation for a rollout and for Pods with new claims, otherwise Pod by Pod.
@@ -260,9 +256,7 @@ class Forecast:
             return impact._replace(rest="refused")
         self._waiting = None
         let_in: dict[str, Prediction] = {}
-        if deleted := found.deleted.get(0):
-            self._next = partial(without, self._snapshot(), deleted)
-            self._let_in(deleted, impact, let_in)
+        self._end_before(0, found, impact, let_in)
         done = self._at_once(arriving, impact, found) if not any(found.deleted) else None
         done = self._sequentially(arriving, impact, found, let_in) if done is None else done
         if let_in:
@@ -327,7 +321,8 @@ class Forecast:
             for place, pod in enumerate(arriving[:MAX_SEQUENTIAL]):
                 if predictions and self._expired():
                     return done("unknown")
-                self._end_before(place, found, impact, let_in)
+                if place:
+                    self._end_before(place, found, impact, let_in)
                 prediction = Prediction(self._snapshot(), pod)
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
@@ -350,11 +345,8 @@ class Forecast:
         return done("")
 
     def _end_before(self, place: int, found: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot.
-
-        Does nothing for index 0.
-        """
-        if place and (deleted := found.deleted.get(place)):
+        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot."""
+        if deleted := found.deleted.get(place):
             self._next = partial(without, self._snapshot(), deleted)
             self._let_in(deleted, impact, let_in)
 
