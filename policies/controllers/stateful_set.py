@@ -292,10 +292,6 @@ def _missing_claims(this: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
     return [claim_of_template(view, namespace, name, templates[name], None) for name in missing]
 
 
-def _set_reference(this: _Set) -> Owner:
-    return Owner("StatefulSet", this.state.key[2], text(this.state.object, "metadata", "uid"), "apps/v1")
-
-
 def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
     return claim.owner is not None and claim.owner[:2] == ("Pod", name)
 
@@ -310,7 +306,7 @@ def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False
     if is_scaled_down and this.deletes_claims("whenScaled"):
         wanted = Owner("Pod", pod_name, uid, "v1")
     elif this.deletes_claims("whenDeleted"):
-        wanted = _set_reference(this)
+        wanted = Owner("StatefulSet", this.state.key[2], text(this.state.object, "metadata", "uid"), "apps/v1")
     ours = {("StatefulSet", this.state.key[2]), ("Pod", pod_name)}
     found = []
     for name, claim in this.claims_of(pod_name).items():
