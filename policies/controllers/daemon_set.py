@@ -258,8 +258,7 @@ def _on_one_node(this: _Daemons, name: str, pods: list[PodState]) -> tuple[list[
     staying = [pod for pod in pods if not pod.terminating]
     delete = [pod for pod in staying if pod.pod.terminal]
     running = sorted((pod for pod in staying if not pod.pod.terminal), key=_oldest_first)
-    surging = _allows_surge(this.state.object)
-    if not surging:
+    if not _allows_surge(this.state.object):
         return [], delete + running[1:]
     if not running:
         return ([name] if name in this.should_run else []), delete
