@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections import ChainMap
 from dataclasses import replace
 from functools import cached_property
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
@@ -98,7 +97,7 @@ class Snapshot:
         if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
         infos = base.node_infos
-        changed = {rows[name]: _next_info(objects, infos[rows[name]]) for name in dirty if name in rows}
+        changed = {rows[name]: _node_info(objects, name, infos[rows[name]]) for name in dirty if name in rows}
         return base.with_node_infos(objects, changed, in_place=in_place)
 
     def without_nodes(self, names: Iterable[str]) -> Snapshot:
@@ -375,7 +374,7 @@ def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
 
 def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
     """Return `before` if all its values are identical to `now`, else `now` as a tuple."""
-    if len(before) == len(now) and all(map(operator.is_, before, now)):
+    if len(before) == len(now) and all(map(is_, before, now)):
         return before
     return tuple(now)
 
@@ -390,13 +389,9 @@ def _replaced(
     return found
 
 
-def _node_info(objects: ClusterObjects, name: str) -> NodeInfo:
-    return NodeInfo(objects.nodes["", name], objects.pods_by_node.get(name, ()), objects.semantics)
-
-
-def _next_info(objects: ClusterObjects, before: NodeInfo) -> NodeInfo:
-    """Return the NodeInfo of a node by the current objects. Reuses an older one for Pods that did not change."""
-    node, pods = objects.nodes["", before.name], objects.pods_by_node.get(before.name, ())
-    if node is before.node and objects.semantics == before.semantics:
+def _node_info(objects: ClusterObjects, name: str, before: NodeInfo | None = None) -> NodeInfo:
+    """Return the NodeInfo of a node by the current objects. Reuses `before` for Pods that did not change."""
+    node, pods = objects.nodes["", name], objects.pods_by_node.get(name, ())
+    if before is not None and node is before.node and objects.semantics == before.semantics:
         return before.with_pods(pods)
     return NodeInfo(node, pods, objects.semantics)
