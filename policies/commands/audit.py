@@ -32,7 +32,16 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, table_width, wants_color
+from forewarn.policies.terminal import (
+    as_markdown,
+    clean,
+    complain,
+    painter,
+    print_notice,
+    progress,
+    table_width,
+    wants_color,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -43,12 +52,15 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.changes import Change
+    from forewarn.policies.rules.support.restarts import Simulations
     from forewarn.policies.sources.reports import Written
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
 HEADS: Final = ("PODS", "ERRORS", "WARNINGS", "NOTES", "WORST FINDING")
 """Of the table of several clusters."""
+MAX_SIMULATED_PODS: Final = 5_000
+"""Maximum number of Pods in all simulations of restarts: about half a minute of CPU time."""
 
 _MODULES: Final = ("sources.cluster", "render.audit", "render.report", "evaluation.audit", "forecast.forecast")
 
@@ -100,7 +112,10 @@ def _audit(
         print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
     subjects = tuple(stored_objects(cluster))
     disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
-    every = audit(cluster, subjects, config, now=now, disclose=disclose)
+    simulations = simulations_by(lambda found, count: progress(found, count, "restarts", sys.stderr))
+    if options.all_restarts:
+        simulations = simulations._replace(most=None)
+    every = audit(cluster, subjects, config, now=now, disclose=disclose, simulations=simulations)
     findings, suppressed = unsuppressed(every, subjects, config, now)
     if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
         return Evaluated(FAILED)
@@ -123,6 +138,16 @@ def _audit(
     if not options.quiet:
         _summarize(findings, cluster, len(subjects), suppressed, gone)
     return _evaluated(options, findings, cluster)
+
+
+def simulations_by(watched: Callable[[Iterator[Any], int], Iterator[Any]]) -> Simulations:
+    """Return how to simulate restarts on all cores. `watched`: yields the given results, and shows the progress by
+    their number.
+    """
+    from forewarn.policies.commands.process_pool import batched
+    from forewarn.policies.rules.support.restarts import Simulations
+
+    return Simulations(lambda items, work, here: watched(batched(items, work, here), len(items)), MAX_SIMULATED_PODS)
 
 
 def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], Written] | None:
@@ -277,6 +302,12 @@ def argument_parser() -> argparse.ArgumentParser:
         "--apply",
         action="store_true",
         help="also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports",
+    )
+    add(
+        "--all-restarts",
+        action="store_true",
+        help="simulate the restarts of all workloads (default: by priority, until the simulations have "
+        f"{MAX_SIMULATED_PODS:,} Pods)",
     )
     add("-v", "--verbose", action="store_true", help="print every finding with its fix (at most 20 of a rule)")
     add("-q", "--quiet", action="store_true", help="do not print the summary")

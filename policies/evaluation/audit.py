@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.rules.support.restarts import Simulations
 
 _OF_ARRIVALS: Final = frozenset(
     rule.ID
@@ -59,10 +60,12 @@ def audit(
     expired: Callable[[], bool] = never,
     max_work: int = MAX_WORK,
     disclose: Disclose = Disclose.NAMES,
+    simulations: Simulations | None = None,
 ) -> list[Finding]:
     """Return the findings of a cluster, the most severe first.
 
-    `subjects`: the result of `stored_objects`. `expired`, `max_work`, `disclose`: as in `EvaluationRequest`.
+    `subjects`: the result of `stored_objects`. `expired`, `max_work`, `disclose`, `simulations`: as in
+    `EvaluationRequest`.
     """
     heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
     found = evaluate(
@@ -76,6 +79,7 @@ def audit(
             with_cluster_rules=True,
             max_work=max_work,
             disclose=disclose,
+            simulations=simulations,
         )
     )
     return _worst_first(found)

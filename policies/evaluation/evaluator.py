@@ -28,6 +28,7 @@ from forewarn.policies.rules.pod import class_not_allowed
 from forewarn.policies.rules.support.audience import audience_of
 from forewarn.policies.rules.support.context import Context, Phase, Target
 from forewarn.policies.rules.support.predictions import Predicted
+from forewarn.policies.rules.support.restarts import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.rules.support.context import Rule
     from forewarn.policies.rules.support.predictions import Recall
+    from forewarn.policies.rules.support.restarts import Simulations
 
 __all__ = ["EvaluationRequest", "Phase", "count_open", "evaluate", "impact_of"]
 
@@ -80,7 +82,8 @@ class EvaluationRequest(NamedTuple):
     """The input of `evaluate`.
 
     - `cluster`: None if unknown. `evaluated`: the objects of the change set to evaluate (default: all); rules still
-      read the other objects. `with_cluster_rules`: also evaluate the rules about the whole cluster.
+      read the other objects. `with_cluster_rules`: also evaluate the rules about the whole cluster, with `simulations`
+      of restarts.
     - `expired`: returns true if the time is up. `max_work`: maximum units of work (`policies.metering`); not checked if
       `expired` is `never`. Both limits apply to all rules. A rule that they stop results in the finding
       "not evaluated".
@@ -103,6 +106,7 @@ class EvaluationRequest(NamedTuple):
     evaluated: Sequence[ReviewedObject] | None = None
     with_cluster_rules: bool = False
     max_work: int = MAX_WORK
+    simulations: Simulations | None = None
 
 
 def evaluate(request: EvaluationRequest) -> list[Finding]:
@@ -120,6 +124,7 @@ def evaluate(request: EvaluationRequest) -> list[Finding]:
         request.shown,
     )
     predictions = context.once(Predicted, request.recall)
+    context.once(Restarts, request.simulations)
     with metered(request.expired, request.max_work):
         wholes = _OF_MANY if request.with_cluster_rules else _OF_MANY[:1]
         subjects = change_set.subjects if request.evaluated is None else request.evaluated

@@ -65,15 +65,18 @@ class Forecast:
         quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
         stored_quotas: bool = True,
         recreated: Collection[str] = (),
+        before_simulation: Callable[[Impact, Waiting], object] | None = None,
     ) -> None:
         """Set the cluster and the options.
 
         `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `quotas_of`:
         returns the quotas of a namespace charged with the current object, by default those of the cluster.
         `stored_quotas`: True if only quotas stored in the cluster limit the objects. `recreated`: see `again`.
+        `before_simulation`: called with the initial impact and the Pending Pods before a simulation, which it prevents
+        by an exception.
         """
         self._aftermath, self._quotas_of, self._stored_quotas = aftermath, quotas_of, stored_quotas
-        self._recreated = recreated
+        self._recreated, self._before_simulation = recreated, before_simulation
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
@@ -195,6 +198,8 @@ class Forecast:
                 if fits and not help_pending(waiting, emptied, found.own):
                     self._next = partial(with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
+                if self._before_simulation is not None:
+                    self._before_simulation(impact, waiting)
                 creates = found.rolled_out is None and not found.own  # else what is stored must be known
                 arrived = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
         except InvalidObject:

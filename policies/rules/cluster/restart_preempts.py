@@ -120,8 +120,8 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a problem for each workload whose restart preempts other Pods, and one note about placeholder Pods."""
     of_placeholders: list[ObjectRef] = []
-    most = 0
-    for restart in restarts_of(context):
+    most, restarts = 0, restarts_of(context)
+    for restart in restarts.found:
         own = restart.impact.own
         preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
         victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
@@ -138,6 +138,7 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
             yield Problem(Preemption(Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref)
     if of_placeholders:
         yield Problem(PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
+    restarts.require_all()
 
 
 _NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"

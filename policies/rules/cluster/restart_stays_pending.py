@@ -80,7 +80,6 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Action, Problem, Severity
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from forewarn.policies.rules.support.details import StaysPending
-from forewarn.policies.rules.support.pending_reasons import reasons_of
 from forewarn.policies.rules.support.restarts import restarts_of
 
 if TYPE_CHECKING:
@@ -93,14 +92,13 @@ TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
-_MAX_CHECKED: Final = 100
-"""Maximum number of Pods with one possible node whose reasons are read."""
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a problem for each workload whose restart would leave Pods Pending that block the rollout."""
-    for restart in restarts_of(context):
+    restarts = restarts_of(context)
+    for restart in restarts.found:
         if restart.is_blocked:
-            pending = [found for found in restart.impact.predictions if found.outcome == "pending"]
-            details = StaysPending(restart.impact, pending[0], reasons_of(pending[:_MAX_CHECKED]), is_restart=True)
-            yield Problem(details, object=restart.ref)
+            pending = next(found for found in restart.impact.predictions if found.outcome == "pending")
+            yield Problem(StaysPending(restart.impact, pending, restart.reasons, is_restart=True), object=restart.ref)
+    restarts.require_all()

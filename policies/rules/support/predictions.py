@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.forecast import Forecast
     from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.rules.support.context import Context
@@ -37,13 +38,19 @@ class Predicted:
     objects.
     """
 
-    def __init__(self, context: Context, recall: Recall | None = None, aftermath: bool = True) -> None:
+    def __init__(
+        self,
+        context: Context,
+        recall: Recall | None = None,
+        aftermath: bool = True,
+        before_simulation: Callable[[Impact, Waiting], object] | None = None,
+    ) -> None:
         """Prepare the predictions; none is computed yet.
 
         `recall`: a cache, only for a change set of one object, because impacts depend on earlier objects.
-        `aftermath`: include the cascade.
+        `aftermath`: include the cascade. `before_simulation`: as in `Forecast`.
         """
-        self._aftermath = aftermath
+        self._aftermath, self._before_simulation = aftermath, before_simulation
         self._context, self._recall = context, recall or worked_out
         self._impacts: dict[int, Impact | None] = {}
 
@@ -90,6 +97,7 @@ class Predicted:
             pods_defaulted=past_limit_ranger,
             aftermath=self._aftermath,
             recreated=context.options.recreates_pods,
+            before_simulation=self._before_simulation,
             quotas_of=partial(_quotas_after, context),
             stored_quotas=len(context.change_set.subjects) == 1
             and not (context.defines_quotas or context.options.limited_resources),

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 
+from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import Context
+from forewarn.policies.rules.support.pending_reasons import reasons_of
 from forewarn.policies.rules.support.predictions import Predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.workload import Workload
 
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
+_ALL: Final = "run `forewarn audit --all-restarts`"
+_MAX_CHECKED: Final = 100
+"""Maximum number of Pods with one possible node whose reasons are read."""
 
 
 class Restart(NamedTuple):
-    """A workload, and the impact of restarting it on running Pods."""
+    """A workload, and the impact of restarting it on running Pods.
+
+    `reasons`: why new Pods stay Pending (see `reasons_of`), if they block the rollout.
+    """
 
     ref: ObjectRef
     impact: Impact
+    reasons: Sequence[tuple[str, int]] = ()
 
     @property
     def is_blocked(self) -> bool:
@@ -34,38 +48,122 @@ class Restart(NamedTuple):
         return bool(self.impact.pending) and not (self.impact.keeps_old and self.impact.deleted_first)
 
 
+class Simulations(NamedTuple):
+    """How to simulate restarts. `mapped`: yields the JSON result of a function for each item, in order; for some items,
+    the result of another function in this process. `most`: maximum number of Pods in all simulations together; None: no
+    maximum.
+    """
+
+    mapped: Callable[[Sequence[int], Callable[[int], str], Callable[[int], Restart | None]], Iterable[Any]]
+    most: int | None = None
+
+
+class _Postponed(Exception):
+    """A restart needs a simulation. `at_stake`: sort key, the worst first. `pods`: number of Pods in the simulation."""
+
+    def __init__(self, impact: Impact, waiting: Waiting) -> None:
+        super().__init__()
+        self.at_stake = -(impact.priority or 0), -impact.new
+        self.pods = impact.new + len(impact.own) + len(waiting.pods)
+
+
 class Restarts:
     """The restarts of a cluster's workloads, computed once for all rules."""
 
-    def __init__(self, context: Context) -> None:
-        self.found = tuple(_restarts(context))
+    def __init__(self, context: Context, simulations: Simulations | None = None) -> None:
+        """`simulations`: None to compute the restarts one after the other."""
+        self._context, self._simulations = context, simulations
+        self._omitted = 0
+        """Number of restarts that are not simulated because of `Simulations.most`."""
+
+    @cached_property
+    def found(self) -> Sequence[Restart]:
+        """The restarts of workloads that would create Pods."""
+        workloads = list(_workloads(self._context))
+        before = None if self._simulations is None else _postpone
+        found: dict[int, Restart | None] = {}
+        postponed: list[tuple[tuple[int, int], int, int]] = []
+        for number, workload in enumerate(workloads):
+            try:
+                found[number] = _restart(workload, self._context, before)
+            except _Postponed as why:
+                postponed.append((why.at_stake, number, why.pods))
+        if self._simulations is not None and postponed:
+            found |= self._simulated(workloads, sorted(postponed), self._simulations)
+        return [restart for _, restart in sorted(found.items()) if restart is not None]
+
+    def require_all(self) -> None:
+        """Raise TooLarge if `found` omits restarts."""
+        if self._omitted:
+            many = plural(self._omitted, "restart")
+            raise TooLarge(f"{many} of workloads with lower priority, which take long to simulate", _ALL)
+
+    def _simulated(
+        self, workloads: Sequence[Workload], postponed: Sequence[tuple[object, int, int]], simulations: Simulations
+    ) -> Iterator[tuple[int, Restart | None]]:
+        """Yield the number of each workload with its restart, in the order of `postponed`, as far as `most` allows."""
+        from forewarn.policies.rules.support.transfer import received, sent, settled  # the linter starts without it
+
+        context, most = self._context, simulations.most
+        assert context.cluster is not None
+        snapshot, pods = context.cluster.scheduling, accumulate(pods for *_, pods in postponed)
+        chosen = [
+            number for (_, number, _), total in zip(postponed, pods, strict=True) if most is None or total <= most
+        ]
+        self._omitted = len(postponed) - len(chosen)
+        if not chosen:
+            return
+
+        def here(number: int) -> Restart | None:
+            return _restart(workloads[number], context)
+
+        def elsewhere(number: int) -> str:
+            restart = here(number)
+            return sent(restart and restart._replace(impact=settled(restart.impact, snapshot)), snapshot)
+
+        *others, last = chosen
+        yield last, here(last)  # fills the tables of the Snapshot for all other simulations
+        results = simulations.mapped(others, elsewhere, here) if others else ()
+        for number, found in zip(others, results, strict=True):
+            yield number, received(found, snapshot) if isinstance(found, str) else found
 
 
-def restarts_of(context: Context) -> tuple[Restart, ...]:
-    """Return the impact of restarting each workload of the cluster now, each separately; only workloads that would
-    create Pods.
-    """
-    return context.once(Restarts).found
+def restarts_of(context: Context) -> Restarts:
+    """Return the impact of restarting each workload of the cluster now, each separately."""
+    return context.once(Restarts)
 
 
-def _restarts(context: Context) -> Iterator[Restart]:
-    if context.cluster is None or not context.cluster.objects.nodes:
-        return
-    for _, workload in sorted(context.cluster.workloads.items()):
-        if group_kind(workload.object) in _ROLLED_OUT and not any(workload.controller):
-            impact = _impact(restarted(workload.object), context)
-            if impact is not None:
-                yield Restart(workload.ref, impact)
+def _workloads(context: Context) -> Iterator[Workload]:
+    """Yield the workloads that `kubectl rollout restart` can restart; none if no nodes are known."""
+    if context.cluster is not None and context.cluster.objects.nodes:
+        for _, workload in sorted(context.cluster.workloads.items()):
+            if group_kind(workload.object) in _ROLLED_OUT and not any(workload.controller):
+                yield workload
 
 
-def _impact(subject: ReviewedObject, context: Context) -> Impact | None:
+def _restart(
+    workload: Workload, context: Context, before_simulation: Callable[[Impact, Waiting], object] | None = None
+) -> Restart | None:
+    """Return the restart of a workload; None if it creates no Pods. `before_simulation`: as in `Forecast`."""
+    subject = restarted(workload.object)
     alone = Context(
         ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
     )
     try:
-        return alone.once(Predicted, None, False).of(subject)
+        impact = alone.once(Predicted, None, False, before_simulation).of(subject)
     except InvalidObject:
         return None  # other rules say what is wrong with it
+    if impact is None:
+        return None
+    restart = Restart(workload.ref, impact)
+    if not restart.is_blocked:
+        return restart
+    pending = [found for found in impact.predictions if found.outcome == "pending"]
+    return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
+
+
+def _postpone(impact: Impact, waiting: Waiting) -> Never:
+    raise _Postponed(impact, waiting)
 
 
 def restarted(obj: ApiObject) -> ReviewedObject:

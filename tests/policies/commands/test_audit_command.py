@@ -6,7 +6,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.audit import simulations_by
+from forewarn.policies.config.model import Config
+from forewarn.policies.evaluation.audit import audit, stored_objects
 from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.metering import never
@@ -29,6 +32,9 @@ from forewarn.policies.sources import load_cluster
 from tests.builders import make_node, make_pod
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SHOWN = "docs/examples/audit/cluster.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -246,7 +252,7 @@ def test_a_restart_of_one_pod_with_a_surge_is_one_more_pod(
     new = make_pod("web-2").priority(priority).request(cpu=str(cpu)).labels(app="web")
     expected = predict(cluster, new.obj)
     context = Context(ChangeSet(), cluster, Options(), Phase.LINT, NOW, never)
-    (restart,) = restarts_of(context)
+    (restart,) = restarts_of(context).found
     assert restart.ref == Workload.from_api(web).ref
     assert restart.is_blocked == (expected.outcome == "pending")
     told = [p for p in restart.impact.predictions if p.outcome == "preempts"]
@@ -277,6 +283,64 @@ def full_of(names: tuple[str, ...], victim_priority: int, image: str) -> list[An
     other = make_pod("reserve", "infra").priority(victim_priority).request(cpu="1").on("n1")
     other.obj["spec"]["containers"][0]["image"] = image
     return [*cluster, other.obj]
+
+
+def contended(tmp_path: Path) -> Path:
+    """A cluster file: four Deployments of different priorities on a full node, and Pods that wait for the node."""
+    objects = full_of(("a", "b", "c", "d"), -10, "batch")
+    for number, workload in enumerate(obj for obj in objects if obj["kind"] == "Deployment"):
+        workload["spec"]["template"]["spec"]["priorityClassName"] = f"p{number}"
+        value = {"value": 20 * number - 15}
+        objects.append(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"p{number}"}} | value
+        )
+    for number, priority in enumerate((-20, 0, 70)):
+        objects.append(make_pod(f"waiting-{number}", "team").priority(priority).request(cpu="1").obj)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return path
+
+
+def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: Path) -> None:
+    cluster = load_cluster(str(contended(tmp_path))).snapshot()
+    subjects = tuple(stored_objects(cluster))
+    expected = audit(cluster, subjects, Config(), now=NOW)
+    assert {f.rule for f in expected if f.rule.startswith("restart-")} == {"restart-preempts", "restart-stays-pending"}
+    counts: list[int] = []
+
+    def watched(found: Iterator[Any], count: int) -> Iterator[Any]:
+        results = list(found)
+        assert all(isinstance(result, str) for result in results), "computed in this process"
+        counts.append(count)
+        return iter(results)
+
+    assert audit(cluster, subjects, Config(), now=NOW, simulations=simulations_by(watched)) == expected
+    assert counts == [3], "one restart runs before the processes are forked"
+
+
+def test_the_restarts_of_the_highest_priority_are_simulated_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (
+        "--cluster",
+        str(contended(tmp_path)),
+        "-o",
+        "json",
+        "--select",
+        "restart-preempts,restart-stays-pending",
+    )
+
+    def messages(*more: str) -> list[tuple[str, str]]:
+        found = json.loads(run(capsys, *arguments, *more)[1])["findings"]
+        return [(finding.get("object", {}).get("name", ""), finding["message"]) for finding in found]
+
+    every = messages()
+    assert {name for name, _ in every} == {"a", "b", "d"}
+    with patch("forewarn.policies.commands.audit.MAX_SIMULATED_PODS", 10):
+        assert messages("--all-restarts") == every
+        first = messages()
+    omitted = "not evaluated: 2 restarts of workloads with lower priority, which take long to simulate"
+    assert sorted(first) == sorted([("", omitted)] * 2 + [each for each in every if each[0] in ("c", "d")])
 
 
 @pytest.mark.parametrize(
