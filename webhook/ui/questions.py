@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import redirect_stderr, suppress
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.commands import audit as audit_command
 from forewarn.policies.commands import predict as predict_command
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
+T = TypeVar("T")
 _MAX_LINES: Final = 500
 _LONGEST: Final = 500
 _LATE: Final = ("render.whatif", "whatif.comparison", "whatif.class_change", "whatif.occupancy", "whatif.questions")
@@ -114,9 +115,7 @@ class State(NamedTuple):
         """Return the result of `forewarn risk`."""
 
         def tried(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-            for number, loss in enumerate(counted(world, asked, Tried), 1):
-                print_notice(f"{number} of {len(asked)} losses simulated")
-                yield loss
+            return _counted(counted(world, asked, Tried), len(asked), "losses", print_notice)
 
         options = _options(risk_command.argument_parser, arguments)
         found = risk_command.risks_of(options, self.cache, tried)
@@ -126,7 +125,11 @@ class State(NamedTuple):
         """Return the result of `forewarn audit`."""
         cluster, now = self.cache.snapshot(), datetime.now(UTC)
         subjects = tuple(stored_objects(cluster))
-        findings, suppressed = unsuppressed(audit(cluster, subjects, self.config, now=now), subjects, self.config, now)
+        simulations = audit_command.simulations_by(
+            lambda found, count: _counted(found, count, "restarts", print_notice)
+        )
+        every = audit(cluster, subjects, self.config, now=now, simulations=simulations)
+        findings, suppressed = unsuppressed(every, subjects, self.config, now)
         text = "".join(audit_command.for_programs("json", findings, self.cache, len(subjects), suppressed, None))
         page = audit_report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
         return _answer(page, json.loads(text))
@@ -195,6 +198,13 @@ class _Predicted(NamedTuple):
 
 def _answer(page: Page, document: Any) -> dict[str, Any]:
     return {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+
+
+def _counted(found: Iterator[T], count: int, what: str, print_notice: Say) -> Iterator[T]:
+    """Yield the results, and show how many of `count` are there."""
+    for number, each in enumerate(found, 1):
+        print_notice(f"{number} of {count} {what} simulated")
+        yield each
 
 
 def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:

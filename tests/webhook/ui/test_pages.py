@@ -88,6 +88,15 @@ def test_a_question_runs_once_and_its_page_then_shows_the_report() -> None:
     assert 'data-command="forewarn whatif lose zone a --cluster docs/examples/whatif/cluster.yaml"' in page
 
 
+@pytest.mark.parametrize(("command", "arguments", "what"), [("audit", [], "restarts"), ("risk", [], "losses")])
+def test_a_long_question_shows_its_progress(command: str, arguments: list[str], what: str) -> None:
+    said: list[str] = []
+    state = desk().here.state
+    state.answer({"command": command, "arguments": arguments}, said.append)
+    assert said
+    assert said == [f"{number} of {len(said)} {what} simulated" for number in range(1, len(said) + 1)]
+
+
 def test_zones_and_pools_are_links_to_their_losses(tmp_path: Path) -> None:
     text = Path(CLUSTER).read_text().replace("pool: web", "pool: x&y")
     assert "pool: x&y" in text
