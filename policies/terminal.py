@@ -128,17 +128,17 @@ def progress(items: Iterable[T], total: int | None, what: str, stream: TextIO) -
         yield from items
         return
     shown = started = time.monotonic()
-    count = 0
+    of = f"/{total}" if total else ""
     try:
+        stream.write(f"{what}: 0{of}")
+        stream.flush()
         for count, item in enumerate(items, 1):
             yield item
             if time.monotonic() - shown >= 0.1:
                 shown = time.monotonic()
                 rate = count / max(shown - started, 1e-9)
-                of = f"/{total}" if total else ""
                 stream.write(f"\r\033[K{what}: {count}{of}, {rate:.0f}/s")
                 stream.flush()
     finally:
-        if count:
-            stream.write("\r\033[K")
-            stream.flush()
+        stream.write("\r\033[K")
+        stream.flush()

@@ -202,9 +202,10 @@ def _answer(page: Page, document: Any) -> dict[str, Any]:
 
 def _counted(found: Iterator[T], count: int, what: str, print_notice: Say) -> Iterator[T]:
     """Yield the results, and show how many of `count` are there."""
+    print_notice(f"0 of {count} {what} simulated")
     for number, each in enumerate(found, 1):
-        print_notice(f"{number} of {count} {what} simulated")
         yield each
+        print_notice(f"{number} of {count} {what} simulated")
 
 
 def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:
