@@ -20,6 +20,7 @@ from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.commands.simulated import suggesting
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at, ref_of
 from forewarn.policies.sources.cluster import capacity_buffers_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.autoscalers import Autoscaling
@@ -72,7 +74,6 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> Evaluated:
     from forewarn.policies.whatif.capacity_buffers import BufferCache
-    from forewarn.policies.whatif.headroom import headroom
 
     cache = BufferCache()
     cluster = settle(loaded(options, cache), release).snapshot()
@@ -81,7 +82,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
         require_nodes(cluster)
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
     objects = _one_of_each_group(objects)
-    found = [headroom(cluster, obj, autoscaling) for obj in objects]
+    found = [_headroom(cluster, obj, autoscaling) for obj in objects]
     found = [each._replace(notes=[*each.notes, note]) for each in found] if note else found
     buffers = [cache.buffers_for(obj, options.placeholders) for obj in objects]
     reserves: list[Placeholders | None] = [None] * len(found)
@@ -102,6 +103,15 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     too_few = options.at_least is not None and least.more[options.preempting] < options.at_least
     without, preempting = (least.more[each] for each in (False, True))
     return Evaluated(FOUND if too_few else OK, (-without, -preempting), (without, preempting, least.name))
+
+
+def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling) -> Headroom:
+    from forewarn.policies.whatif.headroom import headroom
+
+    try:
+        return headroom(cluster, obj, autoscaling)
+    except InvalidObject as fault:
+        raise suggesting(fault, cluster, obj) from None
 
 
 def _read_buffers(sources: Sequence[str], cache: BufferCache) -> str:

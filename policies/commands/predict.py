@@ -69,7 +69,6 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     faults: list[Exception] = []
     applied = _applied(options, cluster, faults, places)
     placements = applied.placed
-    faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
         complain("predict", places.located(fault), status_of(fault))
     groups = list(groups_of(applied))
@@ -229,18 +228,31 @@ def _loaded(options: argparse.Namespace) -> Cache:
 def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception], places: Places) -> Applied:
     """Return the predictions for each object, or the error of an invalid object; other objects still get predictions.
 
-    `faults`: collects errors of files. `places`: records the positions of objects.
+    `faults`: collects errors of files and objects. `places`: records the positions of objects.
     """
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.placement import Placement, place_pods
-    from forewarn.policies.forecast.rollout import place_all
 
     if options.pod:
         return Applied(
             (Placement(options.pod, place_pods(cluster, [_pending(options.pod, options.namespace, cluster)])),)
         )
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places, faults)
-    return place_all(cluster, objects, options.replicas)
+    return placed(objects, cluster, faults, options.replicas)
+
+
+def placed(
+    objects: Sequence[ApiObject], cluster: ClusterSnapshot, faults: list[Exception], replicas: int | None = None
+) -> Applied:
+    """Return the predictions for these objects, as `place_all`; add the errors of invalid objects to `faults`."""
+    from forewarn.policies.commands.simulated import suggesting
+    from forewarn.policies.forecast.rollout import place_all
+
+    applied = place_all(cluster, objects, replicas)
+    for obj, each in zip(objects, applied.placements, strict=True):
+        if isinstance(each, InvalidObject):
+            faults.append(suggesting(each, cluster, obj))
+    return applied
 
 
 def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.places import Places
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import Arrival, World
 
@@ -82,18 +83,32 @@ def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
 
 def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
     """Yield objects whose new Pods admission rejects because of their PriorityClass, with the error."""
+    for arrival in arrivals:
+        fault = class_not_found(cluster, arrival.object) if arrival.op == "create" else None
+        if fault is not None:
+            yield arrival, fault
+
+
+def class_not_found(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
+    """Return the error, with a suggestion, if the PriorityClass of an object's Pods does not exist; otherwise None."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
     from forewarn.policies.objects.workload import pod_template_of
+    from forewarn.policies.rules.support.names import suggested
 
-    for arrival in arrivals:
-        template = pod_template_of(arrival.object, POD_TEMPLATE_PATHS) if arrival.op == "create" else None
-        if template is None:
-            continue
-        ref, name = ref_of(arrival.object, "default"), text(template.spec, "priorityClassName")
-        try:
-            establish_new_priority(name, cluster.namespace(ref.namespace), cluster.priority_classes)
-        except Forbidden as fault:
-            yield arrival, InvalidObject(str(fault), (*template.path, "spec", "priorityClassName"), ref)
+    template, classes = pod_template_of(obj, POD_TEMPLATE_PATHS), cluster.priority_classes
+    if template is None:
+        return None
+    ref, name = ref_of(obj, "default"), text(template.spec, "priorityClassName")
+    try:
+        establish_new_priority(name, cluster.namespace(ref.namespace), classes)
+    except Forbidden as fault:
+        return InvalidObject(f"{fault}{suggested(name, classes)}", (*template.path, "spec", "priorityClassName"), ref)
+    return None
+
+
+def suggesting(fault: InvalidObject, cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject:
+    """Return an object's error, with a suggestion if its PriorityClass does not exist."""
+    return (class_not_found(cluster, obj) if fault.path[-1:] == ("priorityClassName",) else None) or fault
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:

@@ -25,7 +25,6 @@ from forewarn.policies.commands.whatif_options import argument_parser as whatif_
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.forecast.placement import outcomes
-from forewarn.policies.forecast.rollout import place_all
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.render.html import report as whatif_report
 from forewarn.policies.render.html.audit import report as audit_report
@@ -163,8 +162,7 @@ class State(NamedTuple):
         cluster, places = self.cache.snapshot(), Places()
         faults: list[Exception] = []
         given, to_be = predict_command.given_objects("-", options.namespace, cluster, places, faults)
-        applied = place_all(to_be, given)
-        faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
+        applied = predict_command.placed(given, to_be, faults)
         return _Predicted(options, applied, list(predict_command.groups_of(applied)), cluster, places, faults)
 
 

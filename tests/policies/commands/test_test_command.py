@@ -287,4 +287,4 @@ def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytes
     (tmp_path / "expectations.json").write_text(json.dumps([expectation]))
     status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
     assert (status, out) == (3, "")
-    assert err.endswith("spec.template.spec.priorityClassName: no PriorityClass with name nope was found\n")
+    assert "spec.template.spec.priorityClassName: no PriorityClass with name nope was found; found batch, " in err

@@ -632,8 +632,9 @@ def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytes
     file, both = tmp_path / "api.yaml", tmp_path / "both.yaml"
     file.write_text(MISSING)
     both.write_text(f"{MISSING}---\n{ROLLOUT}")
-    reason = "Deployment shop/api: spec.template.spec.priorityClassName: no PriorityClass with name glod was found\n"
-    for command in (("whatif", "apply"), ("whatif", "class", "new", "--value", "5"), ("predict",)):
+    path = "Deployment shop/api: spec.template.spec.priorityClassName"
+    reason = f'{path}: no PriorityClass with name glod was found; did you mean "gold"?\n'
+    for command in (("whatif", "apply"), ("whatif", "class", "new", "--value", "5"), ("predict",), ("headroom",)):
         status, out, err = run(capsys, *command[1:], "-f", str(file), "--cluster", SHOWN, command=command[0])
         assert (status, out) == (3, "")
         assert err.startswith(f"forewarn {command[0]}: {file}:")
