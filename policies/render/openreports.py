@@ -36,6 +36,11 @@ _NOT_EVALUATED: Final = "error"
 def written_lines(written: Written) -> Iterator[str]:
     """Yield sentences about the reports that were written, and those that were not."""
     yield f"reports written: ClusterReport {NAME}, and the Reports of {plural(written.namespaces, 'namespace')}"
+    yield from not_written_lines(written)
+
+
+def not_written_lines(written: Written) -> Iterator[str]:
+    """Yield sentences about the Reports that were not written."""
     if written.omitted:
         yield f"{plural(written.omitted, 'more namespace')} with findings: only in the ClusterReport"
     if written.denied:

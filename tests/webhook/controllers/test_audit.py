@@ -308,6 +308,19 @@ def test_objects_are_few_and_small_however_much_is_found() -> None:
     assert all(len(event["message"]) <= 1024 for event in events(api))
 
 
+def test_namespaces_without_a_report_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    api = installed()
+
+    def deny(verb: str, path: str) -> None:
+        if verb == "create" and "/namespaces/shop/" in path:
+            raise Forbidden("quota used up")
+
+    api.before = deny
+    Replica(api).turn()
+    whys = [vars(each)["fields"]["reason"] for each in caplog.records if each.getMessage() == "audit reports missing"]
+    assert whys == ["Reports denied in 1 namespace (shop): quota used up"]
+
+
 def test_a_namespace_that_is_going_is_passed_over() -> None:
     api = installed()
 
@@ -316,7 +329,7 @@ def test_a_namespace_that_is_going_is_passed_over() -> None:
             raise NotFound("namespaces a not found")
 
     api.before = going
-    assert publish(api, audited(found(1, "a"), found(2, "b")), NOW, "r") == "reports"
+    assert publish(api, audited(found(1, "a"), found(2, "b")), NOW, "r") == ("reports", ())
     assert f"{GROUP}/namespaces/b/reports/{NAME}" in api.objects
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.controllers.audit.reports import Published
     from forewarn.webhook.controllers.installation import Installation
     from forewarn.webhook.metrics import Metrics
 
@@ -104,7 +105,7 @@ class Auditor:
         began = self._clock()
         try:
             audited = self._audited(cluster)
-            written = publish(self._api, audited, datetime.now(UTC), self._identity)
+            published = publish(self._api, audited, datetime.now(UTC), self._identity)
         except (Unanswered, ObjectApiError, OSError) as error:
             self._failed(str(error))
         except Exception as error:
@@ -112,7 +113,7 @@ class Auditor:
             self._failed(type(error).__name__)
         else:
             self._failures, self._due = 0, began + self._interval
-            self._log(audited, written, self._clock() - began)
+            self._log(audited, published, self._clock() - began)
 
     def _run(self) -> None:
         while not self._stop.wait(_CHECK_SECONDS):
@@ -140,7 +141,7 @@ class Auditor:
         if process is not None:
             process.end()
 
-    def _log(self, audited: Audited, written: str, seconds: float) -> None:
+    def _log(self, audited: Audited, published: Published, seconds: float) -> None:
         if not self._election.is_leader:
             self._withdraw()  # it took so long that another replica is elected
             return
@@ -153,11 +154,13 @@ class Auditor:
         told = {
             "findings": sum(audited.counts.values()),
             "suppressed": audited.suppressed,
-            "written": written or "nothing",
+            "written": published.objects or "nothing",
             "seconds": round(seconds, 1),
             "cpu_seconds": round(audited.seconds, 1),
         }
         log_event("audit completed" if audited.is_complete else "audit incomplete", told)
+        for why in published.missing:
+            log_event("audit reports missing", {"reason": why}, logging.WARNING)
 
     def _failed(self, why: str) -> None:
         self._failures += 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import Severity, cut
-from forewarn.policies.render.openreports import NAME, SOURCE, outcome_of, summary_of
+from forewarn.policies.render.openreports import NAME, SOURCE, not_written_lines, outcome_of, summary_of
 from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
 
@@ -31,19 +31,28 @@ _DEFAULT: Final = "default"
 """Namespace of Events about cluster-scoped objects: pkg/apis/core/validation/events.go accepts no other."""
 
 
-def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> str:
-    """Write the findings; returns `reports` or `events`, or "" without the permission. Raises ObjectApiError.
+class Published(NamedTuple):
+    """The written objects: `reports` or `events`; "" without the permission. `missing`: sentences about namespaces
+    without a Report.
+    """
+
+    objects: str = ""
+    missing: tuple[str, ...] = ()
+
+
+def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> Published:
+    """Write the findings. Raises ObjectApiError.
 
     `now`: UTC. `identity`: the name of this replica.
     """
     try:
         if is_served(api):
-            write_reports(api, audited.found, _summary(audited.counts))
-            return "reports"
+            written = write_reports(api, audited.found, _summary(audited.counts))
+            return Published("reports", tuple(not_written_lines(written)))
         _create_events(api, audited, now, identity)
     except Forbidden:
-        return ""
-    return "events"
+        return Published()
+    return Published("events")
 
 
 def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
