@@ -168,6 +168,8 @@ def render_plan(found: Plan, paint: Painter = plain) -> Iterator[str]:
     yield paint(_plan_title(found), "bold")
     if found.results:
         yield from table(_STEP_HEADS, _step_rows(found)[:_MAX_STEPS], paint, texts=_STEP_TEXTS, longest=240)
+        if len(found.results) > _MAX_STEPS:
+            yield f"and {plural(len(found.results) - _MAX_STEPS, 'more step')}; use -o json for all"
     yield from (paint(line, "good" if good else "warning") for line in _details(found))
     yield from (f"note: {note}" for note in _plan_notes(found))
 

@@ -246,6 +246,14 @@ def test_a_workload_that_moves_to_another_class_keeps_its_other_fields() -> None
     assert (found.results[1].replaced, found.is_complete) == (2, True)
 
 
+def test_steps_beyond_the_maximum_are_counted() -> None:
+    found = planned(cache_of([], [make_node("n1").has(cpu="4")]), [PriorityClass("gold", 5)])
+    many = found._replace(results=[*found.results] * 62)
+    lines = [line.strip() for line in render_plan(many)]
+    assert sum("create PriorityClass gold" in line for line in lines) == 60
+    assert "and 2 more steps; use -o json for all" in lines
+
+
 @pytest.mark.parametrize(
     ("new", "deleted", "problem"),
     [
