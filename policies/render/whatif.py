@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.recreated import sentence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.pod_loss import PodLoss
+    from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Anyway, Preemption, WorkloadCount
     from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
     from forewarn.policies.whatif.new_nodes import First, Starved
@@ -78,7 +78,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from _running_lines(answer, paint)
     yield from _pending_lines(answer)
     yield from autoscalers.lines(answer.autoscalers)
-    yield from (paint(line, "warning") for line in islice(missing(answer.summary), MAX_LINES))
+    yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
     yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.losses))
     yield from (paint(line, "warning") for line in _unfinished(answer))
@@ -183,6 +183,11 @@ def _upgrade_markdown(answer: Answer) -> Iterator[str]:
     for each in upgrade_tables(answer):
         yield from (text_of(each.title), "", *markdown_table(each.heads, each.rows), "")
         yield from [text_of(each.more), ""] if each.more else []
+
+
+def _rejected_by_quota(summary: Summary) -> Iterator[str]:
+    one, many = "workload with rejected Pods", "workloads with rejected Pods"
+    yield from limited(missing(summary), len(summary.missing), one, many, "")
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
@@ -326,7 +331,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         lines += _each_reason_once(told[:MAX_LINES], _row)
         lines += [f"\nand {plural(len(told) - MAX_LINES, 'more workload')}"] if len(told) > MAX_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MAX_LINES)]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
     bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []

@@ -355,6 +355,26 @@ def test_pdbs_beyond_the_maximum_are_counted(output: str, tmp_path: Path, capsys
     assert "and 2 more PDBs with too few healthy Pods; use -o json for all" in lines
 
 
+@pytest.mark.parametrize("output", ["text", "markdown"])
+def test_rejections_beyond_the_maximum_are_counted(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none", "namespace": "default"},
+        "spec": {"hard": {"pods": "0"}},
+        "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}},
+    }
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([make_node("n1").has(cpu="22").obj, quota]))
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump_all([workload(f"w{n:02}", 1, 100, 0) for n in range(22)]))
+    files = ("-f", str(tmp_path / "many.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
+    _, out, _ = run(capsys, "apply", *files, "-o", output)
+    lines = [line.lstrip(" -") for line in out.replace("\\", "").splitlines()]
+    assert sum("a ResourceQuota rejects 1 Pod" in line for line in lines) == 20
+    assert "and 2 more workloads with rejected Pods; use -o json for all" in lines
+
+
 def test_lost_pods_and_pods_that_start_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two Pods of `small` are preempted, three Pods of `big` start: one Pod more, but two lost."""
     objects: list[Obj] = [make_node("n1").has(cpu="4", memory="8Gi", pods="50").obj, workload("small", 2, 1000, 0)]
