@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.manifests import NO_KIND, Fault, items_of, values
 from forewarn.policies.objects.fields import InvalidObject
@@ -47,7 +48,8 @@ def load_cluster(
     """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or named sources; later sources override.
 
     `progress`: called repeatedly with the number of objects. `templates`: the `group/Kind` of workloads. `into`: an
-    existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError.
+    existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError, also if the sources contain no
+    other objects.
     """
     cache = Cache(templates=templates) if into is None else into
     if cache.listed is None:
@@ -56,6 +58,8 @@ def load_cluster(
     with _no_collection():
         for source in sources:
             loading.source(source)
+    if sources:
+        loading.check(sources[0])
     if progress is not None:
         progress(loading.count)
     return cache
@@ -189,6 +193,13 @@ class _Loading:
         if not self._found:
             what = f"no Kubernetes objects found in {', '.join(_SUFFIXES)} files"
             raise SourceError(source, what if os.path.isdir(source) else "no Kubernetes objects found")
+
+    def check(self, source: str) -> None:
+        """Raise SourceError for `source` if no source contained an object that the cache keeps."""
+        others = self.cache.skipped
+        if self.count <= others.total():
+            found = f", found only {listed(sorted(others))}" if others else ""
+            raise SourceError(source, f"no objects of a cluster, such as Nodes and Pods{found}")
 
     def _add(self, obj: Any, file: str, line: int = 0) -> None:
         if not isinstance(obj, dict):

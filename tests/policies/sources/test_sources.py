@@ -221,6 +221,22 @@ def test_a_directory_without_manifests_is_an_error(tmp_path: Path) -> None:
         load_cluster(str(tmp_path / "absent"))
 
 
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("[]", ""),
+        ('{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', ", found only AdmissionReview"),
+        ('{"version": 1, "findings": []}', ", found only objects without a kind"),
+    ],
+)
+def test_a_file_without_objects_of_a_cluster_is_an_error(tmp_path: Path, data: str, found: str) -> None:
+    (tmp_path / "other").write_text(data)
+    with pytest.raises(SourceError, match=f"no objects of a cluster, such as Nodes and Pods{found}$"):
+        load_cluster(str(tmp_path / "other"))
+    (tmp_path / "pods").write_text('{"apiVersion": "v1", "kind": "PodList", "items": []}')
+    assert load_cluster(str(tmp_path / "other"), str(tmp_path / "pods")).listed
+
+
 def test_other_sources_come_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(*, group: str, name: str) -> EntryPoints:
         point = EntryPoint("live", f"{__name__}:_live", group)
