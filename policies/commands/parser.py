@@ -61,9 +61,9 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         digits = text[1:] if text[:1] == "-" else text
-        if not digits.isdecimal() or not digits.isascii() or len(digits) > 18:
+        if not digits.isdecimal() or not digits.isascii():
             raise argparse.ArgumentTypeError(f"must be a whole number, not {cut(text, 40)!r}")
-        if not least <= int(text) <= most:
+        if len(digits) > 18 or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"must be between {least} and {most}")
         return int(text)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from forewarn.policies.findings import ObjectRef, Path, field_path
+from forewarn.policies.findings import ObjectRef, Path, cut, field_path
 from forewarn.policies.metering import FEW, charge
 
 ApiObject = Mapping[str, Any]
@@ -97,7 +97,7 @@ def int32(obj: ApiObject, *path: str | int) -> int | None:
     """Return a 32-bit integer field; None if the field is absent or null. Raises InvalidObject for other values."""
     value: int | None = _expect(obj, path, (int,), "an integer")
     if value is not None and value not in INT32:
-        raise InvalidObject(f"{value} does not fit into 32 bits", path, ref_of(obj))
+        raise InvalidObject(f"{cut(str(value), 40)} does not fit into 32 bits", path, ref_of(obj))
     return value
 
 

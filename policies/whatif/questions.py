@@ -14,7 +14,7 @@ from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.simulation.api_server import PDB
-from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import Upgrade
 
@@ -142,6 +142,8 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
     """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput."""
+    if replicas > MAX_REPLICAS:
+        raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
     version, kind, name = _named(cluster, workload, namespace, _KINDS)
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}

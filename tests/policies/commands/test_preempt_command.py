@@ -130,6 +130,7 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
         (["-f", "a", "--pod", "b"], 2, "give one of"),
         (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
         (["-f", "x", "--replicas", "-1"], 2, "must be between 0 and"),
+        (["-f", "x", "--replicas", "9" * 30], 2, "--replicas: must be between 0 and"),
         (["-f", "x", "--replicas", "two"], 2, "--replicas: must be a whole number, not 'two'"),
         (["-f", "x"], 3, "no kubeconfig found"),
         (["--pod", "x"], 3, "no kubeconfig found"),

@@ -30,6 +30,7 @@ CASES = [
     ("whatif scale deploy/web 3", "whatif: Deployment default/web not found; found in shop: pass -n shop"),
     ("whatif scale deploy/wbe 3 -n shop", 'whatif: Deployment shop/wbe not found; did you mean "web"?'),
     ("whatif scale deploy/a 3 -n shp", 'Deployment shp/a not found; namespace shp not found; did you mean "shop"?'),
+    ("whatif scale deploy/web 100001 -n shop", "whatif: scale to 100,001 replicas; the limit is 100,000"),
     ("whatif class wbe --delete", 'whatif: PriorityClass wbe not found in the cluster; did you mean "web"?'),
     ("whatif class gold --default", "found batch, normal, web; pass --value to create it"),
     ("whatif class gold --value 2000000000", "maximum allowed value of a user defined priority is 1000000000"),
