@@ -110,9 +110,12 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
     key = f"{namespace}/{name}"
     found = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if found is None:
-        from forewarn.policies.whatif.questions import pod_not_found
+        from forewarn.policies.whatif.questions import namespace_not_found, pod_not_found
+        from forewarn.policies.why.timeline import kind_names
 
         near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
+        if namespace != options.namespace and namespace_not_found(cluster, namespace):
+            near += f"; for a workload, use KIND/NAME with one of {', '.join(kind_names())}"
         told = [f"{near}{quota_hint(cluster, namespace)}", *evidence.missing()]
         if evidence.not_read:  # they could name a Pod that was deleted
             raise SourceError(key, "; ".join(told))

@@ -56,6 +56,8 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
     if pod.deleted is not None:
         yield from _stuck(evidence, pod, now)
     yield from _job(evidence, pod)
+    if pod.phase == "Succeeded" and not main:
+        yield Trouble("completed", "the phase of the Pod is Succeeded", "", _finished(pod))
 
 
 def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:

@@ -23,7 +23,7 @@ _MAX_PODS: Final = 2000
 """Maximum Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
 """Reasons of ends that a user or controller requested; they are listed last."""
-_NOT_ENDINGS: Final = frozenset(("drain-blocked", "former-preempted", "former-ended"))
+_NOT_ENDINGS: Final = frozenset(("completed", "drain-blocked", "former-preempted", "former-ended"))
 _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "CronJob": "cj",
                  "ReplicationController": "rc", "Pod": "po"}  # fmt: skip
 
@@ -67,6 +67,11 @@ def kind_named(given: str) -> str:
         if name in (spec.plural, spec.kind.lower(), _SHORT.get(spec.kind)) and group in ("", spec.group):
             return kind
     return ""
+
+
+def kind_names() -> list[str]:
+    """Return the names of all kinds of workloads that `kind_named` accepts."""
+    return sorted(BY_GROUP_KIND[kind].kind.lower() for kind in POD_TEMPLATE_PATHS)
 
 
 def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = None) -> Timeline:

@@ -48,6 +48,7 @@ IDS: Final = (
     "disrupted",
     "oom-killed",
     "container-failed",
+    "completed",
     "container-waiting",
     "deleted-by-controller",
     "scaled",

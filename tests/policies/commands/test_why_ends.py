@@ -353,3 +353,14 @@ def test_an_unknown_workload_is_wrong_usage(tmp_path: Path, capsys: pytest.Captu
     status, _, err = why(capsys, tmp_path, [make_node("n1")], "sts/none")
     assert status == 2
     assert "StatefulSet default/none not found, and no Event names its Pods; no Events in the cluster snapshot" in err
+
+
+def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = owned(pod(phase="Succeeded", containerStatuses=[ended("Completed", 0)]), "Job", "report")
+    status, out, _ = why(capsys, tmp_path, [made, job("report")], "web", "--fail-on", "completed")
+    assert (status, out.splitlines()[1]) == (1, f"  completed at {T0}: the phase of the Pod is Succeeded")
+    _, out, _ = why(capsys, tmp_path, [made, job("report")], "job/report")
+    assert out.splitlines()[0] == "Job default/report: 1 ended"
+    assert "completed" not in out

@@ -38,6 +38,7 @@ CASES = [
     ("why web-1", "why: default/web-1: Pod not found in the cluster; found shop/web-1"),
     ("why shop/wbe-1", 'why: shop/wbe-1: Pod not found in the cluster; did you mean "web-1"?'),
     ("why shpo/a", 'why: shpo/a: Pod not found in the cluster; namespace shpo not found; did you mean "shop"?'),
+    ("why deploymnt/web -n shop", "for a workload, use KIND/NAME with one of cronjob, daemonset, deployment, job, "),
     ("why a/b/c", f"why: a/b/c: {POD_FORM}"),
     ("why shop/", f"why: shop/: {POD_FORM}"),
     ("predict --pod a/b/c", f"predict: a/b/c: {POD_FORM}"),
