@@ -282,7 +282,8 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     yield from limited(map(_new_pods, changed), len(changed), "workload", "workloads")
     if change.cells:
         yield paint("running Pods that may be preempted (before → during the rollout → after):", "bold")
-    yield from limited(map(_cell, change.cells), len(change.cells), "change", "changes")
+    cells = list(_cells(change.cells))
+    yield from limited(cells, len(cells), "change", "changes")
     rejected = [each for each in changed if each.after is None and each.running]
     if rejected:
         count = sum(sum(each.running.values()) for each in rejected)
@@ -303,9 +304,14 @@ def _rank(resolved: Resolved | None) -> str:
     return f"{resolved.priority}{' (never preempts)' if resolved.preemption_policy == 'Never' else ''}"
 
 
-def _cell(cell: Cell) -> str:
-    who = f"by class {cell.priority_class}" if cell.priority_class else "by Pods without a class"
-    return f"{who}: {cell.workload} {cell.before} → {cell.meanwhile} → {cell.end}"
+def _cells(cells: Iterable[Cell]) -> Iterator[str]:
+    """A line for each workload and its numbers, with the preempting classes that share them."""
+    classes: dict[str, list[str]] = {}
+    for cell in cells:
+        numbers = f"{cell.workload} {cell.before} → {cell.meanwhile} → {cell.end}"
+        name = f"class {cell.priority_class}" if cell.priority_class else "Pods without a class"
+        classes.setdefault(numbers, []).append(name)
+    yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
 
 
 # Markdown
