@@ -141,7 +141,10 @@ def _placeholders(found: Placeholders, paint: Painter) -> Iterator[str]:
         grace = f", after up to {found.grace} s of graceful termination" if found.existing and found.grace else ""
         existing = plural(found.existing, "existing placeholder Pod")
         room = f"{existing}: room for {_pods(found.reserved)}{grace}"
-        yield f"  {room if found.existing else 'no existing placeholder Pods'}"
+        if found.existing or not found.pending:
+            yield f"  {room if found.existing else 'no existing placeholder Pods'}"
+        if found.pending:
+            yield paint(f"  {plural(found.pending, 'placeholder Pod')} Pending: no capacity reserved yet", "warning")
         yield paint(f"  create {_of_size(found)}", "good" if not found.more else "warning")
     yield from (f"    {line}" for line in _where(found))
     if found.buffer is not None:

@@ -50,7 +50,8 @@ class Placeholders(NamedTuple):
     """The placeholder Pods for `wanted` Pods of an object.
 
     - `existing`: number of placeholder Pods that the Pods may preempt; `grace`: seconds until the last of these has
-      terminated; `reserved`: number of Pods that fit only if these are preempted.
+      terminated; `reserved`: number of Pods that fit only if these are preempted. `pending`: number of placeholder Pods
+      that are not scheduled.
     - `more`: number of placeholder Pods to create, each with the requests of `pod`; `fit`: how many of these fit now;
       `priority` and `priority_class` ("" if no class is suitable): for these.
     - `obstacle`: the reason why placeholder Pods do not help; "" if they do. `buffer`: the equivalent CapacityBuffer.
@@ -59,6 +60,7 @@ class Placeholders(NamedTuple):
     wanted: int
     pod: Pod
     existing: int
+    pending: int
     grace: int
     reserved: int
     more: int
@@ -80,7 +82,8 @@ def placeholders(
     """
     pod, snapshot = found.pod, cluster.scheduling
     never = pod.preemption_policy == PREEMPT_NEVER
-    all_of_them = [other for other in cluster.pods.values() if _reserves(other, options)]
+    alive = [other for other in cluster.pods.values() if _reserves(other, options)]
+    all_of_them = [other for other in alive if other.node_name]
     usable = [] if never else [other for other in all_of_them if other.effective_priority < pod.effective_priority]
     without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (found.without, None)
     reserved = max(without.pods - found.without.pods, 0)
@@ -91,6 +94,7 @@ def placeholders(
         wanted=wanted,
         pod=pod,
         existing=len(usable),
+        pending=len(alive) - len(all_of_them),
         grace=max((other.spec.termination_grace_period for other in usable), default=0),
         reserved=reserved,
         more=more,
@@ -105,7 +109,7 @@ def placeholders(
 
 
 def _reserves(pod: Pod, options: Options) -> bool:
-    return bool(pod.node_name) and not pod.terminal and not pod.terminating and is_placeholder(pod, options)
+    return not pod.terminal and not pod.terminating and is_placeholder(pod, options)
 
 
 def _class_for(cluster: ClusterSnapshot, pod: Pod, existing: Sequence[Pod], cutoff: int) -> tuple[str, int]:
@@ -174,7 +178,12 @@ def as_dict(found: Placeholders) -> dict[str, Any]:
     requests = found.pod.occupies.resource
     return {
         "wanted": found.wanted,
-        "existing": {"pods": found.existing, "reserve": found.reserved, "terminationSeconds": found.grace},
+        "existing": {
+            "pods": found.existing,
+            "pending": found.pending,
+            "reserve": found.reserved,
+            "terminationSeconds": found.grace,
+        },
         "create": {
             "pods": found.more,
             "fitNow": found.fit,

@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.options import Options
+from forewarn.policies.render.headroom import render
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.headroom import fill, headroom
@@ -66,6 +67,14 @@ def test_as_many_pods_as_are_reported_start_and_preempt_placeholder_pods_alone(s
         assert prediction.fits or prediction.outcome == "preempts"
         assert all(is_placeholder(victim, Options()) for victim in prediction.victims)
         snapshot = prediction.in_the_end()
+
+
+def test_pending_placeholder_pods_reserve_nothing() -> None:
+    state = cluster(make_node("n1").has(cpu="8"), placeholder("p", 4, "n1"), placeholder("q", 9, ""))
+    found = asked(state, make_pod("new").priority(10).request(cpu="4"), 3)
+    assert (found.existing, found.pending, found.reserved, found.more) == (1, 1, 1, 2)
+    shown = [*render(headroom(state, make_pod("new").priority(10).request(cpu="4").obj), reserve=found)]
+    assert "    1 placeholder Pod Pending: no capacity reserved yet" in shown
 
 
 def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:

@@ -55,10 +55,11 @@ class PodGroupHeadroom(TypedDict):
 
 class ExistingPlaceholders(TypedDict):
     """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only by preempting placeholder
-    Pods.
+    Pods. `pending`: number of further placeholder Pods that are Pending.
     """
 
     pods: int
+    pending: int
     reserve: int
     terminationSeconds: int
 
