@@ -127,7 +127,8 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, options: argparse.Names
             report = _report(printed.getvalue(), options.output, evaluation)
         except NO_ANSWER as fault:
             result = evaluation.places.located(fault) if evaluation.places else fault
-            return {"status": status_without_answer(fault), "reason": _reason(result), "messages": _lines(errors)}
+            why = _reason(result).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
+            return {"status": status_without_answer(fault), "reason": why, "messages": _lines(errors)}
         except MemoryError:
             return {"status": FAILED, "reason": "out of memory"}
         except Exception as fault:
