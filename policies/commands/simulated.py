@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping, ref_of, text
+from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
 def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
     """Yield the objects of files and directories as arrivals at time 0. `places` records the objects' positions.
 
-    Raises SourceError; InvalidObject if a Pod template is invalid.
+    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
     """
     from forewarn.policies.controllers.new_pods import check_template
     from forewarn.policies.manifests import read
@@ -179,6 +179,7 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
                 found = True
                 places.add(subject)
                 check_template(subject.object)
+                int32(subject.object, "spec", "replicas")
                 names = {"name": subject.ref.name}
                 if subject.ref.namespace:
                     names["namespace"] = subject.ref.namespace

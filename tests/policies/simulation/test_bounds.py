@@ -80,6 +80,13 @@ def test_more_replicas_than_are_simulated(run: Run, kind: str) -> None:
     assert f"{kind} many: replicas 2,000,000,000 is more than the 100,000 simulated" in err
 
 
+@pytest.mark.parametrize(("replicas", "kind"), [("2", "string"), (1e308, "number")])
+def test_replicas_that_are_no_integer(run: Run, replicas: Any, kind: str) -> None:
+    status, out, err = run(new=[workload("Deployment", "web"), workload("Deployment", "odd", replicas)])
+    assert (status, out) == (3, "")
+    assert f"Deployment default/odd: spec.replicas: must be an integer, not {kind}" in err
+
+
 def test_a_job_with_more_pods_than_are_simulated(run: Run) -> None:
     huge = cron_job()
     huge["spec"]["jobTemplate"]["spec"]["parallelism"] = 2**31 - 1
