@@ -186,6 +186,10 @@ class _Run:
 
     def _run(self) -> Generator[float | None, None, None]:
         simulation = self._simulation
+        seen = -1
+        while self.pending_before and seen != simulation.api.created and simulation.clock.now < _PATIENCE:
+            seen = simulation.api.created  # replacements of the victims of Pending Pods: no effect of the first step
+            yield _PAUSE
         for step in self._steps:
             started, created = simulation.clock.now, simulation.api.created
             unfinished: list[str] = []

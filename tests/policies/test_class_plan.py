@@ -202,9 +202,10 @@ def test_never_comes_first_if_the_direct_order_preempts() -> None:
 
 def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart() -> None:
     pending = make_pod("high").priority(100).request(cpu="3")
-    made = [make_node("n1").has(cpu="4", memory="8Gi", pods="10"), *running("low", ["n1"], "3", 0), pending]
-    found = planned(cache_of([], made), [PriorityClass("gold", 1000)])
+    node, low = make_node("n1").has(cpu="4", memory="8Gi", pods="10"), running("low", ["n1"], "3", 0)
+    found = planned(cache_of([], [node, deployment("low", 1, "3"), *low, pending]), [PriorityClass("gold", 1000)])
     assert (found.pending_before, found.preempted_before, found.preempted) == (1, 1, 0)
+    assert found.results[0].replaced == 0  # the replacement of the victim
     assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
 
 
