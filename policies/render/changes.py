@@ -64,7 +64,7 @@ def of_risks(found: Risks, previous: Mapping[str, Any]) -> list[Change]:
     before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
     now = {each["workload"]: each for each in as_dict(found)["workloads"]}
     changes = [Change("new", name) for name in now if name not in before]
-    changes += [Change("gone", cut(one_line(name), _LONG)) for name in before if name not in now]
+    changes += [Change("gone", cut(one_line(name), _LONG), "no running Pods") for name in before if name not in now]
     changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name])]
     return sorted(changes, key=lambda each: (_ORDER.index(each.kind), each.what))
 

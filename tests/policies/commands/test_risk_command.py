@@ -313,10 +313,11 @@ def test_what_changed_since_an_earlier_report_is_named(tmp_path: Path, capsys: p
         "  better  reports/nightly: loses 4 (was 9) with zone b",
         "  better  reports/nightly: may no longer be preempted by other",
         "  changed  shop/web: priority 100000 (was 5)",
-        "  gone  old/ one",
+        "  gone  old/ one: no running Pods",
     ):
         assert f"{line}\n" in out
-    assert json.loads(run(capsys, *since, "-o", "json")[1])["changes"][-1] == {"change": "gone", "what": "old/ one"}
+    gone = {"change": "gone", "what": "old/ one", "why": "no running Pods"}
+    assert json.loads(run(capsys, *since, "-o", "json")[1])["changes"][-1] == gone
     assert "- gone: old/ one" in run(capsys, *since, "-o", "markdown")[1]
     assert "old/" not in run(capsys, *since, "-n", "shop")[1]
     (tmp_path / "before.json").write_text(json.dumps(told(capsys, "--cluster", SHOWN)))
