@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.kubelet.pods import SYSTEM_CRITICAL
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
+from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.victim import pod_priority
 from forewarn.policies.simulation.simulation import Simulation
@@ -22,7 +23,7 @@ from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.questions import nodes_lost, zone_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.node import Node
@@ -41,8 +42,9 @@ _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 class Preemptor(NamedTuple):
     """A PriorityClass whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
 
-    The requests exceed `free`, the most that any node has free, and are at most `room`, the capacity of one of the
-    workload's nodes without all Pods of lower priority than the class. Both are (thousandths of a cpu, bytes).
+    The requests exceed `free`, the most that any node has free on which the workload's Pods may run, and are at most
+    `room`, the capacity of one of the workload's nodes without all Pods of lower priority than the class. Both are
+    (thousandths of a cpu, bytes).
     """
 
     priority_class: str
@@ -165,17 +167,17 @@ def risks(
     stays: dict[str, list[PodInterval]] = {}
     for stay in occupancy.intervals:
         stays.setdefault(stay.group, []).append(stay)
-    pods = Counter(stay.node for stay in occupancy.intervals)
-    names = sorted(occupancy.nodes, key=lambda name: (-pods[name], name))
+    on = Counter(stay.node for stay in occupancy.intervals)
+    names = sorted(occupancy.nodes, key=lambda name: (-on[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
     losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
     by_group = _priorities_in_groups(cluster)
     rooms, lowest, classes = _FreeAmounts(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     found = [
-        _risk(name, each, classes, rooms, losses.get(name, ()), lowest)._replace(
-            wholes=_wholes(cluster, each), pod_losses=losses_of(_pods(cluster, each), cluster.workload)
+        _risk(name, each, pods, classes, rooms, losses.get(name, ()), lowest)._replace(
+            wholes=_wholes(cluster, pods), pod_losses=losses_of(pods, cluster.workload)
         )
-        for name, each in stays.items()
+        for name, each, pods in ((name, each, _pods(cluster, each)) for name, each in stays.items())
     ]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
     assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
@@ -219,10 +221,7 @@ def _losses(
 
 
 class _FreeAmounts:
-    """The free amounts of nodes if Pods below a priority were removed: (thousandths of a cpu, bytes).
-
-    `free`: the most that any schedulable node has free now.
-    """
+    """The free amounts of nodes if Pods below a priority were removed: (thousandths of a cpu, bytes)."""
 
     def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
         """Compute the free cpu and memory of each node, with all Pods and without the Pods below each priority.
@@ -235,9 +234,8 @@ class _FreeAmounts:
         for stay in occupancy.intervals:
             on.setdefault(stay.node, []).append(stay._replace(priority=self.priority(stay)))
         self._sums = {name: _sums(stays, occupancy.nodes.get(name)) for name, stays in on.items()}
-        schedulable = [name for name, node in occupancy.nodes.items() if not node.unschedulable]
-        free = [self.below(name, None) for name in schedulable]
-        self.free = (max((cpu for cpu, _ in free), default=0), max((memory for _, memory in free), default=0))
+        self._schedulable = {name: node for name, node in occupancy.nodes.items() if not node.unschedulable}
+        self._may_run: dict[Hashable, frozenset[str]] = {}
 
     def priority(self, stay: PodInterval) -> int:
         """Return the priority by which preemption compares a Pod."""
@@ -249,10 +247,22 @@ class _FreeAmounts:
         place = 0 if priority is None else bisect_left(priorities, priority)
         return sums[place]
 
-    def most(self, names: Sequence[str], priority: int) -> tuple[int, int]:
-        """Return the maximum free cpu and memory over these nodes, without Pods below a priority."""
-        found = [self.below(name, priority) for name in names]
-        return max(cpu for cpu, _ in found), max(memory for _, memory in found)
+    def most(self, names: Iterable[str], priority: int | None) -> tuple[int, int]:
+        """Return the maximum free amounts of the schedulable nodes among these; `priority`: as in `below`."""
+        found = [self.below(name, priority) for name in names if name in self._schedulable]
+        return max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0)
+
+    def nodes_for(self, pod: Pod) -> frozenset[str]:
+        """Return the schedulable nodes that the Pod's nodeSelector, node affinity and tolerations allow."""
+        affinity, tolerations = pod.spec.node_affinity, pod.spec.tolerations
+        key = (*sorted((affinity.node_selector or {}).items()), affinity.required, tolerations)
+        if key not in self._may_run:
+            self._may_run[key] = frozenset(
+                name
+                for name, node in self._schedulable.items()
+                if affinity.matches(node.labels, name) and untolerated_taint(node.taints, tolerations) is None
+            )
+        return self._may_run[key]
 
 
 def _sums(stays: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
@@ -277,6 +287,7 @@ def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
 def _risk(
     name: str,
     stays: Sequence[PodInterval],
+    pods: Sequence[Pod],
     classes: Sequence[PriorityClass],
     rooms: _FreeAmounts,
     losses: Sequence[Loss],
@@ -284,13 +295,15 @@ def _risk(
 ) -> Risk:
     """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
 
-    `stays`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first. `lowest`: by node,
-    the lowest priority of the Pods that the kubelet may evict.
+    `stays`, `pods`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first. `lowest`:
+    by node, the lowest priority of the Pods that the kubelet may evict.
     """
     least = min(stays, key=lambda stay: stay.priority)
     nodes = sorted({stay.node for stay in stays})
     above = classes[bisect_right(classes, min(map(rooms.priority, stays)), key=lambda each: each.value) :]
-    preemptors = [Preemptor(c.name, c.value, rooms.free, rooms.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
+    # A Pod of a DaemonSet names one node.
+    free = rooms.most({*nodes, *(rooms.nodes_for(pods[0]) if pods else ())}, None)
+    preemptors = [Preemptor(c.name, c.value, free, rooms.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
     first = {stay.node for stay in stays if lowest.get(stay.node) == stay.priority}
     return Risk(
         workload=name,
@@ -312,18 +325,18 @@ def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
     return {pod.key: pod_priority(pod, snapshot) for pods in snapshot.pods_of_groups.values() for pod in pods}
 
 
-def _pods(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> Iterator[Pod]:
-    return (pod for stay in stays if (pod := cluster.pods.get(_key_of(stay))) is not None)
+def _pods(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> list[Pod]:
+    return [pod for stay in stays if (pod := cluster.pods.get(_key_of(stay))) is not None]
 
 
-def _wholes(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> list[PodGroupVictim]:
+def _wholes(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupVictim]:
     """Return the PodGroups of these Pods that kube-scheduler preempts as a whole."""
     snapshot, found = cluster.scheduling, list[PodGroupVictim]()
-    keys = {(pod.namespace, pod.spec.pod_group) for pod in _pods(cluster, stays)}
+    keys = {(pod.namespace, pod.spec.pod_group) for pod in pods}
     for key in sorted(keys & snapshot.pods_of_groups.keys()):
-        group, pods = snapshot.objects.pod_groups.get(key), snapshot.pods_of_groups[key]
-        if group is not None and group.preempted_together and len(pods) > 1:
-            found.append(PodGroupVictim(group.key, group.priority, len(pods), len({pod.node_name for pod in pods})))
+        group, whole = snapshot.objects.pod_groups.get(key), snapshot.pods_of_groups[key]
+        if group is not None and group.preempted_together and len(whole) > 1:
+            found.append(PodGroupVictim(group.key, group.priority, len(whole), len({pod.node_name for pod in whole})))
     return found
 
 

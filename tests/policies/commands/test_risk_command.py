@@ -39,7 +39,10 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def made(seed: int) -> list[Obj]:
-    """Nodes in two zones with pods of three classes; one class more ranks above all, one never preempts."""
+    """Nodes in two zones with pods of three classes; one class more ranks above all, one never preempts.
+
+    Two idle nodes do not count: the Pods do not tolerate the taint of one, and the other one is cordoned.
+    """
     rng = random.Random(seed)
     values = {"low": 10, "middle": 100, "high": 1000, "higher": 5000, "idle": 9000}
     items: list[Obj] = [
@@ -58,6 +61,8 @@ def made(seed: int) -> list[Obj]:
                 free -= cpu
                 pod = make_pod(f"{node}-{place}").priority(values[name]).request(cpu=f"{cpu}m").on(node)
                 items.append(pod.spec(priorityClassName=name).obj)
+    idle = [make_node(name).has(cpu="64", memory="64Gi", pods="110") for name in ("gpu", "cordoned")]
+    items += [idle[0].taint("gpu", "present", "NoSchedule").obj, idle[1].spec(unschedulable=True).obj]
     return items
 
 
@@ -91,6 +96,17 @@ def test_who_may_push_out_and_how_large_it_must_be_is_what_the_scheduler_does(
             assert risk["workload"] in {victim.key for victim in prediction.victims}
             asks.request(cpu=f"{most + 1}m")
             assert predict(cluster, asks.obj).outcome == "pending"
+
+
+def test_free_nodes_count_if_the_workload_may_run_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = made(0)
+    for item in items:
+        if item["kind"] == "Pod":
+            item["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    found = told(capsys, "--cluster", str(tmp_path / "cluster.json"), "--most", "0")
+    least = {by["moreThan"]["milliCpu"] for risk in found["workloads"] for by in risk["mayBePreemptedBy"]}
+    assert least == {64_000}
 
 
 def test_the_losses_are_those_of_whatif(capsys: pytest.CaptureFixture[str]) -> None:
