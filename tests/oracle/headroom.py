@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Is what `forewarn headroom` counts without preemption what kube-scheduler comes to, pod after pod?
 
-headroom.py [--seed 1] [--count 1000] [--kinds spread,antiaffinity]
+headroom.py [--seed 1] [--count 1000] [--kinds spread,antiaffinity] [--preempting]
 
 As cluster-capacity does it, one pod after the other is scheduled until none fits any more, here by the oracle's cycles
-(.cache/oracle): each is bound to one of the nodes of the best score, drawn at random. Where a first such run comes to
+(.cache/oracle): each is bound to one of the nodes of the best score, drawn at random. With `--preempting`, a pod that
+fits nowhere is bound to a node that preemption selects, and its victims are deleted. Where a first such run comes to
 another number, more are made: which of tied nodes is taken may decide how many fit, and then any of them will do.
 """
 
@@ -62,17 +63,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--chunk", type=int, default=250)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS, help="of pods, in turn")
+    parser.add_argument("--preempting", action="store_true", help="count with preemption")
     parser.add_argument("--oracle", type=Path, default=ORACLE)
     options = parser.parse_args(arguments)
     tally = Counter[str]()
     for first in range(0, options.count, options.chunk):
         asked = [
-            clusters(options.seed, n, options.kinds) for n in range(first, min(first + options.chunk, options.count))
+            clusters(options.seed, n, options.kinds, options.preempting)
+            for n in range(first, min(first + options.chunk, options.count))
         ]
         cases = [case for case, _ in asked]
         ours = [found for _, found in asked]
         counts = one_after_another(options.oracle, cases, random.Random(f"{options.seed}/{first}"))
-        other = [place for place, found in enumerate(ours) if found.without.pods != counts[place]]
+        other = [place for place, found in enumerate(ours) if found != counts[place]]
         seen = {place: {counts[place]} for place in other}
         for again in range(AGAIN if other else 0):
             draw = random.Random(f"{options.seed}/{first}/{again}")
@@ -82,7 +85,7 @@ def main(arguments: list[str]) -> int:
                 seen[place].add(count)
         tally["the same"] += len(cases) - len(other)
         for place in other:
-            mine = ours[place].without.pods
+            mine = ours[place]
             kind = "one of several" if mine in seen[place] else "otherwise"
             tally[kind] += 1
             if kind == "otherwise":
@@ -91,17 +94,18 @@ def main(arguments: list[str]) -> int:
     return 1 if tally["otherwise"] else 0
 
 
-def clusters(seed: int, number: int, kinds: list[str]) -> tuple[dict[str, Any], Headroom]:
-    """A random case whose pod never preempts, and what forewarn counts; in few of them more than MOST fit."""
+def clusters(seed: int, number: int, kinds: list[str], preempting: bool = False) -> tuple[dict[str, Any], int]:
+    """A random case whose pod never preempts, or may preempt, and what forewarn counts; in few more than MAX fit."""
     for kind in (kinds[number % len(kinds)], "fit", "big"):
         case = make_case(seed, number, kind)
-        case["pod"]["spec"]["preemptionPolicy"] = "Never"
+        case["pod"]["spec"]["preemptionPolicy"] = "PreemptLowerPriority" if preempting else "Never"
         case["pod"]["spec"].pop("nodeName", None)
         try:
-            found = counted(case)
+            told = counted(case)
         except InvalidObject:
             continue
-        if found.without.pods <= MAX:
+        found = (told.preempting if preempting else told.without).pods
+        if found <= MAX:
             return case, found
     return case, found
 
@@ -127,6 +131,9 @@ def one_after_another(oracle: Path, cases: list[dict[str, Any]], draw: random.Ra
             counts[place] += 1
             pod["metadata"] |= {"name": f"{pod['metadata']['name']}-{counts[place]}", "uid": f"more-{counts[place]}"}
             pod["spec"]["nodeName"] = draw.choice(sorted(nodes))
+            if not answer.get("feasible"):
+                victims = answer["candidates"][pod["spec"]["nodeName"]]["victims"]
+                filled[place]["pods"] = [each for each in filled[place]["pods"] if key_of(each) not in victims]
             bound_to = next(
                 n["metadata"] for n in cases[place]["nodes"] if n["metadata"]["name"] == pod["spec"]["nodeName"]
             )
@@ -135,6 +142,10 @@ def one_after_another(oracle: Path, cases: list[dict[str, Any]], draw: random.Ra
             left.append(place)
         open_ = left
     return counts
+
+
+def key_of(pod: dict[str, Any]) -> str:
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
 
 
 def topology_of(node: dict[str, Any]) -> dict[str, str]:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Put what `forewarn whatif` is asked into scenarios, and compare its answers with those of Kubernetes' own code.
 
-owners.py [--events node,zone,drain,class,scale] [--count 500] [--seed 1] [--first 0]
+owners.py [--events node,zone,drain,class,scale,restart,add] [--count 500] [--seed 1] [--first 0]
 
-Each case is a random cluster with one event at time 0: a node or zone is lost, a node drained, a PriorityClass changed
-and what uses it restarted, a workload scaled. `whatif` is given it as a dump, `oracle scenarios` as a scenario. They
-agree where the same pods are pushed out and the same pods wait in the end. Where ties and races decide, two runs of
-either need not agree: on a disagreement both are asked for several runs, all but one diced for, and `one of several`
-is said where some run of one is a run of the other. Ends with 1 where there is a disagreement.
+Each case is a random cluster with one event at time 0: a node or zone is lost, a node drained, a PriorityClass
+changed and what uses it restarted, a workload scaled or restarted, nodes added. `whatif` is given it as a dump,
+`oracle scenarios` as a scenario. They agree where the same pods are pushed out and the same pods wait in the end.
+Where ties and races decide, two runs of either need not agree: on a disagreement both are asked for several runs, all
+but one diced for, and `one of several` is said where some run of one is a run of the other. Ends with 1 where there
+is a disagreement.
 """
 
 import argparse
@@ -46,7 +47,9 @@ BY_WORKLOAD: Final = f"{SEVERAL}, by workload"
 """Runs in which as many pods of each workload were pushed out and wait, but not those of the same names: upstream goes
 through lost pods in the order of a Go map, of which there are more than anybody runs."""
 HORIZON: Final = 3600.0
-EVENTS: Final = ("node", "zone", "drain", "class", "scale")
+EVENTS: Final = ("node", "zone", "drain", "class", "scale", "restart", "add")
+ROLLED: Final = ("class", "scale", "restart")
+"""Events of clusters with workloads that can be scaled and restarted."""
 SHAPES: Final = (
     "simple",
     "deployments",
@@ -184,10 +187,10 @@ def make_case(seed: int, number: int, event: str, *, claims: bool = False) -> As
     shape = list(kinds)[number % len(kinds)]
     dice = Dice(f"{seed}/{number}/{event}")
     while True:
-        kind = with_rollouts(kinds[shape]) if event in ("class", "scale") else kinds[shape]
+        kind = with_rollouts(kinds[shape]) if event in ROLLED else kinds[shape]
         made = ClaimScenario(dice, kind) if claims else Scenario(dice, kind)
         made.fill()
-        if made.pods and (event not in ("class", "scale") or sized(made)):
+        if made.pods and (event not in ROLLED or sized(made)):
             break
     classes = Classes(dice)
     for obj in (*made.workloads, *made.pods):
@@ -324,6 +327,20 @@ def _scale(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
     return question, [{"at": 0.0, "op": "update", "object": changed}]
 
 
+def _restart(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
+    workload = dice.pick(sized(made))
+    question = questions.restart(cache.snapshot(), f"{workload['kind'].lower()}/{name_of(workload)}", "default")
+    return question, [{"at": 0.0, "op": "update", "object": arrival.object} for arrival in question.arrivals]
+
+
+def _add(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
+    model, count = dice.pick(made.nodes), dice.number(1, 3)
+    question = questions.added(cache.snapshot(), "node", name_of(model), count)
+    labels = model["metadata"].get("labels", {})
+    alike = ({"name": name, "labels": {**labels, "kubernetes.io/hostname": name}} for name in question.added)
+    return question, [{"at": 0.0, "op": "create", "object": {**model, "metadata": metadata}} for metadata in alike]
+
+
 def _class(cache: DumpCache, made: Scenario, classes: Classes, dice: Dice) -> Made:
     """What rolls out is restarted with its class changed, as `whatif class` does it."""
     named = [w["spec"]["template"]["spec"].get("priorityClassName") for w in sized(made)]
@@ -347,6 +364,8 @@ ASKED: dict[str, Callable[[DumpCache, Scenario, Classes, Dice], Made]] = {
     "drain": _drain,
     "class": _class,
     "scale": _scale,
+    "restart": _restart,
+    "add": _add,
 }
 
 
