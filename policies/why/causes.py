@@ -31,6 +31,9 @@ _LIMIT: Final = re.compile(r"(?:Container \S{1,253} exceeded its local ephemeral
                            r"Pod ephemeral local storage usage exceeds|Usage of EmptyDir volume)")  # fmt: skip
 _CONDITIONS: Final = {"memory": "MemoryPressure", "ephemeral-storage": "DiskPressure", "inodes": "DiskPressure",
                       "pids": "PIDPressure"}  # fmt: skip
+_FREED: Final = {"ephemeral-storage": ", or free the node's disk", "inodes": ", or delete files on the node's disk",
+                 "pids": ", or set podPidsLimit in the kubelet's configuration"}  # fmt: skip
+"""How to prevent another eviction, by resource, other than by a higher priority."""
 _PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
                            "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
 _REJECTED: Final = "Pod was rejected: "
@@ -120,11 +123,7 @@ def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float
     by = f": {listed(used, _SHOWN)}" if used else ""
     told = f"evicted by the kubelet{_on(node)}, which was low on {resource}{figures}{by}"
     raised = f"request as much {resource} as the Pod uses: the kubelet first evicts Pods that exceed their requests"
-    ranked = (
-        "use a class of higher priority, or free the node's disk"
-        if resource != "memory"
-        else "use a class of higher priority"
-    )
+    ranked = f"use a class of higher priority{_FREED.get(resource, '')}"
     yield Trouble("node-pressure-evicted", told, raised if used else ranked, when)
     yield from _pressure(evidence, node, _CONDITIONS.get(resource, ""), when)
 
@@ -264,23 +263,35 @@ def _rescaled(evidence: Evidence, before: float) -> Iterator[Trouble]:
         yield Trouble("scaled", f"HorizontalPodAutoscaler {last.name}: {cut(last.message, LONG)}", "", last.when)
 
 
-def of_deleted_pod(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
+def of_deleted_pod(evidence: Evidence, name: str) -> list[Trouble]:
     """Return the causes, by Events, for a Pod that no longer exists; without preemption by kube-scheduler."""
-    if not evidence.events.of_pod(name, uid) and evidence.events.deletion(name) is None:
+    events = evidence.events
+    if not events.of_pod(name) and events.deletion(name) is None:
         return []
-    owner = name.rpartition("-")[0]
-    kind = "Job" if owner in evidence.jobs else ""
-    pod = PodRecord(evidence.namespace, name, uid, evidence.events.node_of(name), owner=(kind, owner), phase="Failed")
+    (uid, since), owner = events.last(name), name.rpartition("-")[0]
+    kind, node = "Job" if owner in evidence.jobs else "", events.node_of(name, uid)
+    pod = PodRecord(evidence.namespace, name, uid, node, owner=(kind, owner), created=since, phase="Failed")
     return [*_of_deleted_pod(evidence, pod), *_job(evidence, pod)]
 
 
 def _of_deleted_pod(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    cause = evidence.events.decisive(pod.name, pod.uid)
-    if cause is None and evidence.events.deletion(pod.name) is not None:
+    cause = evidence.events.decisive(pod.name, pod.uid, pod.created)
+    if cause is not None:
+        yield from _by_event(evidence, pod, cause)
+    elif evidence.events.deletion(pod.name) is not None:
         yield from _deletion(evidence, pod.name, 0.0)
-    elif cause is None:
+    else:
         yield from _unknown(evidence, pod.name, pod.node)
-    elif cause.is_rejection:
+
+
+def of_former_pod(evidence: Evidence, name: str, cause: Event) -> Trouble | None:
+    """Return the cause of the termination of an earlier Pod with this name, by the Event that names the cause."""
+    node = evidence.events.node_of(name, cause.uid) if cause.uid else ""
+    return next(_by_event(evidence, PodRecord(evidence.namespace, name, cause.uid, node, phase="Failed"), cause), None)
+
+
+def _by_event(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trouble]:
+    if cause.is_rejection:
         yield _rejected(pod.node, cause.reason, cause.message, cause.when)
     elif cause.reason == "Evicted":
         yield from _evicted_by_kubelet(evidence, pod.node, cause.message, cause.when)

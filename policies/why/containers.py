@@ -49,23 +49,33 @@ def _waiting(container: WaitingContainer) -> Trouble:
 def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble:
     why = f" ({container.reason})" if container.reason not in ("", "Error") else ""
     more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
-    probe = _failed_probe(evidence, pod, container)
+    probe, in_this_run = _failed_probe(evidence, pod, container)
     if probe:
         told = (
-            f"container {container.name} was killed because its {probe} failed (exit code {container.exit_code}){more}"
+            f"was killed because its {probe} failed (exit code {container.exit_code})"
+            if in_this_run
+            else f"exited with {container.exit_code}, after its {probe} failed in an earlier run"
         )
-        return Trouble("container-failed", told, f"see the Event Unhealthy; check the {probe}", container.when)
+        fix = f"see the Event Unhealthy; check the {probe}"
+        return Trouble("container-failed", f"container {container.name} {told}{more}", fix, container.when)
     told = f"container {container.name} exited with {container.exit_code}{why}{more}"
     return Trouble("container-failed", told, f"see `kubectl logs -c {container.name} --previous`", container.when)
 
 
-def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> str:
-    """The probe because of which the kubelet killed the container; "" if none. Source: kuberuntime_manager.go."""
+def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> tuple[str, bool]:
+    """The probe because of which the kubelet killed the container, and whether it was in this run; ("", False) if none.
+
+    The kubelet reports only 25 Events about a Pod, and then one in five minutes. Source: kuberuntime_manager.go;
+    client-go, tools/record, events_cache.go.
+    """
+    earlier = ""
     for event in evidence.events.of_pod(pod.name, pod.uid):
         found = _PROBE.match(event.message) if event.reason == "Killing" else None
-        if found is None or found[1] != container.name or event.when < container.started:
+        if found is None or found[1] != container.name:
             continue
+        by_signal = container.exit_code in _BY_SIGNAL
         # The Event of repeated kills has only the time of the last one, which may be of the current run.
-        if event.when <= container.when or container.exit_code in _BY_SIGNAL:
-            return found[2]
-    return ""
+        if event.when >= container.started and (event.when <= container.when or by_signal):
+            return found[2], True
+        earlier = found[2] if by_signal else earlier
+    return earlier, False

@@ -15,8 +15,6 @@ from forewarn.policies.objects.fields import NOTHING, at, group_kind
 from forewarn.policies.why.records import MAX_NAME, MAX_TEXT, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.fields import ApiObject
 
 KINDS: Final = ("/Event", "events.k8s.io/Event")
@@ -160,31 +158,44 @@ class Events:
 
     def preempted(self, name: str, uid: str) -> Event | None:
         """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
-        return self._last_preemption(name, lambda event: uid in ("", event.uid) or not event.uid)
-
-    def former_preempted(self, name: str, uid: str) -> Event | None:
-        """Return the last Event about a preemption of an earlier Pod with this name and another uid, or None."""
-        return self._last_preemption(name, lambda event: event.uid not in ("", uid))
-
-    def decisive(self, name: str, uid: str = "") -> Event | None:
-        """Return the last Event that names a cause of the Pod's termination, or None."""
-        found = [e for e in self.of_pod(name, uid) if e.reason in DECISIVE and not e.message.startswith("Cancelling")]
+        found = [event for event in self.of_pod(name, uid) if event.reason == PREEMPTED]
         return found[-1] if found else None
 
-    def former(self, name: str, uid: str) -> Event | None:
+    def decisive(self, name: str, uid: str = "", since: float = 0.0) -> Event | None:
+        """Return the last Event that names a cause of the Pod's termination, or None.
+
+        `since`: the earliest time of an Event without uid.
+        """
+        found = [e for e in self.of_pod(name, uid) if _is_decisive(e) and (e.uid or e.when >= since)]
+        return found[-1] if found else None
+
+    def former(self, name: str, uid: str, created: float = 0.0) -> Event | None:
         """Return the last Event that names a cause of the termination of an earlier Pod with this name and
         another uid, or None.
+
+        `created`: when the Pod with this uid was created; 0 if unknown. Events of taint eviction have no uid: they are
+        about the Pod that existed then.
         """
-        earlier = [e for e in self.of_pod(name) if e.uid not in ("", uid) and e.reason in DECISIVE]
-        return earlier[-1] if earlier and uid else None
+        others = [e for e in self.of_pod(name) if _is_decisive(e) and e.uid != uid]
+        earlier = [e for e in others if e.uid or 0 < e.when <= created]
+        if not earlier or not uid:
+            return None
+        last = earlier[-1]
+        uids = [e.uid for e in self.of_pod(name) if e.uid not in ("", uid) and e.when <= last.when]
+        return last if last.uid or not uids else last._replace(uid=uids[-1])
+
+    def last(self, name: str) -> tuple[str, float]:
+        """Return the uid of the last Pod with this name, and the time of its first Event; ("", 0.0) if unknown."""
+        uid = next((event.uid for event in reversed(self.of_pod(name)) if event.uid), "")
+        return uid, min((event.when for event in self.of_pod(name) if event.uid == uid != ""), default=0.0)
 
     def deletion(self, name: str) -> Event | None:
         """Return the last Event in which a controller reports that it deleted the Pod, or None."""
         return self._indexed().deletions.get(name)
 
-    def node_of(self, name: str) -> str:
-        """Return the node of a Pod according to Events about the Pod; "" if unknown."""
-        for event in reversed(self.of_pod(name)):
+    def node_of(self, name: str, uid: str = "") -> str:
+        """Return the node of the Pod with this name and uid ("": any) according to its Events; "" if unknown."""
+        for event in reversed(self.of_pod(name, uid)):
             if event.node:
                 return event.node
             if event.reason == "Scheduled" and (found := _ASSIGNED.match(event.message)):
@@ -206,10 +217,6 @@ class Events:
                     self._index.deletions[name] = event
         return self._index
 
-    def _last_preemption(self, name: str, wanted: Callable[[Event], bool]) -> Event | None:
-        found = [e for e in self.of_pod(name) if e.reason == PREEMPTED and wanted(e)]
-        return found[-1] if found else None
-
 
 class _Index(NamedTuple):
     """The Events by Pod, the Events by kind of other objects, and the last deletion of each Pod.
@@ -220,6 +227,10 @@ class _Index(NamedTuple):
     of_pod: dict[str, list[Event]]
     others: dict[str, list[Event]]
     deletions: dict[str, Event]
+
+
+def _is_decisive(event: Event) -> bool:
+    return event.reason in DECISIVE and not event.message.startswith("Cancelling")
 
 
 def _deleted(event: Event) -> str:

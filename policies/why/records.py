@@ -69,6 +69,8 @@ class PodRecord(NamedTuple):
     message: str = ""
     owner: tuple[str, str] = ("", "")
     """Kind and name of the Pod's controller."""
+    created: float = 0.0
+    """When the Pod was created; 0 if unknown."""
     deleted: float | None = None
     deadline: float = 0.0
     """The end of the Pod's grace period; 0 if the Pod was not deleted."""
@@ -146,6 +148,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         reason=_text(obj, "status", "reason"),
         message=message,
         owner=controller(obj),
+        created=seconds(at(obj, "metadata", "creationTimestamp")),
         deleted=deleted,
         deadline=deadline,
         finalizers=tuple(_line(each) for each in _list(obj, "metadata", "finalizers") if isinstance(each, str)),

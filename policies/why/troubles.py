@@ -21,8 +21,9 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
-from forewarn.policies.why.causes import causes
-from forewarn.policies.why.causes import of_deleted_pod as former_causes
+from forewarn.policies.why.causes import causes, of_former_pod
+from forewarn.policies.why.causes import of_deleted_pod as causes_by_events
+from forewarn.policies.why.events import PREEMPTED
 from forewarn.policies.why.queue_order import predicted_in_queue
 from forewarn.policies.why.records import PodRecord
 from forewarn.policies.why.trouble import Trouble
@@ -70,7 +71,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
             for each in of_a_victim(cluster, pod, preempted)
         )
         return Diagnosis(pod, "preempted", (*victim, *ends))
-    before = tuple(_before_it(cluster, evidence, pod))
+    before = tuple(_before_it(cluster, evidence, pod.name, pod.uid, record.created))
     if pod.node_name:
         if pod.terminating:
             return Diagnosis(pod, "terminating", (*ends, *before))
@@ -91,10 +92,12 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
 
 def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
     """Explain by Events why a Pod no longer exists; None without Events about the Pod."""
-    found, rest = evidence.events.preempted(name, ""), former_causes(evidence, name)
+    uid, since = evidence.events.last(name)
+    found, rest = evidence.events.preempted(name, uid), causes_by_events(evidence, name)
     if found is not None:
         told = f"preempted{of_where(found)}{by_preemptor(cluster, found)}"
         rest = [Trouble("preempted", told, "", found.when), *rest]
+    rest += _before_it(cluster, evidence, name, uid, since)
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
 
 
@@ -121,16 +124,14 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
     )
 
 
-def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:
-    """Yield the reason why the earlier Pod with the same name terminated."""
-    found = evidence.events.former_preempted(pod.name, pod.uid)
-    if found is not None:
-        told = f"the previous Pod of this name was preempted{of_where(found)}{by_preemptor(cluster, found)}"
-        yield Trouble("former-preempted", told, "", found.when)
-        return
-    former = evidence.events.former(pod.name, pod.uid)
-    for each in former_causes(evidence, pod.name, former.uid)[:1] if former is not None else ():
-        yield Trouble("former-ended", f"the previous Pod of this name: {each.message}", each.help, each.when)
+def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str, created: float) -> Iterator[Trouble]:
+    """Yield the reason why the earlier Pod with the same name terminated. `uid`, `created`: of the later Pod."""
+    former = evidence.events.former(name, uid, created)
+    if former is not None and former.reason == PREEMPTED:
+        told = f"the previous Pod of this name was preempted{of_where(former)}{by_preemptor(cluster, former)}"
+        yield Trouble("former-preempted", told, "", former.when)
+    elif former is not None and (cause := of_former_pod(evidence, name, former)) is not None:
+        yield Trouble("former-ended", f"the previous Pod of this name: {cause.message}", cause.help, cause.when)
 
 
 def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:

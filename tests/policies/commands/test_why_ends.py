@@ -52,9 +52,9 @@ def event(reason: str, message: str, about: str = "web", kind: str = "Pod", at: 
     return made
 
 
-def ended(reason: str, code: int, **more: Any) -> dict[str, Any]:
-    end = {"terminated": {"reason": reason, "exitCode": code, "finishedAt": T0}}
-    return {"name": "c", "restartCount": 0, "state": end, **more}
+def ended(reason: str, code: int, started: str | None = None) -> dict[str, Any]:
+    end = {"terminated": {"reason": reason, "exitCode": code, "startedAt": started, "finishedAt": T0}}
+    return {"name": "c", "restartCount": 0, "state": end}
 
 
 def job(name: str, reason: str = "BackoffLimitExceeded", message: str = "", **spec: Any) -> Made:
@@ -62,8 +62,8 @@ def job(name: str, reason: str = "BackoffLimitExceeded", message: str = "", **sp
     return made.status(conditions=[condition(reason, message, "Failed")])
 
 
-KILLED = pod(containerStatuses=[ended("Error", 137)])
-KILLED.obj["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = "2026-11-22T03:12:02Z"
+STARTED = "2026-11-22T03:12:02Z"
+KILLED = pod(containerStatuses=[ended("Error", 137, STARTED)])
 LOST = make_node("n1").taint("node.kubernetes.io/unreachable", effect="NoExecute")
 LOST.status(conditions=[condition("NodeStatusUnknown", "Kubelet stopped posting node status.", "Ready", "Unknown")])
 CORDONED = make_node("n1").spec(unschedulable=True)
@@ -133,7 +133,10 @@ def terminating(**metadata: Any) -> MadePod:
         ([KILLED, event("Killing", PROBE)], "ended",
          ["container-failed: container c was killed because its liveness probe failed (exit code 137)"]),
         ([KILLED, event("Killing", PROBE, at="2026-11-22T03:12:01Z")], "ended",
-         ["container-failed: container c exited with 137"]),
+         ["container-failed: container c exited with 137, after its liveness probe failed in an earlier run"]),
+        ([pod(containerStatuses=[ended("Error", 3, STARTED)]), event("Killing", PROBE, at="2026-11-22T03:12:01Z")],
+         "ended",
+         ["container-failed: container c exited with 3"]),
         ([KILLED, event("Killing", PROBE, at="2026-11-22T03:13:00Z")], "ended",
          ["container-failed: container c was killed because its liveness probe failed (exit code 137)"]),
         ([pod(containerStatuses=[ended("Error", 3)]), event("Killing", PROBE, at="2026-11-22T03:13:00Z")], "ended",
@@ -175,6 +178,22 @@ def test_the_cause_is_read_from_condition_and_status(
     status, out, _ = why(capsys, tmp_path, made, "default/web", "--fail-on", state)
     assert status == 1
     assert all(line.split(": ", 1)[1] in out for line in expected)
+
+
+@pytest.mark.parametrize(
+    ("resource", "fix"),
+    [
+        ("memory", ""),
+        ("ephemeral-storage", ", or free the node's disk"),
+        ("inodes", ", or delete files on the node's disk"),
+        ("pids", ", or set podPidsLimit in the kubelet's configuration"),
+    ],
+)
+def test_the_fix_of_an_eviction_depends_on_the_resource(
+    resource: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = why(capsys, tmp_path, [by_kubelet(f"The node was low on resource: {resource}. ")], "default/web")
+    assert f"    help: use a class of higher priority{fix}\n" in out
 
 
 def test_a_container_that_starts_after_init_containers_is_no_cause(
@@ -253,10 +272,37 @@ def test_what_the_snapshot_lacks_is_named(tmp_path: Path, capsys: pytest.Capture
     assert "Pod not found in the cluster; found web; no Events in the cluster snapshot" in err
 
 
-def test_the_earlier_pod_of_a_stateful_set_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    former = event("Evicted", LOW)
-    former.obj["involvedObject"]["uid"] = "earlier"
-    _, out, _ = why(capsys, tmp_path, [pod(phase="Running"), former], "default/web")
+def of_uid(made: Made, uid: str) -> Made:
+    made.obj["involvedObject"]["uid"] = uid
+    return made
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "TaintManagerEviction"])
+def test_the_earlier_pod_of_a_stateful_set_is_explained(
+    reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An Event of taint eviction has no uid. Both Pods were on other nodes."""
+    former = event(reason, "The node was low on resource: memory. " if reason == "Evicted" else "Marking for deletion")
+    made = [
+        pod(phase="Running").metadata(uid="new", creationTimestamp="2026-11-22T03:13:00Z"),
+        of_uid(former, "earlier") if reason == "Evicted" else former,
+        of_uid(event("Scheduled", "Successfully assigned default/web to n0", at="2026-11-22T03:00:00Z"), "earlier"),
+        of_uid(event("Scheduled", "Successfully assigned default/web to n1", at="2026-11-22T03:13:00Z"), "new"),
+    ]
+    _, out, _ = why(capsys, tmp_path, made, "default/web")
+    told = {"Evicted": "evicted by the kubelet on n0", "TaintManagerEviction": "deleted on n0 because of a NoExecute"}
+    assert f"  former-ended at {T0}: the previous Pod of this name: {told[reason]}" in out
+    made[0].metadata(creationTimestamp="2026-11-22T03:00:00Z")
+    _, out, _ = why(capsys, tmp_path, made, "default/web")
+    assert ("former-ended" in out) == (reason == "Evicted")
+
+
+def test_a_deleted_pod_has_the_cause_of_the_last_pod_of_this_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = of_uid(event("Killing", "Stopping container app", at="2026-11-22T04:00:00Z"), "last")
+    _, out, _ = why(capsys, tmp_path, [of_uid(event("Evicted", LOW), "earlier"), last], "default/web")
+    assert "deleted; no Event names the cause" in out
     assert f"  former-ended at {T0}: the previous Pod of this name: evicted by the kubelet" in out
 
 
