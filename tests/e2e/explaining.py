@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
 
-RECORDED = ("Node", "PriorityClass", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudget")
+RECORDED = (
+    "Node",
+    "PriorityClass",
+    "Pod",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "Job",
+    "PodDisruptionBudget",
+    "DeviceClass",
+    "ResourceClaim",
+    "ResourceSlice",
+)
 
 
 def delete_events(api: Api) -> None:

@@ -5,7 +5,7 @@ The causes that a kubelet brings about are in test_why_kubelet.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -51,7 +51,20 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
     assert messages(why(plane, "low")) == {"preempted": "preempted on n1 by default/high (priority 100)"}
 
 
-CONTROLLERS = ("deployment", "replicaset", "job", "disruption", "taint-eviction", "garbage-collector")
+CONTROLLERS = (
+    "deployment",
+    "replicaset",
+    "statefulset",
+    "job",
+    "disruption",
+    "taint-eviction",
+    "device-taint-eviction",
+    "garbage-collector",
+)
+
+
+def start_controllers(plane: ControlPlane) -> None:
+    plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
 
 
 @pytest.fixture
@@ -59,7 +72,7 @@ def controllers(plane: ControlPlane, stage: Stage) -> Iterator[None]:
     """Without the workloads that other tests leave: no controller ran there, and now their Pods would fill the node."""
     for kind in ("Deployment", "ReplicaSet", "Job"):
         stage.api.delete_all(kind, "default")
-    plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
+    start_controllers(plane)
     yield
     plane.processes.stop("kube-controller-manager")
 
@@ -72,6 +85,96 @@ def test_a_no_execute_taint_names_the_taint(stage: Stage, plane: ControlPlane, c
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
     wait_until(lambda: why(plane, "low")["state"] == "gone", 10, "low is gone")
     assert "taint-evicted" in messages(why(plane, "low"))
+
+
+def device(**more: Any) -> Obj:
+    """A ResourceSlice with one device on n1."""
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "gpu-0", **more}]}
+    return {**identity("ResourceSlice", "n1-gpu"), "spec": spec}
+
+
+def test_a_device_taint_names_the_cause(stage: Stage, plane: ControlPlane, controllers: None) -> None:
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
+    held = [
+        {**identity("DeviceClass", "gpu"), "spec": {}},
+        stage.api.create(device()),
+        {**identity("ResourceClaim", "gpu"), "spec": {"devices": {"requests": requests}}},
+    ]
+    stage.api.create(held[0])
+    stage.api.create(held[2])
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+    stage.api.create(pod("training", **spec))
+    wait_until(lambda: stage.api.get("Pod", "training")["spec"].get("nodeName"), 30, "training has a node")
+    tainted = device(taints=[{"key": "example.com/broken", "effect": "NoExecute"}])
+    stage.api.patch(held[1], {"spec": tainted["spec"]})
+    answer = answered(plane, stage, "training", "device-taint-evicted")
+    told = "deleted on n1: a device that it uses has a NoExecute taint"
+    assert messages(answer)["device-taint-evicted"] == told
+    stage.api.delete(stage.api.get("Pod", "training"), gracePeriodSeconds="0")
+    wait_until(lambda: why(plane, "training")["state"] == "gone", 30, "training is gone")
+    assert messages(why(plane, "training"))["device-taint-evicted"] == told
+    for obj in held:
+        stage.api.delete(obj)
+
+
+def stateful_set(stage: Stage) -> Obj:
+    """A StatefulSet with one Pod, which runs on n1 instead of low."""
+    stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
+    labels = {"app": "db"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container("1500m")]}}
+    spec = {"serviceName": "db", "selector": {"matchLabels": labels}, "template": template}
+    made = stage.api.create({**identity("StatefulSet", "db"), "spec": spec})
+    wait_until(lambda: any(each["spec"].get("nodeName") for each in of_db(stage)), 30, "db-0 has a node")
+    return made
+
+
+def of_db(stage: Stage) -> list[Obj]:
+    return [each for each in stage.api.list("Pod", "default") if each["metadata"]["name"] == "db-0"]
+
+
+def replaced(stage: Stage) -> None:
+    """Wait until the Pod of the StatefulSet is deleted, end it as its kubelet does, and wait for the next one."""
+    wait_until(lambda: any("deletionTimestamp" in each["metadata"] for each in of_db(stage)), 30, "db-0 is deleted")
+    (old,) = of_db(stage)
+    stage.api.delete(old, gracePeriodSeconds="0")
+    wait_until(lambda: old["metadata"]["uid"] not in [e["metadata"]["uid"] for e in of_db(stage)] and of_db(stage), 30,
+               "db-0 is created again")  # fmt: skip
+
+
+def test_the_next_pod_of_a_stateful_set_names_the_preemption(
+    stage: Stage, plane: ControlPlane, controllers: None
+) -> None:
+    made = stateful_set(stage)
+    high = {"metadata": {"name": "high", "namespace": "default"}}
+    stage.create(stage.incoming({**high, "spec": {"priority": 100, "containers": [container("1500m")]}}))
+    replaced(stage)
+    answer = answered(plane, stage, "db-0", "former-preempted")
+    told = "the previous Pod of this name was preempted on n1 by default/high (priority 100)"
+    assert messages(answer)["former-preempted"] == told
+    stage.api.delete(made, propagationPolicy="Background")
+
+
+def test_the_next_pod_of_a_stateful_set_names_the_taint(stage: Stage, plane: ControlPlane, controllers: None) -> None:
+    made = stateful_set(stage)
+    plane.processes.stop("kube-controller-manager")
+    taint = {"key": "node.kubernetes.io/out-of-order", "effect": "NoExecute"}
+    stage.api.patch(stage.api.get("Node", "n1"), {"spec": {"taints": [taint]}})
+    # Without the node lifecycle controller, taint eviction finds the Pods of a new taint only at its start.
+    start_controllers(plane)
+    replaced(stage)
+    answer = answered(plane, stage, "db-0", "former-ended")
+    told = f"the previous Pod of this name: deleted on n1 because of the NoExecute taint {taint['key']}"
+    assert messages(answer)["former-ended"] == told
+    stage.api.delete(made, propagationPolicy="Background")
+
+
+def test_a_condition_of_another_component_is_quoted(stage: Stage, plane: ControlPlane) -> None:
+    told = {"reason": "Rebalanced", "message": "moved by a descheduler", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    condition = {"type": "DisruptionTarget", "status": "True", **told}
+    stage.api.patch(stage.api.get("Pod", "low"), {"status": {"conditions": [condition]}}, "status")
+    answer = answered(plane, stage, "low", "disrupted")
+    assert messages(answer)["disrupted"] == "disrupted on n1: Rebalanced: moved by a descheduler"
 
 
 def evict(stage: Stage, name: str) -> None:
@@ -91,6 +194,14 @@ def test_a_drain_is_refused_by_the_budget_and_then_evicts(stage: Stage, plane: C
     stage.api.delete(budget)
     wait_until(lambda: not stage.api.list("PodDisruptionBudget", "default"), 10, "the PodDisruptionBudget is gone")
     evict(stage, "low")
+    answer = answered(plane, stage, "low", "evicted-by-api")
+    assert "n1 is cordoned" in messages(answer)["evicted-by-api"]
+
+
+def test_kubectl_drain_evicts(stage: Stage, plane: ControlPlane) -> None:
+    stage.api.patch(stage.api.get("Pod", "low"), {"metadata": {"labels": {"app": "low"}}})
+    drained = plane.kubectl("drain", "n1", "--force", "--timeout=2s", "--grace-period=300")
+    assert "evicting pod default/low" in drained.out + drained.err
     answer = answered(plane, stage, "low", "evicted-by-api")
     assert "n1 is cordoned" in messages(answer)["evicted-by-api"]
 

@@ -1,6 +1,7 @@
 """`forewarn why` of Pods that a real kubelet ends, with containers that are only data (hollow_kubelet/).
 
-The tests run in this order on one node, n1: 2 CPUs, 1Gi of memory, of which the node itself uses 200Mi, 10Gi of disk.
+The tests run in this order on one node, n1: 2 CPUs, 1Gi of memory, of which the node itself uses 200Mi, 10Gi of disk,
+1000 processes.
 """
 
 from __future__ import annotations
@@ -34,12 +35,22 @@ KUBELET = "kubelet-n1"
 CONTROLLERS = ("node-lifecycle", "taint-eviction", "pod-garbage-collector", "job")
 GRACE = ("--node-monitor-grace-period=8s", "--node-monitor-period=1s")
 PATIENCE = 90
+PIDS = 1000
+OWN_PROC = """for each in loadavg sys/kernel/pid_max
+do mount --bind "$0/$(basename $each)" "/proc/$each" || exit
+done
+exec "$@\""""
+"""Runs a command with the files of the directory $0 as those of the kernel."""
 
 
 def start_kubelet(plane: ControlPlane, stage: Stage, name: str = "n1") -> None:
     program, root = binaries(HOLLOW_KUBELET) / "hollow-kubelet", plane.home / f"kubelet-{name}-files"
-    flags = [f"--kubeconfig={plane.kubeconfig()}", f"--name={name}", f"--root={root}"]
-    plane.processes.start(f"kubelet-{name}", [str(program), *flags])
+    root.mkdir(exist_ok=True)
+    (root / "loadavg").write_text("0 0 0 1/1 1\n")
+    (root / "pid_max").write_text(f"{PIDS}\n")
+    flags = [f"--kubeconfig={plane.kubeconfig()}", f"--name={name}", f"--root={root}", f"--loadavg={root}/loadavg"]
+    command = ["unshare", "--mount", "sh", "-c", OWN_PROC, str(root), str(program), *flags]
+    plane.processes.start(f"kubelet-{name}", command)
     wait_until(lambda: condition(stage, "Ready", name) == "True", PATIENCE, f"the kubelet reports that {name} is ready")
 
 
@@ -47,6 +58,10 @@ def condition(stage: Stage, kind: str, name: str = "n1") -> str:
     nodes = [node for node in stage.api.list("Node") if node["metadata"]["name"] == name]
     conditions = [each for node in nodes for each in node["status"].get("conditions", ())]
     return "".join(each["status"] for each in conditions if each["type"] == kind)
+
+
+def has_no(stage: Stage, kind: str) -> None:
+    wait_until(lambda: condition(stage, kind) == "False", PATIENCE, f"n1 has no {kind}")
 
 
 def running(stage: Stage) -> set[str]:
@@ -136,7 +151,7 @@ def test_containers_that_end(plane: ControlPlane, stage: Stage) -> None:
         "layer": "storage-limit-exceeded",
     }
     answers = explained(plane, stage, "kubelet-containers", expected)
-    assert "because its liveness probe failed" in messages(answers["probe"])["container-failed"]
+    assert "its liveness probe failed" in messages(answers["probe"])["container-failed"]
 
 
 def test_pods_that_the_kubelet_rejects(plane: ControlPlane, stage: Stage) -> None:
@@ -181,7 +196,7 @@ def test_memory_pressure(plane: ControlPlane, stage: Stage) -> None:
 
 
 def test_disk_pressure_fails_a_job(plane: ControlPlane, stage: Stage) -> None:
-    wait_until(lambda: condition(stage, "MemoryPressure") == "False", PATIENCE, "n1 has no MemoryPressure")
+    has_no(stage, "MemoryPressure")
     spec = pod("writer", "disk=8500Mi", container=resources(ephemeral_storage="1Gi"), restartPolicy="Never")["spec"]
     stage.api.create({**identity("Job", "writer"), "spec": {"backoffLimit": 0, "template": {"spec": spec}}})
     wait_until(lambda: stage.api.list("Pod", "default"), PATIENCE, "the Pod of the Job is created")
@@ -189,8 +204,29 @@ def test_disk_pressure_fails_a_job(plane: ControlPlane, stage: Stage) -> None:
     explained(plane, stage, "kubelet-disk", {name: "job-failed"})
 
 
+def test_pressure_by_a_soft_threshold(plane: ControlPlane, stage: Stage) -> None:
+    has_no(stage, "DiskPressure")
+    stage.api.create(pod("steady", "memory=690Mi", container=resources(memory="100Mi")))
+    answers = explained(plane, stage, "kubelet-soft", {"steady": "node-pressure-evicted"})
+    assert "(available 134Mi, threshold 150Mi)" in messages(answers["steady"])["node-pressure-evicted"]
+
+
+def test_pressure_by_files(plane: ControlPlane, stage: Stage) -> None:
+    has_no(stage, "MemoryPressure")
+    stage.api.create(pod("files", "inodes=500000"))
+    answers = explained(plane, stage, "kubelet-inodes", {"files": "node-pressure-evicted"})
+    assert messages(answers["files"])["node-condition"] == "n1 has DiskPressure"
+
+
+def test_pressure_by_processes(plane: ControlPlane, stage: Stage) -> None:
+    has_no(stage, "DiskPressure")
+    stage.api.create(pod("forks", "processes=850"))
+    answers = explained(plane, stage, "kubelet-pids", {"forks": "node-pressure-evicted"})
+    assert messages(answers["forks"])["node-condition"] == "n1 has PIDPressure"
+
+
 def test_a_shutdown_of_the_node(plane: ControlPlane, stage: Stage) -> None:
-    wait_until(lambda: condition(stage, "DiskPressure") == "False", PATIENCE, "n1 has no DiskPressure")
+    has_no(stage, "PIDPressure")
     stage.api.create(pod("web"))
     wait_until(lambda: "web" in running(stage), PATIENCE, "web runs")
     os.kill(plane.processes.pid(KUBELET), signal.SIGUSR1)

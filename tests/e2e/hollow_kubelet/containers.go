@@ -28,6 +28,8 @@ const (
 //
 //	memory=412Mi    working set; above the limit the kernel kills the container (OOMKilled)
 //	disk=2Gi        bytes in the writable layer
+//	inodes=500000   files in the writable layer
+//	processes=900   processes, of which the kernel counts none
 //	file=/a/b:2Mi   a file of this size, in a volume that is mounted
 //	exit=3          exits with this code after a second
 //	unhealthy       every command in it fails, as exec probes
@@ -44,6 +46,7 @@ type program struct {
 	id                  string
 	labels              map[string]string
 	memory, limit, disk uint64
+	inodes, processes   uint64
 	files               map[string]int64
 	exit                *int32
 	unhealthy, stubborn bool
@@ -72,6 +75,10 @@ func programOf(id string, config *runtimeapi.ContainerConfig) (*program, error) 
 			p.memory = uint64(bytesOf(value))
 		case "disk":
 			p.disk = uint64(bytesOf(value))
+		case "inodes":
+			p.inodes = uint64(bytesOf(value))
+		case "processes":
+			p.processes = uint64(bytesOf(value))
 		case "file":
 			path, size, _ := strings.Cut(value, ":")
 			p.files[path] = bytesOf(size)
@@ -205,7 +212,7 @@ func (r *runtime) ListContainerStats(_ context.Context, filter *runtimeapi.Conta
 		}
 		found = append(found, &runtimeapi.ContainerStats{
 			Attributes:    &runtimeapi.ContainerAttributes{Id: p.id, Metadata: c.Metadata, Labels: c.Labels, Annotations: c.Annotations},
-			WritableLayer: usage(p.disk),
+			WritableLayer: usage(p.disk, p.inodes),
 		})
 	}
 	return found, nil
@@ -216,8 +223,8 @@ type images struct{ *cri.FakeImageService }
 
 func newImages() images {
 	fake := cri.NewFakeImageService()
-	fake.SetFakeFilesystemUsage([]*runtimeapi.FilesystemUsage{usage(1)})
-	fake.SetFakeContainerFilesystemUsage([]*runtimeapi.FilesystemUsage{usage(1)})
+	fake.SetFakeFilesystemUsage([]*runtimeapi.FilesystemUsage{usage(1, 1)})
+	fake.SetFakeContainerFilesystemUsage([]*runtimeapi.FilesystemUsage{usage(1, 1)})
 	return images{fake}
 }
 

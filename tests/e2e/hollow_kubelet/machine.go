@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	cadvisorv1 "github.com/google/cadvisor/info/v1"
@@ -13,16 +14,20 @@ import (
 
 const (
 	cores = 2
-	// ownMemory and ownDisk are what the node uses without containers.
-	ownMemory, ownDisk = 200 << 20, 1 << 30
-	diskMount          = "/"
+	// ownMemory, ownDisk, ownInodes and ownProcesses are what the node uses without containers.
+	ownMemory, ownDisk, ownInodes, ownProcesses = 200 << 20, 1 << 30, 1 << 19, 100
+
+	inodes    = 1 << 20
+	diskMount = "/"
 )
 
-// machine is the cadvisor of the node: its memory and disk, less what the containers use.
+// machine is the cadvisor of the node: its memory, disk and processes, less what the containers use.
 type machine struct {
 	name         string
 	memory, disk int64
-	runtime      *runtime
+	// loadavg is the file that the kubelet reads as /proc/loadavg; "" for that of the kernel.
+	loadavg string
+	runtime *runtime
 }
 
 func (*machine) Start() error { return nil }
@@ -46,9 +51,10 @@ func (m *machine) ContainerInfoV2(name string, how cadvisor.RequestOptions) (map
 	}
 	found := map[string]cadvisor.ContainerInfo{}
 	pods := map[string]uint64{}
-	used := uint64(ownMemory)
+	used, processes := uint64(ownMemory), uint64(ownProcesses)
 	for _, c := range m.runtime.running() {
 		used += c.memory
+		processes += c.processes
 		key := "/kubepods/" + cm.GetPodCgroupNameSuffix(c.podUID())
 		pods[key] += c.memory
 		if how.Recursive {
@@ -61,7 +67,15 @@ func (m *machine) ContainerInfoV2(name string, how cadvisor.RequestOptions) (map
 		}
 	}
 	found["/"] = memoryOf(used, uint64(m.memory), nil)
-	return found, nil
+	return found, m.count(processes)
+}
+
+// count writes the number of processes where the kubelet reads it, in the format of /proc/loadavg.
+func (m *machine) count(processes uint64) error {
+	if m.loadavg == "" {
+		return nil
+	}
+	return os.WriteFile(m.loadavg, fmt.Appendf(nil, "0.00 0.00 0.00 1/%d 1\n", processes), 0o644)
 }
 
 // memoryOf is a cgroup. limit 0: unlimited.
@@ -83,14 +97,15 @@ func memoryOf(used, limit uint64, labels map[string]string) cadvisor.ContainerIn
 }
 
 func (m *machine) fs() cadvisor.FsInfo {
-	used := uint64(ownDisk)
+	used, usedInodes := uint64(ownDisk), uint64(ownInodes)
 	for _, c := range m.runtime.running() {
 		used += c.disk
+		usedInodes += c.inodes
 	}
-	inodes, free := uint64(1<<20), uint64(1<<19)
+	total, free := uint64(inodes), uint64(max(0, inodes-int64(usedInodes)))
 	return cadvisor.FsInfo{
 		Timestamp: time.Now(), Device: "/dev/vda", Mountpoint: diskMount, Capacity: uint64(m.disk),
-		Usage: used, Available: uint64(max(0, m.disk-int64(used))), Inodes: &inodes, InodesFree: &free,
+		Usage: used, Available: uint64(max(0, m.disk-int64(used))), Inodes: &total, InodesFree: &free,
 	}
 }
 
@@ -99,11 +114,11 @@ func (m *machine) RootFsInfo() (cadvisor.FsInfo, error)                     { re
 func (m *machine) ContainerFsInfo(context.Context) (cadvisor.FsInfo, error) { return m.fs(), nil }
 func (m *machine) GetDirFsInfo(string) (cadvisor.FsInfo, error)             { return m.fs(), nil }
 
-func usage(bytes uint64) *runtimeapi.FilesystemUsage {
+func usage(bytes, files uint64) *runtimeapi.FilesystemUsage {
 	return &runtimeapi.FilesystemUsage{
 		Timestamp:  time.Now().UnixNano(),
 		FsId:       &runtimeapi.FilesystemIdentifier{Mountpoint: diskMount},
 		UsedBytes:  &runtimeapi.UInt64Value{Value: bytes},
-		InodesUsed: &runtimeapi.UInt64Value{Value: 1},
+		InodesUsed: &runtimeapi.UInt64Value{Value: files},
 	}
 }

@@ -48,8 +48,9 @@ func main() {
 	root := flag.String("root", "", "directory for the files of the kubelet")
 	memory := flag.String("memory", "1Gi", "memory of the node")
 	disk := flag.String("disk", "10Gi", "disk of the node")
+	loadavg := flag.String("loadavg", "", "file that is mounted at /proc/loadavg")
 	flag.Parse()
-	m := &machine{name: *name, memory: bytesOf(*memory), disk: bytesOf(*disk), runtime: newRuntime()}
+	m := &machine{*name, bytesOf(*memory), bytesOf(*disk), *loadavg, newRuntime()}
 	ctx := context.Background()
 	must(app.RunKubelet(ctx, server(*name, *root), dependencies(*kubeconfig, m)))
 	select {}
@@ -79,7 +80,11 @@ func server(name, root string) *options.KubeletServer {
 	config.EnableControllerAttachDetach = false
 	config.LocalStorageCapacityIsolation = true
 	config.VolumeStatsAggPeriod.Duration = time.Second
-	config.EvictionHard = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
+	config.EvictionHard = map[string]string{
+		"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "pid.available": "10%"}
+	config.EvictionSoft = map[string]string{"memory.available": "150Mi"}
+	config.EvictionSoftGracePeriod = map[string]string{"memory.available": "3s"}
+	config.EvictionMaxPodGracePeriod = 5
 	config.EvictionPressureTransitionPeriod.Duration = 30 * time.Second
 	config.ShutdownGracePeriod = metav1.Duration{Duration: 10 * time.Second}
 	config.ShutdownGracePeriodCriticalPods = metav1.Duration{Duration: 3 * time.Second}

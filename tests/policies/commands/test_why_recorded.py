@@ -103,8 +103,8 @@ def test_each_cause_by_a_kubelet_or_controller_is_recorded() -> None:
     found = {cause.split(": ")[0].split()[-1] for pods in expected for pod in pods.values() for cause in pod["causes"]}
     assert found == {
         "container-failed", "container-waiting", "deadline-exceeded", "deleted", "deleted-by-controller",
-        "drain-blocked", "evicted-by-api", "job-failed", "node-condition", "node-gone", "node-not-ready",
-        "node-pressure-evicted", "node-shutdown", "oom-killed", "preempted", "preempted-by-kubelet",
-        "rejected-by-kubelet", "scaled", "storage-limit-exceeded", "stuck-terminating", "taint-evicted",
-        "waits-for-termination",
+        "device-taint-evicted", "disrupted", "drain-blocked", "evicted-by-api", "fits-nowhere", "former-ended",
+        "former-preempted", "job-failed", "node-condition", "node-gone", "node-not-ready", "node-pressure-evicted",
+        "node-shutdown", "oom-killed", "preempted", "preempted-by-kubelet", "rejected-by-kubelet", "scaled",
+        "storage-limit-exceeded", "stuck-terminating", "taint-evicted", "waits-for-termination",
     }  # fmt: skip
