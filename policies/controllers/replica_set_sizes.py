@@ -15,6 +15,7 @@ from forewarn.policies.objects.fields import (
     mapping,
     string_map,
     text,
+    text_at,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class Rollout(NamedTuple):
 def is_rolling(obj: ApiObject) -> bool:
     """Report whether a Deployment has the strategy RollingUpdate, which is the default."""
     return text(obj, "spec", "strategy", "type") != "Recreate"
+
+
+def is_recreated(obj: ApiObject) -> bool:
+    """Report whether a Deployment has the strategy Recreate. False for an invalid strategy."""
+    return text_at(obj, "spec", "strategy", "type") == "Recreate"
 
 
 def max_surge(obj: ApiObject, replicas: int) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.controllers import SYNC_DELAY, reconcile
 from forewarn.policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus
 from forewarn.policies.controllers.daemon_set import is_rolled_out, triggers_sync
+from forewarn.policies.controllers.replica_set_sizes import is_recreated
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.objects.fields import InvalidObject
@@ -252,8 +253,7 @@ class ControllerManager(ControllerWrites):
         owner = controller_of(state.pod)
         if owner is not None:
             yield from self._sync_after(owner)
-            if owner[0] != JOB:  # a CronJob hears of its Jobs alone
-                self._wake_controller(owner)
+            self._wake_reader(owner)
 
     def _kubelet_removes(self, state: PodState) -> None:
         """Schedule the removal of a Pod for the time when it has terminated. The kubelet notices the deletion now."""
@@ -343,10 +343,10 @@ class ControllerManager(ControllerWrites):
         owner = controller_of(state.pod)
         keys = self.api.pdbs_of(state.pod.namespace, state.pod.labels)
         if owner is not None:
-            above = self.api.workloads.get(owner)
             if self.grows_only or owner[0] in SYNC_DELAY or len(self.api.by_controller.get(owner, ())) > _MANY:
                 return False
-            keys = [*keys, owner] if above is None or above.controller is None else [*keys, owner, above.controller]
+            reader = self._reader_of(owner)
+            keys = [*keys, owner] if reader is None else [*keys, owner, reader]
         return self._idle.issuperset(keys)
 
     def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
@@ -377,6 +377,20 @@ class ControllerManager(ControllerWrites):
         if state is not None and state.controller is not None:
             count = len(self.api.by_controller.get(key, ()))
             self._requeue(state.controller, self.clock.now + (count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0))
+
+    def _wake_reader(self, key: Key) -> None:
+        """Schedule a sync of the controller of a workload after a change of the workload's Pods, if it reads Pods."""
+        if self._reader_of(key) is not None:
+            self._wake_controller(key)
+
+    def _reader_of(self, key: Key) -> Key | None:
+        """Return the key of the Deployment of a ReplicaSet, if the Deployment reads Pods; otherwise None.
+
+        Other Deployments read the status of the ReplicaSet. Source: pkg/controller/deployment `deletePod`.
+        """
+        state = self.api.workloads.get(key)
+        above = None if state is None or state.controller is None else self.api.workloads.get(state.controller)
+        return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreated(above.object) else None
 
     def _requeue(self, key: Key, time: float) -> None:
         self._idle.discard(key)

@@ -104,8 +104,7 @@ class ControllerWorkers(ControllerManager):
                 self._requeue(owner, self.clock.now + delay)
             else:
                 self._enqueue(owner)
-            if owner[0] != JOB:
-                self._wake_controller(owner)
+            self._wake_reader(owner)
 
     def _sync(self, key: Key) -> Generator[float | None, None, None]:
         self._enqueue(key)

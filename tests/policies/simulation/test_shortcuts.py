@@ -45,8 +45,8 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
         idle = kept(self, state)
         if idle:
             owner = controller_of(state.pod)
-            above = self.api.workloads[owner].controller if owner else None
-            for key in (*self.api.pdbs_of(state.pod.namespace, state.pod.labels), owner, above):
+            reader = self._reader_of(owner) if owner else None
+            for key in (*self.api.pdbs_of(state.pod.namespace, state.pod.labels), owner, reader):
                 actions = reconcile(self.view, key, self.api.seconds) if key else []
                 for action in actions:
                     assert isinstance(action, Requeue)
