@@ -29,7 +29,6 @@ from forewarn.policies.simulation.controller_writes import (
     REVISED,
     ControllerWrites,
 )
-from forewarn.policies.simulation.deployment_syncs import DeploymentSyncs
 from forewarn.policies.simulation.pod_garbage_collector import PodGarbageCollector
 from forewarn.policies.simulation.termination import termination_seconds
 
@@ -73,7 +72,6 @@ class ControllerManager(ControllerWrites):
         self._collected: set[Key] = set()
         """Workloads whose dependents are being garbage-collected."""
         self._pod_gc = PodGarbageCollector(self, partial(self._put_timer, Collect()))
-        self._deployments = DeploymentSyncs(view)
         self._idle: set[Key] = set()
         """Objects whose last sync had nothing to do, without a change since."""
         self._rolled_out: set[Key] = set()
@@ -441,8 +439,6 @@ class ControllerManager(ControllerWrites):
         """Return the actions of the controller; none for a DaemonSet that is rolled out."""
         if key in self._rolled_out:
             return ()
-        if key[0] == DEPLOYMENT:
-            return self._deployments.actions(key, self.api.seconds)
         actions = reconcile(self.view, key, self.api.seconds)
         if key[0] == DAEMON_SET and not actions and is_rolled_out(self.view, key):
             self._rolled_out.add(key)

@@ -18,7 +18,6 @@ from forewarn.policies.simulation.api_server import PDB, Change, controller_of
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_queue import Sync
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
-from forewarn.policies.simulation.deployment_syncs import DeploymentSyncs
 from forewarn.policies.simulation.dump import world_of
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.simulation.simulation import Simulation
@@ -27,10 +26,7 @@ from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from forewarn.policies.controllers.actions import Action
-    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.controller_queue import Due
 
@@ -59,28 +55,6 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
     arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
     Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
     assert spared > 50
-
-
-@pytest.mark.parametrize("seed", [None, 5])
-def test_a_sync_of_a_deployment_that_is_not_repeated_has_the_same_result(
-    seed: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stored result is what the controller returns at that time."""
-    spared, original = 0, DeploymentSyncs.actions
-
-    def watched(self: DeploymentSyncs, key: Key, now: float) -> Sequence[Action]:
-        nonlocal spared
-        last = self._last.get(key)
-        found = original(self, key, now)
-        assert list(found) == reconcile(self._view, key, now)
-        spared += last is not None and found is last.actions
-        return found
-
-    monkeypatch.setattr(DeploymentSyncs, "actions", watched)
-    cluster = filled(12)
-    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
-    Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
-    assert spared > 0
 
 
 def test_a_snapshot_stays_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
