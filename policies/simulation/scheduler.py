@@ -144,7 +144,11 @@ class Scheduler:
                 if self.before_preemption is not None:
                     self.before_preemption(result, result.candidate, info.pod)
                 self._executor.prepare_candidate(result.candidate, info.pod)
-            yield from self._handle_failure(info, result, in_loop=True)
+            patch = self.fail(info, result)
+            if patch is not None:
+                yield self.latencies.write("patch", info.pod.key)
+                self.take_next()  # before informers report the write
+                patch()
             return
         volumes = volumes_on(snapshot, info.pod, result.node)
         self.assume(info, result.node)
@@ -194,19 +198,10 @@ class Scheduler:
             self._binder.revert(volumes)
         if self.cache.forget(pod):
             self._move(ASSIGNED_POD_DELETE, pod.bound_to(node, {}), None)
-        yield from self._handle_failure(info, Rejected(message, nominated="", error=True))
-
-    def _handle_failure(
-        self, info: QueuedPodInfo, result: Rejected, *, in_loop: bool = False
-    ) -> Generator[float | None, None, None]:
-        """Requeue a Pod and write its status. `in_loop`: pop the next Pod before informers report the write."""
-        patch = self.fail(info, result)
-        if patch is None:
-            return
-        yield self.latencies.write("patch", info.pod.key)
-        if in_loop:
-            self.take_next()
-        patch()
+        patch = self.fail(info, Rejected(message, nominated="", error=True))
+        if patch is not None:
+            yield self.latencies.write("patch", pod.key)
+            patch()
 
     def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
         """Requeue a rejected Pod. Returns a function that stores the Pod's new status; None if the status does not

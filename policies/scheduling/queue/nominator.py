@@ -42,7 +42,8 @@ class Nominator:
             self.delete(pod)
             return
         new = pod if pod.nominated_node_name == node else replace(pod, nominated_node_name=node)
-        if self._by_pod.get(pod.identity) == new:
+        known = self._by_pod.get(pod.identity)
+        if known is new or known == new:
             self._move_to_the_end(new)
             return
         self.delete(pod)

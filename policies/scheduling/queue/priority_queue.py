@@ -139,7 +139,9 @@ class PriorityQueue:
         events = self._in_flight.get(info.pod.identity)
         if events is None:
             return Strategy.AFTER_BACKOFF
-        return max((self._is_pod_worth_requeuing(info, *event) for event in events), default=Strategy.SKIP)
+        if not events:
+            return Strategy.SKIP
+        return max(self._is_pod_worth_requeuing(info, *event) for event in events)
 
     def draw_attempts(self, draw: Callable[[int], int]) -> None:
         """Set random numbers of earlier failed attempts, which determine the back-off, for active Pods.
@@ -368,6 +370,8 @@ class PriorityQueue:
 
     def _is_worth_requeuing(self, info: Entity, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Return where to requeue a Pod or PodGroup after an event. Source: upstream `isEntityWorthRequeuing`."""
+        if isinstance(info, QueuedPodInfo):
+            return self._is_pod_worth_requeuing(info, event, old, new)
         return max(self._is_pod_worth_requeuing(member, event, old, new) for member in info.members)
 
     def _is_pod_worth_requeuing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
