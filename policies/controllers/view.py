@@ -94,7 +94,7 @@ class Tally:
         self.healthy += sign * (state.ready is not None and not state.terminating)
         owner = state.pod.owner
         if owner is not None:
-            key = (f"{owner.api_version.rpartition('/')[0]}/{owner.kind}", state.pod.namespace, owner.name)
+            key = owner.group_kind, state.pod.namespace, owner.name
             left = self.owners.get(key, 0) + sign
             if left:
                 self.owners[key] = left

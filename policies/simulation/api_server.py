@@ -5,7 +5,7 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Owner, Pod
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.quotas import Quotas
     from forewarn.policies.simulation.timeline import Timeline
@@ -422,7 +422,9 @@ class ApiServer:
 
 def controller_of(pod: Pod) -> Key | None:
     """Return the key of the controller of a Pod, even if the controller does not exist; None for a Pod without one."""
-    owner = pod.owner
-    if owner is None:
-        return None
-    return owner.group_kind, pod.namespace, owner.name
+    return None if pod.owner is None else _key_of(pod.owner, pod.namespace)
+
+
+@lru_cache(maxsize=16384)
+def _key_of(owner: Owner, namespace: str) -> Key:
+    return owner.group_kind, namespace, owner.name

@@ -146,7 +146,9 @@ class ControllerWorkers(ControllerManager):
         return key
 
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        if not actions and self.api.quotas is None:
+        if not actions:
+            self.rejections.begin(key, 0)
+            self._after(key)
             return
         if key[0] in REVISED and self._is_revised(key, actions):
             yield self.latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
