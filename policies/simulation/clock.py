@@ -82,12 +82,13 @@ class Task:
 
     def step(self) -> None:
         """Run the next step, and schedule the step after it as the yielded value says."""
-        self._clock.running = self
+        clock = self._clock
+        clock.running = self
         for seconds in self._steps:
             if seconds is None:
                 self.parked = True
             else:
-                self._clock.at(self._clock.now + seconds, self.step)
+                clock.at(clock.now + seconds, self.step)
             return
         self.done = True
         if self.then_wake is not None:

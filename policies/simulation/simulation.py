@@ -131,6 +131,8 @@ class Simulation:
         """Number of future arrivals."""
         self.awaited = 0
         """Number of events at known times; the simulation does not end before them."""
+        self._goes_on_until = float("-inf")
+        """A time before which the run does not end; later events only delay the end."""
         self.settled = True
         """True if nothing would happen after the end of the simulation."""
         self.stopped = ""
@@ -182,6 +184,7 @@ class Simulation:
     def end_within(self, seconds: float) -> None:
         """End the run at most this many simulated seconds from now, even if more events follow."""
         self.world = self.world._replace(horizon=min(self.world.horizon, self.clock.now + seconds))
+        self._goes_on_until = float("-inf")
 
     # What many runs of one cluster have in common is done once, and they are copied from there by forking
 
@@ -244,18 +247,24 @@ class Simulation:
             if step % _PROGRESS_EVERY == 0 and self._is_too_large(step):
                 return
             time = self.clock.next_time
-            if time is None:
+            if time is None or (time > self._goes_on_until and self._ends_before(time)):
                 return
-            if time > self.world.horizon:
-                self.clock.now, self.settled = self.world.horizon, False
-                return
-            if not self._arrivals and not self.awaited and not self.controllers.terminations:
-                quiet = max(self.timeline.last, 0.0) + self.world.quiet
-                if time > quiet and not self.controllers.may_try_again:
-                    self.clock.now = quiet
-                    return
             self.clock.advance()
         self._give_up(f"after {self.max_steps:,} steps")
+
+    def _ends_before(self, time: float) -> bool:
+        """End the run if it ends before this time, and return whether it does."""
+        if time > self.world.horizon:
+            self.clock.now, self.settled = self.world.horizon, False
+            return True
+        quiet = max(self.timeline.last, 0.0) + self.world.quiet
+        self._goes_on_until = min(quiet, self.world.horizon)
+        if time <= quiet or self._arrivals or self.awaited or self.controllers.terminations:
+            return False
+        if self.controllers.may_try_again:
+            return False
+        self.clock.now = quiet
+        return True
 
     def _is_too_large(self, steps: int) -> bool:
         if self._progress is not None:
