@@ -6,6 +6,7 @@ Source: apiserver `pkg/admission/plugin/resourcequota`, kubernetes `pkg/controll
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.latencies import Latencies
@@ -48,7 +50,7 @@ class Quotas:
         """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
-        self._quota = RemainingQuota(quotas_of, Pods(read=self._resources_of))
+        self._quota = RemainingQuota(quotas_of, _RepeatedPods(read=self._resources_of))
         self._counted: dict[tuple[int, str], tuple[object, ApiObject]] = {}
         """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
         for quotas).
@@ -113,3 +115,17 @@ class Quotas:
         asked = pod.occupies.resource
         requests = {"cpu": f"{asked.milli_cpu}m", "memory": str(asked.memory)}
         return {"containers": [{"name": "", "resources": {"requests": requests}}]}
+
+
+@dataclass(frozen=True, slots=True)
+class _RepeatedPods(Pods):
+    """The Evaluator of Pods. Computes the usage of each object once; the objects must exist as long as this."""
+
+    known: dict[int, ResourceList] = field(default_factory=dict)
+
+    def usage(self, obj: ApiObject) -> ResourceList:
+        """Return the amounts that the Pod uses. Raises InvalidObject."""
+        found = self.known.get(id(obj))
+        if found is None:
+            found = self.known[id(obj)] = Pods.usage(self, obj)
+        return found
