@@ -5,12 +5,15 @@ Source: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckRequ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from forewarn.policies.copies import replace
 from forewarn.policies.kube_apiserver.quota.evaluators import PODS, Evaluator, Pods
 from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope, is_covered_by
+from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
 from forewarn.policies.objects.resource_list import add, exceeded, mask, subtract_to_zero, text, without_zeros
 from forewarn.policies.quantity import Quantity
 
@@ -104,7 +107,8 @@ def first_rejected(
     The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
     equal: see `uncovered`.
     """
-    evaluator = Pods(now)
+    read = cache(partial(read_pod_resources, pod))
+    evaluator = Pods(now, read=lambda _: read())
     check = check_request(pod, quotas, evaluator=evaluator)
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check

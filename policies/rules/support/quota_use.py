@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
+from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from forewarn.policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_rejected, matches, uncovered
@@ -91,8 +91,9 @@ class QuotaUse:
 
     def let_in(self, subject: ReviewedObject) -> int | None:
         """Return the number of an object's new Pods that the quotas allow; None for all, or if unknown."""
+        limited = self._context.options.limited_resources
         try:
-            if uncovered_of(subject, self._context, self._context.options.limited_resources):
+            if limited and uncovered_of(subject, self._context, limited):
                 return 0
             use = self.of(subject)
         except (CutShort, InvalidObject, InvalidScope) as fault:
