@@ -82,6 +82,11 @@ class ClusterSnapshot:
         """The semantics of the cluster's release."""
         return self.objects.semantics
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare` has finished."""
+        return self._scheduling.is_prepared
+
     def prepare(self) -> None:
         """Compute data now that the first prediction would otherwise compute. Raises CutShort; the next call
         continues.
@@ -89,6 +94,7 @@ class ClusterSnapshot:
         from forewarn.policies.scheduling.bulk import prepare
 
         prepare(self.scheduling)
+        self._scheduling.is_prepared = True
 
     def scheduled_as(self, snapshot: Snapshot) -> ClusterSnapshot:
         """Return the cluster with another scheduling Snapshot, for example with Pods that will be created."""

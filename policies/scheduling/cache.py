@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class LazySnapshot:
     """A Snapshot that is built on first use, from an older Snapshot if one exists."""
 
-    __slots__ = ("_base", "_built", "_dirty", "_in_place", "_lock", "objects")
+    __slots__ = ("_base", "_built", "_dirty", "_in_place", "_lock", "is_prepared", "objects")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class LazySnapshot:
         self._base, self._dirty, self._in_place = base, dirty, in_place
         self._built: Snapshot | None = None
         self._lock = Lock()
+        self.is_prepared = False
+        """Whether the values that the first prediction needs are computed (bulk.py)."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> LazySnapshot:

@@ -130,7 +130,7 @@ class Evaluation:
         if self.services.predictors is None:
             decision = self._decide(whole, self.deadline.expired, self.deadline.expired)
             return _Attempted(decision.cut_short_if(self.deadline.expired()), used_up=False)
-        if self.cost is not Cost.RULES and self.cluster is not None:
+        if self.cost is not Cost.RULES and self.cluster is not None and not self.cluster.is_prepared:
             self._update_shared(self.cluster)
         attempt = self._time(_ATTEMPT_SECONDS[self.cost])
         decision = self._decide(whole, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
