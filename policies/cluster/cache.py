@@ -110,8 +110,15 @@ class ClusterSnapshot:
 
     def within(self, namespace: str) -> ClusterSnapshot:
         """Return the cluster with only the Pods and workloads of one namespace; scheduling still uses all Pods."""
-        pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)
-        return replace(self, pods=pods, workloads=workloads)
+        return replace(self, pods=self.pods_of(namespace), workloads=self.workloads_of(namespace))
+
+    def pods_of(self, namespace: str) -> Mapping[Key, Pod]:
+        """Return the Pods of a namespace."""
+        return _group(self.pods, namespace, 0)
+
+    def workloads_of(self, namespace: str) -> Mapping[tuple[str, str, str], Workload]:
+        """Return the workloads of a namespace."""
+        return _group(self.workloads, namespace, 1)
 
     def check_retained(self, namespace: str, *kinds: str) -> None:
         """Raise TooLargeToKeep if an object of the namespace, of one of these kinds (none given: of any), is not stored

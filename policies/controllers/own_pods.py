@@ -25,17 +25,19 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     selector = selector_of(obj)
     if found or selector.empty:
         return found
-    here = cluster.within(ref_of(obj, "default").namespace)
-    workloads, parts = derived(here.workloads, _by_controller), derived(here.pods, _by_owner)
+    namespace = ref_of(obj, "default").namespace
+    workloads = derived(cluster.workloads_of(namespace), _by_controller)
+    parts = derived(cluster.pods_of(namespace), _by_owner)
     strangers = {owner for part in parts for owner in part}
     charge(len(strangers) * len(workloads))
     for part in workloads:
         strangers -= part.identities
     others = [is_uniform for part in parts for owner in strangers for is_uniform in part.get(owner, _NONE).values()]
     charge(len(others))
-    matches = Matches(selector)
+    labels = {id(is_uniform[0].labels): is_uniform[0].labels for is_uniform in others}
+    matching = {key for key, each in labels.items() if selector.matches(each)}
     return [
-        pod for is_uniform in others if matches.labels(is_uniform[0].labels) for pod in is_uniform if _is_there(pod)
+        pod for is_uniform in others if id(is_uniform[0].labels) in matching for pod in is_uniform if _is_there(pod)
     ]
 
 
@@ -44,12 +46,8 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     controls.
     """
     ref = ref_of(obj, "default")
-    here = cluster.within(ref.namespace)
-    itself = (ref.kind, ref.name)
-    of_it = {itself} | {
-        _identity(w) for p in derived(here.workloads, _by_controller) for w in p.controlled.get(itself, ())
-    }
-    parts = derived(here.pods, _by_owner)
+    of_it = {(ref.kind, ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
+    parts = derived(cluster.pods_of(ref.namespace), _by_owner)
     found = [
         pod for part in parts for owner in of_it for is_uniform in part.get(owner, _NONE).values() for pod in is_uniform
     ]
@@ -60,7 +58,7 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """Return the workloads whose controller is this object: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
-    parts = derived(cluster.within(ref.namespace).workloads, _by_controller)
+    parts = derived(cluster.workloads_of(ref.namespace), _by_controller)
     return [w for part in parts for w in part.controlled.get((ref.kind, ref.name), ())]
 
 
@@ -107,21 +105,6 @@ def _identity(workload: Workload) -> _Identity:
 
 def _is_there(pod: Pod) -> bool:
     return not pod.terminal and not pod.terminating
-
-
-class Matches:
-    """A selector with cached results for labels that many Pods share (`shared_labels`)."""
-
-    def __init__(self, selector: LabelSelector) -> None:
-        self._selector = selector
-        self._known: dict[int, bool] = {}
-
-    def labels(self, labels: Mapping[str, str]) -> bool:
-        """Report whether the selector matches these labels."""
-        known = self._known.get(id(labels))
-        if known is None:
-            known = self._known[id(labels)] = self._selector.matches(labels)
-        return known
 
 
 def selector_of(obj: ApiObject) -> LabelSelector:
