@@ -6,10 +6,10 @@ a Pod above the limits is rejected at low cost. Offline commands have no limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.metering import TooLarge, limited
+from forewarn.policies.objects.fields import OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     lists = [_object(spec_of.get("overhead")) for spec_of in holders[:1]]
     for holder in holders:
         resources = holder.get("resources")
-        if isinstance(resources, Mapping):
+        if isinstance(resources, OBJECT):
             lists += [_object(resources.get("requests")), _object(resources.get("limits"))]
     amounts = sum(map(len, lists))
     yield "requests and limits", amounts, MAX_AMOUNTS
@@ -171,4 +171,4 @@ def _list(value: Any) -> list[Any]:
 
 
 def _object(value: Any) -> ApiObject:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, OBJECT) else {}

@@ -14,7 +14,7 @@ ApiObject = Mapping[str, Any]
 
 NOTHING: Final[ApiObject] = {}
 INT32: Final = range(-(2**31), 2**31)
-_OBJECT: Final = (dict, Mapping)
+OBJECT: Final = (dict, Mapping)
 """Types of objects; `dict` is first, because checks with the abstract class are slow for large clusters."""
 
 
@@ -48,7 +48,7 @@ def at(obj: ApiObject, *path: str | int) -> Any:
     """Return the value at a path; None if a step is absent or null."""
     value: Any = obj
     for step in path:
-        if isinstance(value, _OBJECT):
+        if isinstance(value, OBJECT):
             value = value.get(step)
         elif isinstance(step, int) and isinstance(value, Sequence) and step < len(value):
             value = value[step]
@@ -62,7 +62,7 @@ def _expect(obj: ApiObject, path: Path, kinds: tuple[type, ...], what: str) -> A
     for depth, step in enumerate(path):
         if value is None:
             return None
-        if not isinstance(value, _OBJECT):
+        if not isinstance(value, OBJECT):
             raise InvalidObject(f"must be an object, not {json_type(value)}", path[:depth], ref_of(obj))
         value = value.get(step)
     if value is None or (isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)):
@@ -103,7 +103,7 @@ def int32(obj: ApiObject, *path: str | int) -> int | None:
 
 def mapping(obj: ApiObject, *path: str | int) -> ApiObject:
     """Return an object field; empty if the field is absent or null. Raises InvalidObject for other types."""
-    value: ApiObject | None = _expect(obj, path, _OBJECT, "an object")
+    value: ApiObject | None = _expect(obj, path, OBJECT, "an object")
     return value or NOTHING
 
 
@@ -148,7 +148,7 @@ def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
     `namespace`: used if the object has none.
     """
     metadata = obj.get("metadata")
-    if not isinstance(metadata, Mapping):
+    if not isinstance(metadata, OBJECT):
         metadata = NOTHING
     name = metadata.get("name") or (f"{metadata['generateName']}*" if metadata.get("generateName") else "")
     return ObjectRef(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.metering import TooLarge, each
-from forewarn.policies.objects.fields import InvalidObject, json_type, ref_of, sequence
+from forewarn.policies.objects.fields import OBJECT, InvalidObject, json_type, ref_of, sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
     """Yield the objects of a list field, in order; none if absent or null. Raises InvalidObject for other types."""
     for index, item in enumerate(each(sequence(obj, *path), 1)):
-        if not isinstance(item, Mapping):
+        if not isinstance(item, OBJECT):
             raise InvalidObject(f"must be an object, not {json_type(item)}", (*path, index), ref_of(obj))
         yield item
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
 from forewarn.policies.kinds.registry import POD
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
+from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind, json_type, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class PodTemplate(NamedTuple):
     def spec(self) -> ApiObject:
         """The Pod spec; empty if absent."""
         value = self.object.get("spec")
-        return value if isinstance(value, Mapping) else NOTHING
+        return value if isinstance(value, OBJECT) else NOTHING
 
     def at(self, *path: str | int) -> Path:
         """Return the path of a field of the Pod spec, from the root of the object that contains the template."""
@@ -56,7 +56,7 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
     if template is None:
         return None
     for value, where in ((template, path), (at(template, "spec"), (*path, "spec"))):
-        if value is not None and not isinstance(value, Mapping):
+        if value is not None and not isinstance(value, OBJECT):
             raise InvalidObject(f"must be an object, not {json_type(value)}", where, ref_of(obj))
     return PodTemplate(template, path, is_template=True)
 
