@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.objects.fields import InvalidObject, at, ref_of, text

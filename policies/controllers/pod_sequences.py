@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, overload
 
 from forewarn.policies.controllers.daemon_set import on_node
+from forewarn.policies.copies import replace
 from forewarn.policies.objects.pod import Pod
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ policies.controllers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.stateful_set import ordinal_of
+from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements
 from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order

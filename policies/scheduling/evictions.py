@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from forewarn.policies.copies import replace
 from forewarn.policies.metering import each
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

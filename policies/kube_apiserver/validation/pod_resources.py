@@ -5,9 +5,10 @@ Sources: pkg/apis/core/v1/defaults.go `SetDefaults_Pod`, component-helpers `reso
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.copies import replace
 from forewarn.policies.kube_apiserver.validation.resources import is_huge_page, is_native, is_pod_level
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, at
