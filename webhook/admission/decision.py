@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.copies import replace
 from forewarn.policies.findings import Action, Finding, one_line
 from forewarn.policies.rules.support.details import ONLY_IN_FINDINGS
 from forewarn.webhook.admission import impact_annotation
@@ -89,7 +91,7 @@ def passed(uid: str, exemption: str) -> Decision:
 
 def decision_of(uid: str, findings: tuple[Finding, ...], staleness: str = "") -> Decision:
     """The decision for these findings: denial, warnings and audit annotations. `staleness`: see `context.Time`."""
-    by_action: dict[Action, list[Finding]] = {action: [] for action in Action}
+    by_action = defaultdict[Action, list[Finding]](list)
     for finding in findings:
         by_action[finding.action].append(finding)
     in_full = [finding for finding in findings if finding.action in VISIBLE and finding.for_requester]

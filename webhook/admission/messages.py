@@ -30,8 +30,11 @@ _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings: those that deny before those that warn, then by severity."""
-    actions = list(Action)
-    return sorted(findings, key=lambda finding: (actions.index(finding.action), finding.severity, finding.order))
+    return sorted(findings, key=lambda finding: (_RANKS[finding.action], finding.severity, finding.order))
+
+
+_RANKS: Final = {action: rank for rank, action in enumerate(Action)}
+"""Action -> its place among the actions, the worst first."""
 
 
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
