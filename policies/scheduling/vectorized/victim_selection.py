@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 
 _HIGHEST = 2**62
+_FEW = 8
+"""Number of nodes up to which numpy computes all criteria faster than one by one."""
 
 
 class Occupancy(NamedTuple):
@@ -217,10 +219,14 @@ def _remaining_ranks(
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Return the nodes with the lowest cost. Compares PDB violations first, because they exclude most nodes."""
+    """Return the nodes with the lowest cost. Compares criteria that exclude most nodes first."""
     if lower.violating[nodes].any():
-        violations = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
-        few = np.flatnonzero(violations == violations.min())
+        few = _least(_violations(nodes, victims, lower))
+        nodes, victims = nodes[few], victims[:, few]
+    if len(nodes) > _FEW:
+        priority = _priority(nodes, victims, lower, priorities)
+        few = _least(priority.max(axis=0))
+        few = few[_least(_total(victims[:, few], priority[:, few]))]
         nodes, victims = nodes[few], victims[:, few]
     costs = costs_of(nodes, victims, lower, priorities)
     best = least(costs, np.arange(len(nodes)))
@@ -248,10 +254,34 @@ def costs_of(
     The criteria: PDB violations, the highest priority, the sum of priorities, the number of victims, and the negative
     start time of the oldest victim of the highest priority. Source: upstream `pickOneNodeForPreemption`.
     """
-    ranks = len(victims)
-    kind, violates = lower.kind[:ranks, nodes], lower.violates[:ranks, nodes]
-    priority = np.where(victims, priorities[kind], LOWEST)
-    highest = priority.max(axis=0)
-    total = np.where(victims, priority + 2**31, 0).sum(axis=0)
-    oldest = np.where(victims & (priority == highest), lower.start[:ranks, nodes], _HIGHEST + 1).min(axis=0)
-    return np.array(((victims & violates).sum(axis=0), highest, total, victims.sum(axis=0), -oldest), np.int64)
+    priority = _priority(nodes, victims, lower, priorities)
+    highest, total = priority.max(axis=0), _total(victims, priority)
+    start = lower.start[: len(victims), nodes]
+    oldest = np.where(victims & (priority == highest), start, _HIGHEST + 1).min(axis=0)
+    return np.array((_violations(nodes, victims, lower), highest, total, victims.sum(axis=0), -oldest), np.int64)
+
+
+def _violations(nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods) -> NDArray[np.int64]:
+    """Return [index in `nodes`]: the number of PDB violations."""
+    violations: NDArray[np.int64] = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
+    return violations
+
+
+def _priority(
+    nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return [rank, index in `nodes`]: the priority of the victim, LOWEST for Pods that are reprieved."""
+    priority: NDArray[np.int64] = priorities[lower.kind[: len(victims), nodes]]
+    priority[~victims] = LOWEST
+    return priority
+
+
+def _total(victims: NDArray[np.bool_], priority: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [node]: the sum of the victims' priorities as upstream counts it."""
+    total: NDArray[np.int64] = ((priority + 2**31) * victims).sum(axis=0)
+    return total
+
+
+def _least(cost: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the indices of the lowest costs."""
+    return np.flatnonzero(cost == cost.min())
