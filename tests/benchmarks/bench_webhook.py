@@ -83,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--cluster", type=Path, help="file with another cluster")
+    parser.add_argument("--namespace", default=NAMESPACE, help=f"namespace of the objects (default: {NAMESPACE})")
     parser.add_argument("--distinct", action="store_true", help="no two objects alike")
     parser.add_argument("--without-go", action="store_true", help="leave out the webhook in Go, which takes a build")
     options = parser.parse_args(arguments)
@@ -96,9 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.without_go:
             with _pod_security(directory) as server:
                 peer = {kind.name: _measured(server, kind, directory, *load) for kind in KINDS if kind.name in COMPARED}
-        with _forewarn(directory, options.nodes) as server:
+        with _forewarn(directory, options.nodes, options.cluster) as server:
             before = _resident(server.pid)
-            kinds = [_distinct(kind) for kind in KINDS] if options.distinct else KINDS
+            kinds = [_within(options.namespace, _distinct(kind) if options.distinct else kind) for kind in KINDS]
             results = {kind.name: _measured(server, kind, directory, *load) for kind in kinds}
             after = _resident(server.pid)
     _show(results, peer, options)
@@ -107,7 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(results: dict[str, Result], peer: dict[str, Result], options: argparse.Namespace) -> None:
-    print(f"{options.connections} connections, {options.seconds} s each, {options.nodes} nodes")
+    cluster = options.cluster or f"{options.nodes} nodes"
+    print(f"{options.connections} connections, {options.seconds} s each, {cluster}")
     heads = f"{'requests/s':>10} {'goal':>7} {'µs of CPU':>9} {'p50':>9} {'p99':>9} {'errors':>7} {'to Go':>6}"
     print(f"{'':26} {'bytes':>8} {heads}")
     for kind in KINDS:
@@ -166,15 +169,16 @@ def _resident(pid: int) -> float:
 
 
 @contextmanager
-def _forewarn(directory: Path, nodes: int) -> Iterator[Server]:
+def _forewarn(directory: Path, nodes: int, cluster: Path | None) -> Iterator[Server]:
     dump, config = directory / "cluster.json", directory / "forewarn.yaml"
     with dump.open("w") as file:
         file.write('{"apiVersion":"v1","kind":"List","items":[')
-        file.writelines(f"{json.dumps(obj)},\n" for obj in objects(Size(nodes)))
+        file.writelines(f"{json.dumps(obj)},\n" for obj in ([] if cluster else objects(Size(nodes))))
         file.write(json.dumps(_priority_class("gold", 100_000)) + "]}")
     config.write_text("exemptions: [{reason: by the benchmark, namespaces: [exempt]}]\n")
     command = [sys.executable, "-m", "webhook", "--health-port", "0", "--port", "0"]
     command += ["--cluster", str(dump), "--config", str(config)]
+    command += ["--cluster", str(cluster)] if cluster else []
     with (
         (directory / "log").open("w") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
@@ -348,6 +352,11 @@ COMPARED: Final = ("Pod that fits", "Pod of 1 MB", "Secret")
 def _distinct(kind: Kind) -> Kind:
     """The same with a label of its own in each object."""
     return kind._replace(body=kind.body.replace(b'"app":"web"', b'"app":"w@"').replace(b'"app":"shop"', b'"app":"s@"'))
+
+
+def _within(namespace: str, kind: Kind) -> Kind:
+    """The same in another namespace."""
+    return kind._replace(body=kind.body.replace(f'"{NAMESPACE}"'.encode(), json.dumps(namespace).encode()))
 
 
 if __name__ == "__main__":
