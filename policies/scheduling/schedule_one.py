@@ -155,7 +155,9 @@ class Prediction(SchedulingCycle):
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
         by_chance = with_ties and self.may_be_others
         answer = VectorizedAnswer(feasible, best_nodes, self._nominated, self._is_sampled, by_chance)
-        return Prediction(snapshot, self.pod, answer)
+        settled = Prediction(snapshot, self.pod, answer)
+        settled.__dict__["_decision"] = self._decision._replace(feasible=feasible)
+        return settled
 
     @property
     def _is_sampled(self) -> bool:
