@@ -40,6 +40,7 @@ from forewarn.policies.scheduling.plugins.taint_toleration import (
     of_preferences,
     untolerated_preferences,
 )
+from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.score_plan import ScorePlan, score_plan_of
 from forewarn.policies.scheduling.status import unresolvable
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
@@ -47,7 +48,7 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_ma
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
     Present,
-    Rejections,
+    count_rejections,
     excluded_reason,
     first_rejections,
     rejected,
@@ -108,7 +109,7 @@ class Cycle:
         """
         self.snapshot, self.pod = snapshot, pod
         self.matrix: PodMatrix = pod_matrix_of(snapshot)
-        self.framework = _framework(snapshot, pod)
+        self.framework = framework_in_columns(snapshot, pod)
         self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
         self.feasible: NDArray[np.bool_] = self.node_fit.feasible
 
@@ -163,7 +164,7 @@ class Cycle:
         plugins, reasons, left = self.static_rejections()
         found = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
         plugins, reasons = set(plugins), reasons.copy()
-        _count(Rejections(found.codes, found.statuses), left, plugins, reasons)
+        count_rejections(found, left, plugins, reasons)
         return frozenset(plugins), reasons
 
     def unhelped(self) -> Counter[str]:
@@ -192,7 +193,7 @@ class Cycle:
         plugins, reasons = set(restricting), Counter[str]()
         if restricting and not left.all():
             reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
-        _count(found, left, plugins, reasons)
+        count_rejections(found, left, plugins, reasons)
         return plugins, reasons, left & (found.codes < 0)
 
     def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
@@ -228,7 +229,7 @@ class Scores:
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> None:
         """Raises NotValid if the numpy implementation lacks a Score plugin of the profile."""
         self.snapshot, self.pod, self.matrix = snapshot, pod, matrix
-        self._framework = _framework(snapshot, pod)
+        self._framework = framework_in_columns(snapshot, pod)
         plan = score_plan_of(self._framework.profile)
         if plan is None:
             raise NotValid
@@ -353,8 +354,6 @@ class Scores:
         if not self.matrix.nodes.anywhere(_has_images):
             return 0
         there = self.matrix.nodes.where(_has_images)[rows]
-        if not there.any():
-            return 0
         infos, framework = self.snapshot.node_infos, self._framework
         found = np.zeros(len(rows), np.int64)
         plugin: ImageLocality = framework.plugin(ImageLocality.name)
@@ -381,21 +380,6 @@ class Scores:
         return found
 
 
-def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework of the Pod's profile.
-
-    Raises NotValid if the numpy implementation does not support the profile.
-    """
-    configuration = configuration_of(snapshot.semantics)
-    profile = configuration.profile(pod.spec.scheduler_name)
-    if profile is None or configuration.extenders:
-        raise NotValid
-    framework = Framework(snapshot, profile)
-    if framework.without_columns:
-        raise NotValid(f"of plugin {framework.without_columns}, which does not say how it looks in columns")
-    return framework
-
-
 def percentage_of(framework: Framework) -> int:
     """Return the effective percentageOfNodesToScore of the profile."""
     return configuration_of(framework.snapshot.semantics).percentage(framework.profile)
@@ -413,16 +397,3 @@ def _is_to_be_avoided(node: Node) -> bool:
 
 def _has_images(node: Node) -> bool:
     return bool(node.images)
-
-
-def _count(found: Rejections, left: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]) -> None:
-    """Add the rejections of nodes to `plugins` and to `reasons` (reason -> number of nodes).
-
-    `left`: [node], bool: which nodes to count.
-    """
-    counts = np.bincount(found.codes[left & (found.codes >= 0)], minlength=len(found.statuses))
-    for code in np.flatnonzero(counts).tolist():
-        status = found.statuses[code]
-        plugins.add(status.plugin)
-        for reason in status.reasons:
-            reasons[reason] += int(counts[code])

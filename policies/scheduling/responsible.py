@@ -13,6 +13,7 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.framework import Framework
 from forewarn.policies.scheduling.pod_groups import of_a_group
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,21 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
     profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
     assert profile is not None
     return Framework(snapshot, profile)
+
+
+def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
+    """Return the framework of the Pod's profile.
+
+    Raises NotValid if the numpy implementation does not support the profile.
+    """
+    configuration = configuration_of(snapshot.semantics)
+    profile = configuration.profile(pod.spec.scheduler_name)
+    if profile is None or configuration.extenders:
+        raise NotValid
+    framework = Framework(snapshot, profile)
+    if framework.without_columns:
+        raise NotValid(f"of plugin {framework.without_columns}, which does not say how it looks in columns")
+    return framework
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:

@@ -11,6 +11,7 @@ from forewarn.policies.scheduling.status import CycleState
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
@@ -101,6 +102,24 @@ def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Prese
             for rejections in plugin.rejections_without_nominated(problem, amounts):
                 found.add(rejections, plugin.name)
     return found
+
+
+def count_rejections(
+    found: FirstRejections | Rejections,
+    nodes: NDArray[np.bool_],
+    plugins: set[str],
+    reasons: Counter[str],
+) -> None:
+    """Add the rejections of some nodes to `plugins` and to `reasons` (reason -> number of nodes).
+
+    `nodes`: [node], bool: which nodes to count.
+    """
+    counts = np.bincount(found.codes[nodes & (found.codes >= 0)], minlength=len(found.statuses))
+    for code in np.flatnonzero(counts).tolist():
+        status = found.statuses[code]
+        plugins.add(status.plugin)
+        for reason in status.reasons:
+            reasons[reason] += int(counts[code])
 
 
 class _Known:
