@@ -8,31 +8,18 @@ them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order, percentage_of
-from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
+from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity, terms_against
-from forewarn.policies.scheduling.plugins.node_ports import NodePorts
-from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
-from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
-from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
+from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL
-from forewarn.policies.scheduling.recurring_requests import (
-    Demand,
-    FittingNodes,
-    Helped,
-    Own,
-    Request,
-    Spec,
-    rejection_of,
-)
+from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
+from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
 from forewarn.policies.scheduling.vectorized.cost_cache import CostCache, ranks_that_go
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import candidate_of
@@ -44,14 +31,12 @@ from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
-    from forewarn.policies.objects.storage import PersistentVolumeClaim
-    from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
@@ -65,26 +50,6 @@ _CACHED_REQUESTS: Final = 256
 _STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
 """The inputs of static results, besides the spec, its claims and their volumes."""
 _static_tables: Final = attrgetter(*_STATIC_TABLES)
-
-
-def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
-    """Yield the PersistentVolumeClaims that a Pod names; None for a missing one."""
-    claims = snapshot.objects.claims
-    return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
-
-
-def _storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
-    """Return each PersistentVolumeClaim of a Pod and its PersistentVolume; None for missing ones."""
-    volumes = snapshot.objects.volumes
-    return [
-        each for claim in _claims_of(snapshot, pod) for each in (claim, claim and volumes.get(("", claim.volume_name)))
-    ]
-
-
-def _resources_are_first(framework: Framework) -> bool:
-    """Report whether NodeResourcesFit runs before all filters that read Pods, except NodePorts."""
-    names = (plugin.name for plugin in framework.column_plugins)
-    return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
 class RecurringCycles:
@@ -135,75 +100,12 @@ class RecurringCycles:
         has_storage = pod.spec.has_storage
         key = id(pod.spec), pod.namespace if has_storage else ""
         known = self._specs.get(key)
-        storage = _storage_of(snapshot, pod) if has_storage else ()
+        storage = storage_of(snapshot, pod) if has_storage else ()
         if known is None or any(map(is_not, known[1], storage)):
             if len(self._specs) >= _CACHE_SIZE:
                 self._specs.clear()
-            known = self._specs[key] = pod.spec, storage, self._read(snapshot, pod)
+            known = self._specs[key] = pod.spec, storage, read_spec(snapshot, pod, self._left)
         return known[2]
-
-    def _read(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
-        """Return the results that depend on a Pod's spec and the nodes alone; None if this class does not support the
-        Pod.
-
-        Not supported: filters before NodeResourcesFit that depend on other Pods, and PreFilter plugins that reject the
-        Pod.
-        """
-        spec = pod.spec
-        if snapshot.extended_resources or any(volume.ephemeral for volume in spec.volumes):
-            return None
-        try:
-            cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
-            plugins, reasons, left = cycle.static_rejections()
-        except NotValid:
-            return None
-        fit = cycle.node_fit
-        known = snapshot.columns.resources
-        if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
-            return None
-        resources = [demand for demand in fit.demands if demand.constraint is None]
-        affinity = spec.pod_affinity
-        constrained = len(resources) < len(fit.demands) or bool(
-            affinity.required_affinity
-            or affinity.required_anti_affinity
-            or spec.has_storage
-            or any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread)
-        )
-        if spec.host_ports or not _resources_are_first(cycle.framework):
-            return None
-        demands = [Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in resources]
-        amounts = spec.request
-        base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
-        request = base, tuple(sorted(amounts.scalars.items())), tuple(demand.resource for demand in demands)
-        if not cycle.preempts:
-            return None
-        late = any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins)
-        reached = np.ones(len(left), np.bool_)
-        if all(claim is None or claim.fully_bound for claim in _claims_of(snapshot, pod)):
-            for plugin in {VolumeBinding.name, VolumeZone.name}.intersection(fit.rejections):
-                reached &= fit.rejections[plugin].codes < 0
-        has_default = DefaultPreemption.name in cycle.framework.profile.plugins
-        preemption = cycle.framework.plugin(DefaultPreemption.name) if has_default else None
-        opens = fit.static & fit.resolvable
-        said = opens.tobytes(), left.tobytes(), frozenset(plugins), frozenset(reasons.items())
-        leaves = self._left.setdefault(said, len(self._left))
-        return Spec(
-            spec,
-            request,
-            demands,
-            opens,
-            frozenset(plugins),
-            reasons,
-            left,
-            leaves,
-            nominated=not late,
-            has_foreign=cycle.framework.has_foreign_columns,
-            preemption=preemption.args if preemption else None,
-            constrained=constrained,
-            reached=reached,
-            is_reached=bool((opens & reached).any()),
-            percentage=percentage_of(cycle.framework),
-        )
 
     def _request(self, spec: Spec, priority: int) -> Request:
         key = priority, spec.request
