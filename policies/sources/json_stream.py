@@ -172,7 +172,8 @@ class _Window:
                 if problem.startswith("unterminated"):
                     at = size
             except (RecursionError, ValueError) as error:
-                raise self.fault("nested too deeply" if isinstance(error, RecursionError) else str(error)) from None
+                problem = str(error).partition("; use sys.")[0]  # of numbers with more than 4,300 digits
+                raise self.fault("nested too deeply" if isinstance(error, RecursionError) else problem) from None
             else:
                 if end < size or isinstance(value, str | list | dict) or not self._more():
                     self._value_start, self._position = self._position, end

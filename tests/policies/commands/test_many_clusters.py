@@ -353,19 +353,6 @@ EUROPE = ("--clusters", "docs/examples/audit/cluster.yaml")
 AMERICA = ("--clusters", "docs/examples/whatif/cluster.yaml")
 
 
-def test_the_reason_of_a_context_without_an_answer_does_not_repeat_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster = {"name": "eu", "cluster": {"server": "https://127.0.0.1:1"}}
-    contexts = [{"name": name, "context": {"cluster": "eu", "user": "u"}} for name in ("prod-a", "prod-b")]
-    config = {"kind": "Config", "clusters": [cluster], "contexts": contexts, "users": [{"name": "u", "user": {}}]}
-    (tmp_path / "config").write_text(json.dumps({"apiVersion": "v1", "current-context": "prod-a", **config}))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    assert main(["classes", "--context", "prod-*", "-o", "json"]) == 3
-    found = json.loads(capsys.readouterr().out)["clusters"]
-    assert {each["reason"].partition(": ")[0] for each in found} == {"https://127.0.0.1:1 does not answer"}
-
-
 def test_reports_on_different_clusters_are_merged_as_one_run_on_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

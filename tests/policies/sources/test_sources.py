@@ -178,6 +178,7 @@ def test_an_empty_list_is_an_empty_cluster(tmp_path: Path) -> None:
     [
         ("", "no Kubernetes objects"),
         ("just words\n", "no Kubernetes objects"),
+        (f'{{"kind": "A", "n": {"9" * 5000}}}', ":1: Exceeds the limit (4300 digits)"),
         ("a: [\n", ":2: "),
         ("a: 1\n---\nb: c: d\n", ":3: "),
         ('{"a": 1\n"b": 2}', ":2: expected ,"),
@@ -202,6 +203,7 @@ def test_what_cannot_be_read_is_an_error_with_file_and_line(tmp_path: Path, text
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not str(caught.value).endswith(" at")
+    assert "sys." not in str(caught.value)
 
 
 @pytest.mark.parametrize(
