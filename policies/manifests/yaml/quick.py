@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 UNUSUAL: Final = object()
 """The result of `quick_value` for a document that needs the complete parser."""
+_ITEM: Final = object()
+"""The place of the next value in a sequence: its end."""
 
 _LONG: Final = 100_000
 _CACHED: Final = 64
@@ -50,68 +52,97 @@ def quick_value(document: Document) -> Any:
         if type(next_event()) is not DocumentStartEvent:
             return UNUSUAL
         value = _build(next_event)
-        return value if value is UNUSUAL or type(next_event()) is StreamEndEvent else UNUSUAL
-    except YAMLError:
+        return value if type(next_event()) is StreamEndEvent else UNUSUAL
+    except (YAMLError, _Unusual):
         return UNUSUAL
 
 
-def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR0912  (a call for every token costs much)
-    """Return the value of the root node. One loop without calls, because the loop runs for every token of every
-    wanted document.
+class _Unusual(Exception):
+    """The error if a document needs the complete parser."""
+
+
+def _build(next_event: Callable[[], Any]) -> Any:
+    """Return the value of the root node. Raises YAMLError and _Unusual.
+
+    One loop without calls for scalars, because the loop runs for every token of every wanted document. `slot`: where
+    the next value belongs in `current`: the key of a mapping, None if the value is a key, or _ITEM.
     """
     top: list[Any] = []
     current: Any = top
-    parents: list[tuple[Any, bool]] = []
-    in_mapping, key = False, None
-    anchors, aliased = dict[str, Any](), 0
-    while True:
-        event = next_event()
-        kind = type(event)
+    slot: Any = _ITEM
+    open_nodes = _OpenNodes()
+    while (kind := type(event := next_event())) is not DocumentEndEvent:
         if kind is ScalarEvent:
             value = event.value
             if event.tag is not None or len(value) > _LONG:
-                return UNUSUAL
+                raise _Unusual
             if event.implicit[0] and (not value or value[0] in STARTS):
-                convert = _plain_key if in_mapping and key is None else _plain
+                convert = _plain_key if slot is None else _plain
                 value = convert(value) if len(value) < _CACHED else convert.__wrapped__(value)
-                if value is UNUSUAL:
-                    return UNUSUAL
             if event.anchor is not None:
-                if in_mapping and key is None:
-                    return UNUSUAL
-                anchors[event.anchor] = value
+                open_nodes.add_anchor(event.anchor, value, slot)
+            if slot is None:
+                if value == "<<" or value in current:
+                    raise _Unusual
+                slot = value
+            elif slot is _ITEM:
+                current.append(value)
+            else:
+                current[slot], slot = value, None
+        elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            current, slot = open_nodes.parents.pop()
+        else:
+            current, slot = open_nodes.enter(event, current, slot)
+    return top[0]
+
+
+class _OpenNodes:
+    """The collections that contain the current one, with their slots; the anchored nodes before."""
+
+    def __init__(self) -> None:
+        self.parents: list[tuple[Any, Any]] = []
+        self._anchored, self._aliased = dict[str, Any](), 0
+
+    def add_anchor(self, anchor: str, value: Any, slot: Any) -> None:
+        """Store the value of an anchored node. Raises _Unusual for a key."""
+        if slot is None:
+            raise _Unusual
+        self._anchored[anchor] = value
+
+    def enter(self, event: Any, current: Any, slot: Any) -> tuple[Any, Any]:
+        """Put the alias or collection of an event into `current`; return the next `current` and slot.
+
+        Raises _Unusual.
+        """
+        kind = type(event)
+        if slot is None or len(self.parents) == MAX_DEPTH:
+            raise _Unusual
+        if kind is AliasEvent:
+            value = self._value_of_alias(event.anchor, current)
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
-            if (in_mapping and key is None) or len(parents) == MAX_DEPTH:
-                return UNUSUAL
             value = {} if kind is MappingStartEvent else []
             if event.anchor is not None:
-                anchors[event.anchor] = value
-        elif kind is MappingEndEvent or kind is SequenceEndEvent:
-            current, in_mapping = parents.pop()
-            continue
-        elif kind is AliasEvent:
-            value = anchors.get(event.anchor, UNUSUAL)
-            is_open = value is current or any(value is parent for parent, _ in parents)
-            if value is UNUSUAL or is_open or (in_mapping and key is None):
-                return UNUSUAL
-            nodes = _count_nodes(value)
-            aliased += nodes
-            if aliased > _MAX_ALIASED or len(parents) + nodes > MAX_DEPTH:  # there are no more levels than nodes
-                return UNUSUAL
+                self._anchored[event.anchor] = value
         else:
-            return top[0] if kind is DocumentEndEvent else UNUSUAL
-        if not in_mapping:
+            raise _Unusual
+        if slot is _ITEM:
             current.append(value)
-        elif key is None:
-            if value == "<<" or value in current:
-                return UNUSUAL
-            key = value
-            continue
         else:
-            current[key], key = value, None
-        if kind is not ScalarEvent and kind is not AliasEvent:
-            parents.append((current, in_mapping))
-            current, in_mapping = value, kind is MappingStartEvent
+            current[slot], slot = value, None
+        if kind is AliasEvent:
+            return current, slot
+        self.parents.append((current, slot))
+        return value, None if kind is MappingStartEvent else _ITEM
+
+    def _value_of_alias(self, anchor: str, current: Any) -> Any:
+        value = self._anchored.get(anchor, UNUSUAL)
+        nodes = _count_nodes(value)
+        self._aliased += nodes
+        is_open = value is current or any(value is parent for parent, _ in self.parents)
+        is_deep = len(self.parents) + nodes > MAX_DEPTH  # there are no more levels than nodes
+        if value is UNUSUAL or is_open or is_deep or self._aliased > _MAX_ALIASED:
+            raise _Unusual
+        return value
 
 
 def _count_nodes(value: Any) -> int:
@@ -130,19 +161,21 @@ def _count_nodes(value: Any) -> int:
 
 @lru_cache(maxsize=8192)
 def _plain(text: str) -> Any:
-    """The value of an unquoted scalar; UNUSUAL if it is ambiguous or unreadable."""
+    """The value of an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable."""
     if may_surprise(text):
-        return UNUSUAL
+        raise _Unusual
     try:
         return value_of(text, None, True)
     except Unreadable:
-        return UNUSUAL
+        raise _Unusual from None
 
 
 @lru_cache(maxsize=8192)
 def _plain_key(text: str) -> Any:
-    """The JSON key for an unquoted scalar; UNUSUAL if it is ambiguous or unreadable."""
+    """The JSON key for an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable."""
+    if may_surprise(text):
+        raise _Unusual
     try:
-        return UNUSUAL if may_surprise(text) else key_of(text, None, True)
+        return key_of(text, None, True)
     except Unreadable:
-        return UNUSUAL
+        raise _Unusual from None
