@@ -17,7 +17,7 @@ from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.messages import MAX_WARNINGS, audit_of, shortened, warnings_of, worst_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.config import Config
     from forewarn.policies.findings import Finding
@@ -95,17 +95,21 @@ class WarningLimiter:
         turns = {rule: self.count(request.user.name, rule, request.dry_run) for rule in rules}
         if all(turn.is_full for turn in turns.values()):
             return decision
-        annotated = impact_annotation.wanted(request.subject, config)
-        lines = [
-            _short(next(f for f in warned if f.rule == rule).as_shown, request, annotated)
-            if turn.is_short
-            else f"{turn.suppressed} more warnings of this rule not shown [{rule}]"
-            for rule, turn in turns.items()
-            if turn.is_short or turn.is_count
-        ]
+        lines = list(_shorter_lines(turns, warned, request, impact_annotation.wanted(request.subject, config)))
         warnings = (*warnings_of(f for f in warned if turns[f.rule].is_full), *lines[:MAX_WARNINGS])
         audit = {**audit_of(f for f in warned if not turns[f.rule].is_full), **decision.response.audit}
         return replace(decision, response=replace(decision.response, warnings=warnings, audit=audit))
+
+
+def _shorter_lines(
+    turns: Mapping[str, WarningCount], warned: Sequence[Finding], request: AdmissionRequest, annotated: bool
+) -> Iterator[str]:
+    """The short warnings and counts for the rules without full warnings. `annotated`: see `_short`."""
+    for rule, turn in turns.items():
+        if turn.is_short:
+            yield _short(next(f for f in warned if f.rule == rule).as_shown, request, annotated)
+        elif turn.is_count:
+            yield f"{turn.suppressed} more warnings of this rule not shown [{rule}]"
 
 
 def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
