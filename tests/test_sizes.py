@@ -1,0 +1,61 @@
+"""No module is long, and no function complex."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+MAX_LINES = 400
+MAX_COMPLEXITY = 20
+"""Rank C of radon. Besides the statements that C901 of ruff counts, radon counts boolean operators, conditional
+expressions and comprehensions.
+"""
+LONGER = {
+    "policies/scheduling/large_cycle.py",
+    "policies/simulation/api_server.py",
+    "policies/simulation/controller_manager.py",
+    "policies/simulation/scheduler.py",
+}
+"""Modules that nobody has divided yet."""
+MODULES = sorted(path for package in ("policies", "webhook") for path in Path(package).rglob("*.py"))
+
+
+def decisions(node: ast.AST) -> int:
+    """The number of decisions in a node itself, as radon counts them."""
+    match node:
+        case ast.BoolOp(values=values):
+            return len(values) - 1
+        case ast.Try(handlers=handlers, orelse=otherwise):
+            return len(handlers) + bool(otherwise)
+        case ast.For(orelse=otherwise) | ast.AsyncFor(orelse=otherwise) | ast.While(orelse=otherwise):
+            return 1 + bool(otherwise)
+        case ast.comprehension(ifs=conditions):
+            return 1 + len(conditions)
+        case ast.Match(cases=cases):
+            return sum(not isinstance(case.pattern, ast.MatchAs) or case.pattern.pattern is not None for case in cases)
+    return isinstance(node, ast.If | ast.IfExp | ast.Assert)
+
+
+def complex_functions(source: str) -> list[str]:
+    """The functions that are too complex, with line and complexity."""
+    functions = [
+        (node, 1 + sum(map(decisions, ast.walk(node))))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return [f"line {node.lineno}: {node.name} {found}" for node, found in functions if found > MAX_COMPLEXITY]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_no_module_is_long_and_no_function_complex(path: Path) -> None:
+    source = path.read_text()
+    assert source.count("\n") <= MAX_LINES or str(path) in LONGER
+    assert complex_functions(source) == []
+
+
+def test_a_complex_function_is_found() -> None:
+    conditions = "\n".join(f"    if a and b: return [x for x in c if x] or {n}" for n in range(4))
+    assert complex_functions(f"def f(a, b, c):\n{conditions}\n") == ["line 1: f 21"]
+    assert complex_functions(f"def f(a, b):\n{conditions}\n".replace("and b", "", 1)) == []
