@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from yaml.error import YAMLError
@@ -159,23 +159,15 @@ def _count_nodes(value: Any) -> int:
     return count
 
 
-@lru_cache(maxsize=8192)
-def _plain(text: str) -> Any:
-    """The value of an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable."""
+def _unquoted(decode: Callable[[str, None, bool], Any], text: str) -> Any:
+    """Return `decode` for an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable."""
     if may_surprise(text):
         raise _Unusual
     try:
-        return value_of(text, None, True)
+        return decode(text, None, True)
     except Unreadable:
         raise _Unusual from None
 
 
-@lru_cache(maxsize=8192)
-def _plain_key(text: str) -> Any:
-    """The JSON key for an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable."""
-    if may_surprise(text):
-        raise _Unusual
-    try:
-        return key_of(text, None, True)
-    except Unreadable:
-        raise _Unusual from None
+_plain: Final = lru_cache(maxsize=8192)(partial(_unquoted, value_of))
+_plain_key: Final = lru_cache(maxsize=8192)(partial(_unquoted, key_of))
