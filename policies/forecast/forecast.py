@@ -114,7 +114,9 @@ class Forecast:
         return self._of_pods(subject, found, most)
 
     def _of_pods(self, subject: ReviewedObject, found: PodChange, most: int | None) -> Impact:
-        impact, pod = _initial_impact(found), found.pods[0]
+        pod, own = found.pods[0], frozenset(pod.identity for pod in found.own)
+        impact = Impact((), len(found.pods), found.pods[-1].effective_priority, own)
+        impact = impact._replace(keeps_old=found.keeps_old, deleted_first=found.deleted_first)
         why_not = unmodelled(pod, self._snapshot())
         is_grouped = is_scheduled_by_group(pod, self._snapshot())
         if why_not and not is_grouped:
@@ -385,13 +387,6 @@ class Forecast:
         ]
         if again and self._waiting is not None:
             self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
-
-
-def _initial_impact(found: PodChange) -> Impact:
-    """Return the impact of a change before any prediction: only the numbers of Pods and the priority."""
-    own = frozenset(pod.identity for pod in found.own)
-    priority = found.pods[-1].effective_priority
-    return Impact((), len(found.pods), priority, own, keeps_old=found.keeps_old, deleted_first=found.deleted_first)
 
 
 def _rest_after(waiting: int, found: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
