@@ -28,10 +28,10 @@ from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from forewarn.policies.simulation.adoption import DEPLOYMENT, completed
-from forewarn.policies.simulation.api_server import controller_of
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.controller_writes import DAEMON_SET
 from forewarn.policies.simulation.dump import MINUTE, QUIET
+from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.simulation.simulation import Simulation

@@ -17,7 +17,7 @@ from forewarn.policies.controllers.view import WorkloadState
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-from forewarn.policies.simulation.api_server import controller_of
+from forewarn.policies.simulation.pod_tally import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

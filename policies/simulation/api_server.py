@@ -5,7 +5,7 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,26 +13,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.controllers.recreated import again
 from forewarn.policies.controllers.view import PodState, WorkloadState
 from forewarn.policies.copies import replace
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.pod_tally import PodTally
+from forewarn.policies.simulation.pod_tally import PodTally, controller_of
 from forewarn.policies.simulation.stored_claims import StoredClaims
 from forewarn.policies.simulation.stored_pod_groups import StoredPodGroups
 from forewarn.policies.simulation.timeline import node_change, origin_of
+from forewarn.policies.simulation.workload_index import WorkloadIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from forewarn.policies.controllers.view import Key
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Owner, Pod
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.quotas import Quotas
     from forewarn.policies.simulation.timeline import Timeline
 
 PodKey = tuple[str, str]
-PDB: Final = "policy/PodDisruptionBudget"
 EPOCH: Final = 1780272000.0
 """Time 0 of a simulation without its own clock: 2026-06-01T00:00:00Z, in seconds since 1970."""
 
@@ -87,7 +86,7 @@ class ApiServer:
         self._never_bound: set[PodKey] = set()
         """Keys of Pods that were deleted before the start without ever having a node."""
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
-        self.tally = PodTally(controller_of)
+        self.tally = PodTally()
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self._missing_nodes: set[str] = set()
@@ -95,11 +94,8 @@ class ApiServer:
         self.workloads: dict[Key, WorkloadState] = {}
         self.revision = 0
         """Number of changes of Pods, workloads and PDBs."""
-        self._owned: dict[Key, dict[Key, None]] = {}
-        self._by_kind: dict[str, dict[Key, None]] = {}
-        self._pdbs: dict[str, dict[Key, PodDisruptionBudget]] = {}
-        self._pdbs_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
-        """(namespace, id of labels) -> (the labels, which keeps their id unique; the keys of matching PDBs)."""
+        self._index = WorkloadIndex()
+        self.keys_of, self.pdbs_of = self._index.of_kind, self._index.pdbs_of
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
         self.quotas: Quotas | None = None
@@ -362,37 +358,15 @@ class ApiServer:
             self.timeline.add("nodeRemoved", node=name)
             self._notify("Node", old, None)
 
-    def keys_of(self, kind: str) -> list[Key]:
-        """Return the keys of the workloads of a kind."""
-        return list(self._by_kind.get(kind, ()))
-
     def owned(self, key: Key) -> list[WorkloadState]:
         """Return the workloads whose controller is the workload with this key."""
-        return [self.workloads[each] for each in self._owned.get(key, ())]
-
-    def pdbs_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
-        """Return the keys of the PDBs of a namespace that select Pods with these labels."""
-        pdbs = self._pdbs.get(namespace)
-        if not pdbs:
-            return []
-        known = self._pdbs_of.get((namespace, id(labels)))
-        if known is None:
-            found = [key for key, pdb in pdbs.items() if pdb.selects(labels)]
-            known = self._pdbs_of[namespace, id(labels)] = labels, found
-        return known[1]
+        return [self.workloads[each] for each in self._index.owned(key)]
 
     def put_workload(self, state: WorkloadState) -> None:
         """Create a workload or PDB, or change its spec. Raises InvalidObject for an invalid PDB."""
         old = self.workloads.get(state.key)
         self.workloads[state.key] = state
-        if old is not None and old.controller is not None and old.controller != state.controller:
-            self._owned[old.controller].pop(state.key, None)
-        if state.controller is not None:
-            self._owned.setdefault(state.controller, {})[state.key] = None
-        self._by_kind.setdefault(state.key[0], {})[state.key] = None
-        if state.key[0] == PDB:
-            self._pdbs.setdefault(state.key[1], {})[state.key] = PodDisruptionBudget.from_api(state.object)
-            self._pdbs_of.clear()
+        self._index.put(old, state)
         self._notify("Workload", old, state)
 
     def set_status(self, key: Key, status: Any) -> None:
@@ -406,11 +380,7 @@ class ApiServer:
         """Delete a workload or PDB. Pods of a workload are deleted later, by garbage collection."""
         old = self.workloads.pop(key, None)
         if old is not None:
-            self._by_kind[key[0]].pop(key, None)
-            if old.controller is not None:
-                self._owned[old.controller].pop(key, None)
-            self._pdbs.get(key[1], {}).pop(key, None)
-            self._pdbs_of.clear()
+            self._index.remove(old)
             self._notify("Workload", old, None)
 
     def _notify(self, kind: str, old: Any, new: Any) -> None:
@@ -418,13 +388,3 @@ class ApiServer:
         change = Change(kind, old, new)
         for watcher in self.watchers:
             watcher(change)
-
-
-def controller_of(pod: Pod) -> Key | None:
-    """Return the key of the controller of a Pod, even if the controller does not exist; None for a Pod without one."""
-    return None if pod.owner is None else _key_of(pod.owner, pod.namespace)
-
-
-@lru_cache(maxsize=16384)
-def _key_of(owner: Owner, namespace: str) -> Key:
-    return owner.group_kind, namespace, owner.name

@@ -9,28 +9,36 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from math import floor
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers import SYNC_DELAY, reconcile
+from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus
 from forewarn.policies.controllers.daemon_set import is_rolled_out, triggers_sync
-from forewarn.policies.controllers.replica_set_sizes import is_recreated
-from forewarn.policies.copies import replace
-from forewarn.policies.findings import ObjectRef
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.simulation.api_server import PDB, Change, controller_of
-from forewarn.policies.simulation.controller_queue import NOT_WATCHED, Arrive, Collect, Due, PodFinished, Sync
+from forewarn.policies.simulation.api_server import Change
+from forewarn.policies.simulation.controller_queue import (
+    NOT_WATCHED,
+    Arrive,
+    Collect,
+    Due,
+    PodFinished,
+    Sync,
+    delay_of,
+    error_message,
+    reader_of,
+    seconds_to_read,
+)
 from forewarn.policies.simulation.controller_writes import (
     DAEMON_SET,
     DEPLOYMENT,
-    JOB,
     REPLICA_SET,
     REVISED,
     ControllerWrites,
 )
+from forewarn.policies.simulation.kubelets import Kubelets
 from forewarn.policies.simulation.pod_garbage_collector import PodGarbageCollector
-from forewarn.policies.simulation.termination import termination_seconds
+from forewarn.policies.simulation.pod_tally import controller_of
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -46,9 +54,6 @@ if TYPE_CHECKING:
 _CALM: Final = (PDB, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 """Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
-_MANY: Final = 500
-_SYNC_SECONDS_PER_POD: Final = 25e-6
-"""Seconds to read one Pod, for a workload with very many."""
 ARRIVAL: Final = 1e-3
 """Seconds between an arrival and the reactions to it."""
 
@@ -78,8 +83,8 @@ class ControllerManager(ControllerWrites):
         """DaemonSets whose last sync had nothing to do; since then only Pods on removed nodes changed."""
         self._seen = -1
         """The API server's revision at the last update of all PDBs."""
-        self.terminations: dict[str, float] = {}
-        """uid of a deleted Pod -> time in simulated seconds at which it has terminated."""
+        self._kubelets = Kubelets(clock, api, view, latencies, self._put_timer if grows_only else None)
+        self.terminations = self._kubelets.terminations
         self.unreadable: dict[Key, str] = {}
         """Key of an object that its controller cannot read -> the error."""
         self._task = clock.spawn(self._run())
@@ -95,7 +100,7 @@ class ControllerManager(ControllerWrites):
             self._count_pods(key)
         self.api.watchers.append(self._handle)
         for state in [state for state in self.api.pods.values() if state.terminating]:
-            self._kubelet_removes(state)
+            self._kubelets.pod_deleted(state)
         keys = [key for key in self.api.workloads if key[0] != PDB]
         if not self.grows_only:  # as the API server lists them, by namespace and name
             keys.sort(key=lambda key: key[1:])
@@ -121,23 +126,11 @@ class ControllerManager(ControllerWrites):
             try:
                 actions = reconcile(self.view, key, self.api.seconds)
             except InvalidObject as error:
-                self.unreadable[key] = self._error_message(key, error)
+                self.unreadable[key] = error_message(self.api, key, error)
                 continue
             for action in actions:
                 if isinstance(action, SetStatus):
                     self.api.set_status(key, action.status)
-
-    def _error_message(self, key: Key, error: InvalidObject) -> str:
-        """Return the message of an error in a workload.
-
-        If a Pod without a name has the error, the message names the top workload.
-        """
-        if error.ref is not None and error.ref.name:
-            return str(error)
-        state = self.api.workloads.get(key)
-        kind, namespace, name = (state and state.controller) or key
-        ref = ObjectRef("", kind.rpartition("/")[2], namespace, name)
-        return str(InvalidObject(error.problem, error.path, ref))
 
     def _handle(self, change: Change) -> None:
         if change.kind in NOT_WATCHED:
@@ -156,9 +149,9 @@ class ControllerManager(ControllerWrites):
             if owner in self._rolled_out and not (self._is_lost(change.old) and self._is_lost(change.new)):
                 self._rolled_out.discard(owner)
             if change.new is None:
-                self._keep_for_its_job(change.old)
+                self._kubelets.pod_removed(change.old)
             elif not self.grows_only and change.new.terminating and not (change.old and change.old.terminating):
-                self._kubelet_removes(change.new)
+                self._kubelets.pod_deleted(change.new)
         if self._arriving is not None and change.kind != "Pod":
             self._arriving.append(change)
         else:
@@ -167,16 +160,6 @@ class ControllerManager(ControllerWrites):
     def _is_lost(self, state: PodState | None) -> bool:
         """Report whether a Pod is on a node that does not exist; True for None (no Pod)."""
         return state is None or bool(state.pod.node_name and state.pod.node_name not in self.api.nodes)
-
-    def _keep_for_its_job(self, state: PodState) -> None:
-        """Store a removed Pod for its Job, with the time at which its kubelet reported the termination.
-
-        In recorded scenarios, the kubelet reports no time. Source: pkg/controller/job `getFinishedTime`.
-        """
-        owner = controller_of(state.pod)
-        if owner is not None and owner[0] == JOB and owner in self.api.workloads:
-            ended = state.finished if self.grows_only else float(floor(self.api.seconds))
-            self.view.keep(owner, replace(state, removed=True, finished=ended))
 
     def arrive(self, change: Callable[[], None]) -> None:
         """Apply a user's change now; controllers process the change after earlier arrivals, before other queued work.
@@ -222,7 +205,7 @@ class ControllerManager(ControllerWrites):
         elif isinstance(due, Collect):
             yield from self._pod_gc.collect()
         elif isinstance(due, PodFinished):
-            self._handle_deleted(due.key, due.uid)
+            self._kubelets.pod_terminated(due.key, due.uid)
         elif isinstance(due, Arrive):
             yield from self._arrived(due.change)
         elif due.kind == "Pod":
@@ -243,7 +226,7 @@ class ControllerManager(ControllerWrites):
 
     def _pod_changed(self, old: PodState | None, new: PodState | None) -> Generator[float | None, None, None]:
         if self.grows_only and new is not None and new.terminating and not (old is not None and old.terminating):
-            self._kubelet_removes(new)
+            self._kubelets.pod_deleted(new)
         state = new if new is not None else old
         if state is None:
             return
@@ -252,22 +235,6 @@ class ControllerManager(ControllerWrites):
         if owner is not None:
             yield from self._sync_after(owner)
             self._wake_reader(owner)
-
-    def _kubelet_removes(self, state: PodState) -> None:
-        """Schedule the removal of a Pod for the time when it has terminated. The kubelet notices the deletion now."""
-        uid, key = state.pod.uid, (state.pod.namespace, state.pod.name)
-        ends = self.clock.now + termination_seconds(state)
-        self.terminations[uid] = ends
-        if self.grows_only:
-            self.clock.at(ends, partial(self._put_timer, PodFinished(key, uid)))
-        else:
-            self.clock.at(
-                ends + self.latencies.write("kubelet", state.pod.key), partial(self._handle_deleted, key, uid)
-            )
-
-    def _handle_deleted(self, key: tuple[str, str], uid: str) -> None:
-        self.terminations.pop(uid, None)
-        self.api.remove_pod(key, uid)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> Generator[float | None, None, None]:
         """Sync the DaemonSets that a changed node affects; in recorded scenarios all DaemonSets, also for a
@@ -341,9 +308,9 @@ class ControllerManager(ControllerWrites):
         owner = controller_of(state.pod)
         keys = self.api.pdbs_of(state.pod.namespace, state.pod.labels)
         if owner is not None:
-            if self.grows_only or owner[0] in SYNC_DELAY or len(self.api.by_controller.get(owner, ())) > _MANY:
+            if self.grows_only or delay_of(self.api, owner):
                 return False
-            reader = self._reader_of(owner)
+            reader = reader_of(self.api, owner)
             keys = [*keys, owner] if reader is None else [*keys, owner, reader]
         return self._idle.issuperset(keys)
 
@@ -351,20 +318,11 @@ class ControllerManager(ControllerWrites):
         """Sync a workload after a change of one of its Pods: at once, or after a delay that further changes do
         not extend.
         """
-        delay = self._delay_of(key)
+        delay = delay_of(self.api, key)
         if not delay:
             yield from self._sync(key)
         else:
             self._requeue(key, self.clock.now + delay)
-
-    def _delay_of(self, key: Key) -> float:
-        """Return the seconds between a change of a Pod and the sync of its workload.
-
-        The delay grows with very many Pods: the controller needs time to read them, and further changes accumulate
-        meanwhile.
-        """
-        count = len(self.api.by_controller.get(key, ()))
-        return SYNC_DELAY.get(key[0], 0.0) + (count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0)
 
     def _wake_controller(self, key: Key) -> None:
         """Sync the controller of a workload after a change of the workload, its status or its Pods.
@@ -373,22 +331,12 @@ class ControllerManager(ControllerWrites):
         """
         state = self.api.workloads.get(key)
         if state is not None and state.controller is not None:
-            count = len(self.api.by_controller.get(key, ()))
-            self._requeue(state.controller, self.clock.now + (count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0))
+            self._requeue(state.controller, self.clock.now + seconds_to_read(self.api, key))
 
     def _wake_reader(self, key: Key) -> None:
         """Schedule a sync of the controller of a workload after a change of the workload's Pods, if it reads Pods."""
-        if self._reader_of(key) is not None:
+        if reader_of(self.api, key) is not None:
             self._wake_controller(key)
-
-    def _reader_of(self, key: Key) -> Key | None:
-        """Return the key of the Deployment of a ReplicaSet, if the Deployment reads Pods; otherwise None.
-
-        Other Deployments read the status of the ReplicaSet. Source: pkg/controller/deployment `deletePod`.
-        """
-        state = self.api.workloads.get(key)
-        above = None if state is None or state.controller is None else self.api.workloads.get(state.controller)
-        return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreated(above.object) else None
 
     def _requeue(self, key: Key, time: float) -> None:
         self._idle.discard(key)
@@ -406,7 +354,7 @@ class ControllerManager(ControllerWrites):
         try:
             actions = self._reconcile(key)
         except InvalidObject as error:
-            self.unreadable[key] = self._error_message(key, error)
+            self.unreadable[key] = error_message(self.api, key, error)
             return
         yield from self._carry_out(key, actions)
         if self.grows_only and key[0] == REPLICA_SET and any(isinstance(action, CreatePod) for action in actions):

@@ -24,10 +24,12 @@ from forewarn.policies.controllers.daemon_set import DaemonSetStatus
 from forewarn.policies.controllers.resource_quota import slow_start_batches
 from forewarn.policies.controllers.stateful_set import StatefulSetStatus
 from forewarn.policies.copies import replace
-from forewarn.policies.simulation.api_server import PDB, Change, controller_of
+from forewarn.policies.simulation.api_server import Change
 from forewarn.policies.simulation.controller_manager import ControllerManager
-from forewarn.policies.simulation.controller_queue import Collect, Sync
+from forewarn.policies.simulation.controller_queue import Collect, Sync, delay_of
 from forewarn.policies.simulation.controller_writes import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REVISED
+from forewarn.policies.simulation.pod_tally import controller_of
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -99,7 +101,7 @@ class ControllerWorkers(ControllerManager):
             self._enqueue(key)
         owner = controller_of(pod)
         if owner is not None:
-            delay = self._delay_of(owner)
+            delay = delay_of(self.api, owner)
             if delay:
                 self._requeue(owner, self.clock.now + delay)
             else:

@@ -25,8 +25,8 @@ from forewarn.policies.copies import replace
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import group_kind, text
 from forewarn.policies.objects.pod import Owner
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.rejections import Rejections
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.objects.fields import at
-from forewarn.policies.simulation.api_server import controller_of
+from forewarn.policies.simulation.pod_tally import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator

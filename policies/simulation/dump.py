@@ -17,9 +17,10 @@ from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_
 from forewarn.policies.objects.fields import at, group_kind, int32, text, timestamp
 from forewarn.policies.objects.items import items
 from forewarn.policies.simulation.adoption import completed
-from forewarn.policies.simulation.api_server import PDB, controller_of
+from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import is_responsible_for
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

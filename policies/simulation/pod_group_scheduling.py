@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
+from forewarn.policies.scheduling.queue.events import POD_GROUP_ADD, POD_GROUP_DELETE, POD_GROUP_UPDATE
 from forewarn.policies.scheduling.status import Code
 from forewarn.policies.simulation.cycle import NotPredicted, Rejected
 from forewarn.policies.simulation.stored_pod_groups import Condition
@@ -129,6 +130,26 @@ class PodGroupScheduling:
         if result.preemption is not None:
             of.preempt_for_group(result.preemption, group)
         yield from self._submit(info, group, result)
+
+    def handle(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Handle a change of a PodGroup; None: it did not exist or no longer exists."""
+        cache, queue = self._of.cache, self._of.queue
+        if queue.groups is None:
+            if new is not None:
+                cache.put_pod_group(new)  # whose Pods are not predicted, unless the gate is off
+        elif new is None:
+            if old is not None:
+                cache.remove_pod_group(old)
+                queue.groups.delete_group(old)
+                queue.move_all_to_active_or_backoff_queue(POD_GROUP_DELETE, old, None)
+        elif old is None:
+            cache.put_pod_group(new)
+            queue.groups.add_group(new)
+            queue.move_all_to_active_or_backoff_queue(POD_GROUP_ADD, None, new)
+        elif old is not new:
+            cache.put_pod_group(new)
+            queue.groups.update_group(new)
+            queue.move_all_to_active_or_backoff_queue(POD_GROUP_UPDATE, old, new)
 
     def _submit(
         self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult

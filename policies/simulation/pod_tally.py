@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.view import PodCounts, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.controllers.view import Key, PodState
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Owner, Pod
 
 
 class PodTally:
-    """The numbers of stored Pods by controller and by labels.
+    """The numbers of stored Pods by controller and by labels."""
 
-    `controller_of`: returns the controller of a Pod, or None.
-    """
-
-    def __init__(self, controller_of: Callable[[Pod], Key | None]) -> None:
-        self._controller_of = controller_of
+    def __init__(self) -> None:
         self.by_controller: dict[Key, PodCounts] = {}
         self.by_labels: dict[str, dict[int, Tally]] = {}
         """Namespace -> id of labels -> tally; entries are never removed."""
@@ -34,7 +29,17 @@ class PodTally:
         if tally is None:  # which keeps the labels, so that no others have their identity
             tally = tallies[id(labels)] = Tally(labels)
         tally.count(state, sign)
-        owner = self._controller_of(state.pod) if state.active else None
+        owner = controller_of(state.pod) if state.active else None
         if owner is not None:
             active, ready = self.by_controller.get(owner, PodCounts())
             self.by_controller[owner] = PodCounts(active + sign, ready + sign * (state.ready is not None))
+
+
+def controller_of(pod: Pod) -> Key | None:
+    """Return the key of the controller of a Pod, even if the controller does not exist; None for a Pod without one."""
+    return None if pod.owner is None else _key_of(pod.owner, pod.namespace)
+
+
+@lru_cache(maxsize=16384)
+def _key_of(owner: Owner, namespace: str) -> Key:
+    return owner.group_kind, namespace, owner.name

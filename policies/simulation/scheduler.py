@@ -19,9 +19,6 @@ from forewarn.policies.scheduling.queue.events import (
     CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
-    POD_GROUP_ADD,
-    POD_GROUP_DELETE,
-    POD_GROUP_UPDATE,
     UNSCHEDULED_POD_ADD,
     VOLUME_ADD,
     VOLUME_UPDATE,
@@ -32,12 +29,13 @@ from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
-from forewarn.policies.simulation.api_server import PDB, Stored
+from forewarn.policies.simulation.api_server import Stored
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, violated_pdbs, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.pre_enqueue import GangScheduling, SchedulingGates
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
 from forewarn.policies.simulation.volume_binder import VolumeBinder
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -243,7 +241,7 @@ class Scheduler:
         elif change.kind == "Claim":
             self._handle_claim(change.old, change.new)
         elif change.kind == "PodGroup":
-            self._handle_pod_group(change.old, change.new)
+            self._groups.handle(change.old, change.new)
         elif change.kind == "Volume":
             self.cache.put_volume(change.new)
             self._move(VOLUME_ADD if change.old is None else VOLUME_UPDATE, change.old, change.new)
@@ -317,25 +315,6 @@ class Scheduler:
         events = [NODE_ADD] if old is None else node_scheduling_properties_change(new, old)
         for event in events:
             self._move(event, old, new)
-
-    def _handle_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        groups = self.queue.groups
-        if groups is None:
-            if new is not None:
-                self.cache.put_pod_group(new)  # whose Pods are not predicted, unless the gate is off
-        elif new is None:
-            if old is not None:
-                self.cache.remove_pod_group(old)
-                groups.delete_group(old)
-                self._move(POD_GROUP_DELETE, old, None)
-        elif old is None:
-            self.cache.put_pod_group(new)
-            groups.add_group(new)
-            self._move(POD_GROUP_ADD, None, new)
-        elif old is not new:
-            self.cache.put_pod_group(new)
-            groups.update_group(new)
-            self._move(POD_GROUP_UPDATE, old, new)
 
     def _handle_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:

@@ -13,9 +13,9 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.cache import PodsByNode
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.node_tree import NodeTree
 from forewarn.policies.simulation.pod_group_states import PodGroupStates
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import WorkloadState

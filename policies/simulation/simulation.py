@@ -14,7 +14,7 @@ from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.storage import default_storage_class
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import ApiServer, controller_of
+from forewarn.policies.simulation.api_server import ApiServer
 from forewarn.policies.simulation.arriving import arrive
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.controller_manager import ControllerManager
@@ -22,6 +22,7 @@ from forewarn.policies.simulation.controller_view import ControllerView
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
+from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.quotas import Quotas
 from forewarn.policies.simulation.recreation import Recreation
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.controllers.disruption import PdbStatus
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.drain import forbidden_by
+from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

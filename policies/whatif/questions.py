@@ -13,8 +13,8 @@ from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD, 
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
+from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import Upgrade
 

@@ -14,13 +14,15 @@ import pytest
 from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import Requeue
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.api_server import PDB, Change, controller_of
+from forewarn.policies.simulation.api_server import Change
 from forewarn.policies.simulation.controller_manager import ControllerManager
-from forewarn.policies.simulation.controller_queue import Sync
+from forewarn.policies.simulation.controller_queue import Sync, reader_of
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
 from forewarn.policies.simulation.dump import world_of
+from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
@@ -41,7 +43,7 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
         idle = kept(self, state)
         if idle:
             owner = controller_of(state.pod)
-            reader = self._reader_of(owner) if owner else None
+            reader = reader_of(self.api, owner) if owner else None
             for key in (*self.api.pdbs_of(state.pod.namespace, state.pod.labels), owner, reader):
                 actions = reconcile(self.view, key, self.api.seconds) if key else []
                 for action in actions:
