@@ -28,7 +28,10 @@ from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import PodState
+    from collections.abc import Sequence
+
+    from forewarn.policies.controllers.actions import Action
+    from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.controller_queue import Due
 
@@ -57,6 +60,23 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
     arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
     Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
     assert spared > 50
+
+
+def test_pods_do_not_sync_a_rolling_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Deployment syncs for the status of its ReplicaSets, so hardly a sync after the first has nothing to write."""
+    writes, original = list[bool](), ControllerWorkers._reconcile
+
+    def watched(self: ControllerWorkers, key: Key) -> Sequence[Action]:
+        actions = original(self, key)
+        if key[0] == "apps/Deployment" and self.clock.now > 1:
+            writes.append(any(not isinstance(action, Requeue) for action in actions))
+        return actions
+
+    monkeypatch.setattr(ControllerWorkers, "_reconcile", watched)
+    cluster = filled(12)
+    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
+    Simulation(world_of(cluster, arrivals, until=500.0)).run()
+    assert writes.count(True) > 10 * writes.count(False)
 
 
 def test_a_snapshot_stays_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
