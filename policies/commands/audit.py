@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.cluster_command import (
@@ -52,13 +53,15 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.changes import Change
-    from forewarn.policies.rules.support.restarts import Simulations
+    from forewarn.policies.rules.support.restarts import Simulate, Simulations
     from forewarn.policies.sources.reports import Written
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
 HEADS: Final = ("PODS", "ERRORS", "WARNINGS", "NOTES", "WORST FINDING")
 """Of the table of several clusters."""
+MIN_BATCHES: Final = 6
+"""Minimum number of batches of restarts for forked processes: a fork takes up to 0.3 s of CPU time."""
 MAX_SIMULATED_PODS: Final = 5_000
 """Maximum number of Pods in all simulations of restarts: about half a minute of CPU time."""
 
@@ -141,13 +144,18 @@ def _audit(
 
 
 def simulations_by(watched: Callable[[Iterator[Any], int], Iterator[Any]]) -> Simulations:
-    """Return how to simulate restarts on all cores. `watched`: yields the given results, and shows the progress by
-    their number.
+    """Return how to simulate restarts, on all cores if there are many.
+
+    `watched`: yields the given results, and shows the progress by their number.
     """
-    from forewarn.policies.commands.process_pool import batched
+    from forewarn.policies.commands.process_pool import mapped
     from forewarn.policies.rules.support.restarts import Simulations
 
-    return Simulations(lambda items, work, here: watched(batched(items, work, here), len(items)), MAX_SIMULATED_PODS)
+    def simulated(batches: Sequence[Sequence[int]], work: Simulate, here: Simulate) -> Iterator[Any]:
+        found = mapped(batches, work, here) if len(batches) >= MIN_BATCHES else map(here, batches)
+        return watched(chain.from_iterable(found), sum(map(len, batches)))
+
+    return Simulations(simulated, MAX_SIMULATED_PODS)
 
 
 def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], Written] | None:

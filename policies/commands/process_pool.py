@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
-_BATCHES: Final = 32
-"""Number of batches: each fork of a large cluster takes about as long as the simulation of a restart."""
 _BLOCK: Final = 1 << 16
 MAX_BYTES: Final = 512 * 1024 * 1024
 """Of the result of one process."""
@@ -53,18 +51,6 @@ def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any
             found = done.pop(first)
             yield (here or work)(items[first]) if isinstance(found, Lost) else found
             first += 1
-
-
-def batched(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
-    """As `mapped`, for items that may be computed faster than a process is forked: a process computes several."""
-    size = max(1, len(items) // _BATCHES)
-    batches = [items[start : start + size] for start in range(0, len(items), size)]
-
-    def each(do: Callable[[T], Any]) -> Callable[[Sequence[T]], list[Any]]:
-        return lambda batch: [do(item) for item in batch]
-
-    for results in mapped(batches, each(work), each(here or work)):
-        yield from results
 
 
 def pooled(

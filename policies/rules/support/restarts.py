@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 
 from forewarn.policies.findings import plural
@@ -25,9 +25,14 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import Workload
 
+    Simulate = Callable[[Sequence[int]], list[Any]]
+    """Returns the results of a batch of restarts."""
+
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 _ALL: Final = "run `forewarn audit --all-restarts`"
+_BATCH: Final = 300
+"""Number of simulated Pods in a batch: about 2 s of CPU time."""
 _MAX_CHECKED: Final = 100
 """Maximum number of Pods with one possible node whose reasons are read."""
 
@@ -49,12 +54,14 @@ class Restart(NamedTuple):
 
 
 class Simulations(NamedTuple):
-    """How to simulate restarts. `mapped`: yields the JSON result of a function for each item, in order; for some items,
-    the result of another function in this process. `most`: maximum number of Pods in all simulations together; None: no
-    maximum.
+    """How to simulate restarts.
+
+    `mapped`: yields the results of each restart in order. It passes batches of restarts to the first function in
+    another process, which returns JSON, or to the second function in this process. `most`: maximum number of Pods in
+    all simulations together; None: no maximum.
     """
 
-    mapped: Callable[[Sequence[int], Callable[[int], str], Callable[[int], Restart | None]], Iterable[Any]]
+    mapped: Callable[[Sequence[Sequence[int]], Simulate, Simulate], Iterable[Any]]
     most: int | None = None
 
 
@@ -102,29 +109,35 @@ class Restarts:
         self, workloads: Sequence[Workload], postponed: Sequence[tuple[object, int, int]], simulations: Simulations
     ) -> Iterator[tuple[int, Restart | None]]:
         """Yield the number of each workload with its restart, in the order of `postponed`, as far as `most` allows."""
-        from forewarn.policies.rules.support.transfer import received, sent, settled  # the linter starts without it
+        from forewarn.policies.rules.support.transfer import (  # the linter starts without it
+            received,
+            sent,
+            settled_impact,
+        )
 
         context, most = self._context, simulations.most
         assert context.cluster is not None
         snapshot, pods = context.cluster.scheduling, accumulate(pods for *_, pods in postponed)
-        chosen = [
-            number for (_, number, _), total in zip(postponed, pods, strict=True) if most is None or total <= most
-        ]
+        each = zip((number for _, number, _ in postponed), pods, strict=True)
+        chosen = [(number, total) for number, total in each if most is None or total <= most]
         self._omitted = len(postponed) - len(chosen)
         if not chosen:
             return
 
-        def here(number: int) -> Restart | None:
-            return _restart(workloads[number], context)
+        def here(batch: Iterable[int]) -> list[Restart | None]:
+            return [_restart(workloads[number], context) for number in batch]
 
-        def elsewhere(number: int) -> str:
-            restart = here(number)
-            return sent(restart and restart._replace(impact=settled(restart.impact, snapshot)), snapshot)
+        def elsewhere(batch: Iterable[int]) -> list[str]:
+            return [sent(restart and settled(restart), snapshot) for restart in here(batch)]
 
-        *others, last = chosen
-        yield last, here(last)  # fills the tables of the Snapshot for all other simulations
-        results = simulations.mapped(others, elsewhere, here) if others else ()
-        for number, found in zip(others, results, strict=True):
+        def settled(restart: Restart) -> Restart:
+            return restart._replace(impact=settled_impact(restart.impact, snapshot))
+
+        *others, (last, _) = chosen
+        yield last, here([last])[0]  # fills the tables of the Snapshot for all other simulations
+        batches = [[number for number, _ in few] for _, few in groupby(others, lambda each: each[1] // _BATCH)]
+        results = simulations.mapped(batches, elsewhere, here) if batches else ()
+        for (number, _), found in zip(others, results, strict=True):
             yield number, received(found, snapshot) if isinstance(found, str) else found
 
 

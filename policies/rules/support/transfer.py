@@ -25,7 +25,7 @@ def received(text: str, snapshot: Snapshot) -> Any:
     return _Unpickler(io.BytesIO(b85decode(text)), snapshot).load()
 
 
-def settled(impact: Impact, snapshot: Snapshot) -> Impact:
+def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
     """Return the impact with predictions that keep only their outcomes and this Snapshot."""
 
     def plain(predictions: tuple[Prediction, ...]) -> tuple[Prediction, ...]:

@@ -314,7 +314,9 @@ def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: P
         counts.append(count)
         return iter(results)
 
-    assert audit(cluster, subjects, Config(), now=NOW, simulations=simulations_by(watched)) == expected
+    batches = patch("forewarn.policies.rules.support.restarts._BATCH", 1)
+    with batches, patch("forewarn.policies.commands.audit.MIN_BATCHES", 1):
+        assert audit(cluster, subjects, Config(), now=NOW, simulations=simulations_by(watched)) == expected
     assert counts == [3], "one restart runs before the processes are forked"
 
 
