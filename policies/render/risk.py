@@ -182,10 +182,20 @@ def notes(found: Risks) -> Iterator[str]:
     for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
         if tried < there:
             yield f"simulated the loss of {tried} of {plural(there, what)}; use --most N for more"
+    yield from _without_loss(found)
     yield from _cut_off(found)
     yield from (f"not predicted: replacement Pods of {problem}" for problem in found.unread[:MAX_WORKLOADS])
     yield from found.assumes
     yield from found.not_modelled[:_MAX_LOSSES]
+
+
+def _without_loss(found: Risks) -> Iterator[str]:
+    anyway = {risk.workload: found.without_loss.get(risk.workload, 0) for risk in found.risks}
+    losing = sum(map(bool, anyway.values()))
+    if losing:
+        most = max(anyway, key=anyway.__getitem__)
+        lose = f"{plural(losing, 'workload')} {'loses' if losing == 1 else 'lose'} replicas"
+        yield f"without any loss, {lose} to Pending Pods ({most} {anyway[most]}); the numbers above include these"
 
 
 def markdown(found: Risks) -> str:

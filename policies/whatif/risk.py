@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kubelet.pods import SYSTEM_CRITICAL
@@ -20,7 +21,7 @@ from forewarn.policies.simulation.summary import missing
 from forewarn.policies.whatif.comparison import Losses
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.occupancy import Occupancy
-from forewarn.policies.whatif.questions import nodes_lost, zone_lost
+from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.occupancy import PodInterval
-    from forewarn.policies.whatif.questions import Question
 
 MAX_CLASSES: Final = 30
 """The maximum number of listed workloads that may preempt a workload, lowest priority first."""
+_NO_LOSS: Final = "no loss"
 _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
@@ -72,6 +73,11 @@ class PodGroupVictim(NamedTuple):
     pods: int
     nodes: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the PodGroup as a JSON object."""
+        counts = {"preemptedPods": self.pods, "nodes": self.nodes}
+        return {"podGroup": self.pod_group, "priority": self.priority, **counts}
+
 
 class Risk(NamedTuple):
     """The risks of one workload's running Pods.
@@ -98,10 +104,7 @@ class Risk(NamedTuple):
 
 
 class Unended(NamedTuple):
-    """A loss whose simulation stopped before a steady state.
-
-    `stopped`: the reason; "" if the time was used up. `at`: simulated seconds.
-    """
+    """A loss whose simulation stopped before a steady state, `at` seconds; `stopped`: why, "" if time was used up."""
 
     what: str
     stopped: str
@@ -124,6 +127,8 @@ class Risks(NamedTuple):
     assumes: Sequence[str] = ()
     """Assumptions: lists that the cluster state lacks are empty."""
     not_modelled: Sequence[str] = ()
+    without_loss: Mapping[str, int] = MappingProxyType({})
+    """The replicas that workloads lose without a loss, as Pending Pods preempt running Pods; losses include these."""
 
 
 class Tried:
@@ -182,15 +187,17 @@ def risks(
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
     assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
     counts = (len(zones[:most]), len(names[:most])), (len(zones), len(names))
-    return Risks(found, *counts, unknown.unended, sorted(unknown.unread), assumed, list(unknown.not_modelled))
+    unread, limits = sorted(unknown.unread), [*unknown.not_modelled]
+    return Risks(found, *counts, unknown.unended, unread, assumed, limits, unknown.without_loss)
 
 
 class _Unknown(NamedTuple):
-    """Stopped simulations, objects with which controllers cannot continue, and limits of the model."""
+    """What the simulations could not determine, and the replicas that workloads lose without a loss."""
 
     unended: list[Unended]
     unread: set[str]
     not_modelled: dict[str, None]
+    without_loss: dict[str, int]
 
 
 def _losses(
@@ -204,13 +211,17 @@ def _losses(
 
     `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
     """
-    asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
-    told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
+    asked = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
+    asked |= {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
+    asked |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}
     found: dict[str, list[Loss]] = {}
-    unknown = _Unknown([], set(), {})
-    for what, outcome in zip(told, lose(world, asked), strict=True):
+    unknown = _Unknown([], set(), {}, {})
+    for what, outcome in zip(asked, lose(world, [*asked.values()]), strict=True):
         rejected: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
+            if what == _NO_LOSS:
+                unknown.without_loss[workload] = replicas
+                continue
             loss = Loss(what, replicas, min(rejected.get(workload, 0), replicas))
             found.setdefault(workload, []).append(loss)
         unknown.unread.update(outcome["unread"])
@@ -224,11 +235,7 @@ class _FreeAmounts:
     """The free amounts of nodes if Pods below a priority were removed: (thousandths of a cpu, bytes)."""
 
     def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
-        """Compute the free cpu and memory of each node, with all Pods and without the Pods below each priority.
-
-        `occupancy`: the nodes and their Pods. `by_group`: Pod -> priority of its PodGroup, which replaces the Pod's own
-        priority here.
-        """
+        """`by_group`: Pod -> priority of its PodGroup, which replaces the Pod's own priority here."""
         self._by_group = by_group
         on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}
         for stay in occupancy.intervals:
@@ -326,7 +333,8 @@ def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
 
 
 def _pods(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> list[Pod]:
-    return [pod for stay in stays if (pod := cluster.pods.get(_key_of(stay))) is not None]
+    keys = (stay.pod.partition("/") for stay in stays)
+    return [pod for namespace, _, name in keys if (pod := cluster.pods.get((namespace, name))) is not None]
 
 
 def _wholes(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupVictim]:
@@ -338,11 +346,6 @@ def _wholes(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupVicti
         if group is not None and group.preempted_together and len(whole) > 1:
             found.append(PodGroupVictim(group.key, group.priority, len(whole), len({pod.node_name for pod in whole})))
     return found
-
-
-def _key_of(stay: PodInterval) -> tuple[str, str]:
-    namespace, _, name = stay.pod.partition("/")
-    return namespace, name
 
 
 def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
@@ -382,19 +385,15 @@ def as_dict(found: Risks) -> dict[str, Any]:
                 "refusedByQuota": {loss.what: loss.rejected for loss in risk.losses if loss.rejected},
                 "evictedFirstOn": {"nodes": risk.first_on, "of": risk.nodes},
                 **({"podLosses": [loss.to_dict() for loss in risk.pod_losses]} if risk.pod_losses else {}),
-                **({"podGroups": [_pod_group_as_dict(each) for each in risk.wholes]} if risk.wholes else {}),
+                **({"podGroups": [each.to_dict() for each in risk.wholes]} if risk.wholes else {}),
             }
             for risk in found.risks
         ],
         "simulated": {"zones": found.tried[0], "nodes": found.tried[1]},
         "total": {"zones": found.there[0], "nodes": found.there[1]},
+        **({"withoutLoss": dict(found.without_loss)} if found.without_loss else {}),
         "notPredicted": list(found.unread),
         **({"assumptions": list(found.assumes)} if found.assumes else {}),
         "notModelled": list(found.not_modelled),
         "unfinished": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
     }
-
-
-def _pod_group_as_dict(whole: PodGroupVictim) -> dict[str, Any]:
-    counts = {"preemptedPods": whole.pods, "nodes": whole.nodes}
-    return {"podGroup": whole.pod_group, "priority": whole.priority, **counts}

@@ -64,11 +64,12 @@ class Unfinished(TypedDict):
 
 
 class Risk(TypedDict):
-    """The output of `forewarn risk`. `changes`: with `--since`."""
+    """The output of `forewarn risk`. `changes`: with `--since`. `withoutLoss`: workload -> replicas lost anyway."""
 
     workloads: list[WorkloadRisk]
     simulated: Losses
     total: Losses
+    withoutLoss: NotRequired[dict[str, int]]
     notPredicted: list[str]
     assumptions: NotRequired[list[str]]
     notModelled: list[str]

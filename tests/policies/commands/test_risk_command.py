@@ -120,6 +120,31 @@ def test_the_losses_are_those_of_whatif(capsys: pytest.CaptureFixture[str]) -> N
     assert found["simulated"] == found["total"] == {"zones": 2, "nodes": 4}
 
 
+def test_replicas_that_pending_pods_preempt_anyway_are_counted_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [
+        *(make_node(node).has(cpu="4", memory="8Gi", pods="110").label(ZONE, node).obj for node in ("a", "b")),
+        make_pod("low").priority(1).request(cpu="4").on("a").obj,
+        make_pod("same").priority(5).request(cpu="4").on("b").obj,
+        make_pod("high").priority(5).request(cpu="4").obj,
+    ]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": made}))
+    found = told(capsys, "--cluster", str(path))
+    assert found["withoutLoss"] == {"default/low": 1}
+    losses = {risk["workload"]: risk["losesReplicasWith"] for risk in found["workloads"]}
+    assert losses["default/low"] == dict.fromkeys(("zone a", "zone b", "node a", "node b"), 1)
+    _, out, _ = run(capsys, "risk", "--cluster", str(path))
+    note = (
+        "without any loss, 1 workload loses replicas to Pending Pods (default/low 1); the numbers above include these"
+    )
+    assert note in out
+    for arguments in (["--most", "0"], ["--class", "none"]):
+        assert "without any loss" not in run(capsys, "risk", "--cluster", str(path), *arguments)[1]
+    assert "withoutLoss" not in told(capsys, "--cluster", SHOWN)
+
+
 def test_only_so_many_losses_are_tried_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--most", "1")
     assert "simulated the loss of 1 of 2 zones; use --most N for more" in out
