@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -291,6 +292,11 @@ def test_results_of_a_hundred_items_and_never_more_processes_than_allowed(tmp_pa
     assert 1 <= max(count for _, count in found.values()) <= 4
 
 
+def is_alive(process: str) -> bool:
+    state = Path(f"/proc/{process}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
 def test_a_process_that_hangs_or_dies_is_lost_and_the_others_are_not(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
@@ -312,8 +318,9 @@ def test_a_process_that_hangs_or_dies_is_lost_and_the_others_are_not(tmp_path: P
     assert isinstance(found["killed"], Lost)
     assert (found["reads"], found["a"], found["b"]) == ("0", "a", "b")
     (child,) = pids.iterdir()
-    state = Path(f"/proc/{child.name}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
+    deadline = time.monotonic() + 10  # A busy machine delivers the signal late.
+    while is_alive(child.name):
+        assert time.monotonic() < deadline
 
 
 def test_a_platform_without_fork_evaluates_one_cluster_after_the_other(
