@@ -196,19 +196,17 @@ class Cycle:
         count_rejections(found, left, plugins, reasons)
         return plugins, reasons, left & (found.codes < 0)
 
-    def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes.
-
-        `rows`: row numbers of the nodes to score. Raises NotValid.
-        """
-        return Scores(self.snapshot, self.pod, self.matrix).by_plugin(rows)
+    @property
+    def in_tables(self) -> Scores:
+        """The scores of nodes for the Pod. Raises NotValid."""
+        return Scores(self.snapshot, self.pod, self.matrix)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
 
         `rows`: row numbers of the nodes to score. Raises NotValid.
         """
-        return Scores(self.snapshot, self.pod, self.matrix).of(rows)
+        return self.in_tables.of(rows)
 
 
 class _Wanted(NamedTuple):

@@ -10,7 +10,6 @@ import numpy as np
 from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, of_preemption, victims_tie
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.full_prediction import pays
-from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
 from forewarn.policies.scheduling.plugins.dynamic_resources import allocated_on, awaits_devices
@@ -61,7 +60,7 @@ class Prediction(SchedulingCycle):
         rows = np.array([self.snapshot.rows[name] for name in feasible])
         with self.snapshot.derived.locked():
             try:
-                totals = Cycle(self.snapshot, self.pod).scores(rows)
+                totals = self._in_tables.of(rows)
             except NotValid:
                 return []
         return sorted(feasible[place] for place in np.flatnonzero(totals == totals.max()).tolist())

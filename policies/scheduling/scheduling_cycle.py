@@ -16,7 +16,7 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
 from forewarn.policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
 from forewarn.policies.scheduling.full_prediction import FullPrediction, pays
-from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.large_cycle import Cycle, Scores
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.preemption import (
@@ -32,6 +32,7 @@ from forewarn.policies.scheduling.responsible import (
     unmodelled,
 )
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ class SchedulingCycle:
         """
         rows = np.array([self.snapshot.rows[name] for name in feasible])
         with self.snapshot.derived.locked():
-            found = Cycle(self.snapshot, self.pod).scores_by_plugin(rows)
+            found = self._in_tables.by_plugin(rows)
         names = [plugin.name for plugin in self.framework.scores if plugin.name in found]
         columns = [found[name] for name in names]
         keys = [*names, "total"]
@@ -292,6 +293,16 @@ class SchedulingCycle:
         total = np.sum([np.zeros(len(rows), np.int64), *columns], axis=0)
         values = zip(*(column.tolist() for column in (*columns, total)), strict=True)
         return {name: dict(zip(keys, row, strict=True)) for name, row in zip(feasible, values, strict=True)}
+
+    @property
+    def _in_tables(self) -> Scores:
+        """The scores by the numpy implementation. Hold the lock of the tables. Raises NotValid if the implementation
+        does not support the Pod.
+        """
+        outcome_in_columns = self._known is None and self._columns is not None
+        if self.in_columns is None and not outcome_in_columns:
+            return Cycle(self.snapshot, self.pod).in_tables
+        return Scores(self.snapshot, self.pod, pod_matrix_of(self.snapshot))
 
     @cached_property
     def preemption(self) -> Preemption:
