@@ -44,6 +44,7 @@ SCENARIOS: Final = (
     Scenario("5,000 nodes", Size(5000), goals={"p99_ms": 5, "load_s": 10, "rss_mb": 400, **FIRST}),
     Scenario("5,000, anti-affinity", Size(5000), "anti-affinity", {"p99_ms": 25}),
     Scenario("5,000, spread", Size(5000), "spread", {"p99_ms": 25}),
+    Scenario("5,000, four constraints", Size(5000), "constrained", {"p99_ms": 5}),
     Scenario("5,000, no two alike", Size(5000), "varied"),
     Scenario("5,000, pods of 4 kB", Size(5000, large_pods=True)),
     Scenario("15,000 nodes", Size(15000), goals={"p99_ms": 15}),
@@ -89,13 +90,15 @@ class Events:
         cache.add(made)
 
 
-def measure(scenario: Scenario, path: Path, questions: int) -> dict[str, Any]:
-    """Load the cluster, ask, and say how long each took."""
+def measure(scenario: Scenario, path: Path, questions: int, minor: int | None) -> dict[str, Any]:
+    """Load the cluster, ask, and say how long each took. `minor`: the Kubernetes release; None: the newest."""
     from forewarn import policies
+    from forewarn.policies.commands.release import settle
+    from forewarn.policies.releases.release import Release
     from forewarn.policies.sources import load_cluster
 
     start, started = time.perf_counter(), time.process_time()
-    cache = load_cluster(str(path))
+    cache = settle(load_cluster(str(path)), Release(minor))
     cache.snapshot().prepare()
     loaded, load_cpu = time.perf_counter() - start, time.process_time() - started
     rss = resident_mb()
@@ -143,13 +146,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names of scenarios; all without one")
     parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--minor", type=int, help="Kubernetes release, such as 36 for 1.36 (default: the newest)")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--measure", nargs=2, metavar=("NAME", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         name, path = options.measure
         scenario = next(s for s in SCENARIOS if s.name == name)
-        print(json.dumps(measure(scenario, Path(path), options.questions)))
+        print(json.dumps(measure(scenario, Path(path), options.questions, options.minor)))
         return
     wanted = [s for s in SCENARIOS if not options.names or any(part in s.name for part in options.names)]
     results = []
@@ -159,6 +163,7 @@ def main() -> None:
             path = Path(directory) / "cluster.json"
             size = write(scenario.size, path)
             command = [sys.executable, __file__, "--questions", str(options.questions)]
+            command += ["--minor", str(options.minor)] if options.minor else []
             done = subprocess.run(
                 [*command, "--measure", scenario.name, str(path)], check=True, stdout=subprocess.PIPE, cwd=ROOT
             )

@@ -164,7 +164,7 @@ def enlarge(made: Obj, number: int) -> None:
 
 def preemptor(kind: str, number: int, cpu: str = "4", priority: int = 5000) -> Obj:
     """The pod that wants a place. `kind`: `plain`, `anti-affinity` (one a node), `spread` (over zones and nodes),
-    `varied` (no two alike)."""
+    `varied` (no two alike), `constrained` (spread, anti-affinity, required node affinity and tolerations)."""
     labels = {"app": "incoming"} if kind == "plain" else {"app": "app-7"}
     namespace = "team-7"
     spec: Obj = {"priority": priority, "containers": [container("app", cpu, "4Gi")]}
@@ -174,13 +174,18 @@ def preemptor(kind: str, number: int, cpu: str = "4", priority: int = 5000) -> O
         spec["containers"][0]["resources"]["requests"]["cpu"] = f"{3000 + 10 * number}m"
         spec["priority"] = (200, 5000, 50_000)[number % 3]
         spec["nodeSelector"] = {"disk": "ssd"} if number % 2 else {}
-    if kind == "anti-affinity":
+    if kind in ("anti-affinity", "constrained"):
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    elif kind == "spread":
+    if kind in ("spread", "constrained"):
         spec["topologySpreadConstraints"] = [
             {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
             for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
         ]
+    if kind == "constrained":
+        expressions = [{"key": "disk", "operator": "In", "values": ["ssd"]}]
+        required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+        spec["affinity"]["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        spec["tolerations"] = [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}]
     metadata = {"name": f"incoming-{number}", "namespace": namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
