@@ -86,6 +86,21 @@ def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]
     return table.derived(make) if isinstance(table, FrozenTable | FrozenGroups) else [make(table)]
 
 
+def replaced(old: Mapping[K, V], new: Mapping[K, V]) -> dict[K, V] | None:
+    """Return the entries of a frozen table that replace those of an older one; None if keys were added or removed, or
+    for other mappings.
+    """
+    if not isinstance(old, FrozenTable) or not isinstance(new, FrozenTable) or len(old.shards) != len(new.shards):
+        return None
+    changed: dict[K, V] = {}
+    for before, after in zip(old.shards, new.shards, strict=True):
+        if before is not after:
+            if before.keys() != after.keys():
+                return None
+            changed |= {key: value for key, value in after.items() if before[key] is not value}
+    return changed
+
+
 def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
     known = shard.derived
     if known is None or make not in known:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import ChainMap
 from dataclasses import replace
 from functools import cached_property
-from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from forewarn.policies.scheduling.devices.in_use import InUse
 from forewarn.policies.scheduling.devices.pools import Pools
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
 from forewarn.policies.scheduling.evictions import charged_pdbs, emptied_nominations, without_nominations
+from forewarn.policies.scheduling.grouped_pdbs import OlderPdbs, pdbs_by_namespace, with_replaced
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
@@ -66,10 +66,12 @@ class Snapshot:
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> index in `node_infos` and in the columns."""
         self.derived: DerivedTables = base.derived if base else DerivedTables()
-        self.pdbs_before: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
-        """`pdbs` of an older Snapshot."""
+        self.older_pdbs: OlderPdbs | None = None
+        """The PDBs of an older Snapshot."""
         if base:
-            self.pdbs_before = base.__dict__.get("pdbs", base.pdbs_before)
+            known = base.__dict__.get("pdbs")
+            own = None if known is None else OlderPdbs(base.semantics, base.objects.pdbs, known)
+            self.older_pdbs = own or base.older_pdbs
         for name, table in _SHARED_TABLES:
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
                 self.__dict__[name] = base.__dict__[name]
@@ -177,7 +179,7 @@ class Snapshot:
         objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated, pdbs=pdbs)
         after = self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
         if charged:
-            after.__dict__["pdbs"] = _replaced(self.pdbs, charged)
+            after.__dict__["pdbs"] = with_replaced(self.pdbs, charged)
         return after
 
     def with_pdbs(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
@@ -334,13 +336,7 @@ class Snapshot:
 
         Namespaces without changes have the same tuple object as in the last Snapshot.
         """
-        by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        honours_empty = self.semantics.empty_selectors_count
-        for (namespace, _), pdb in sorted(self.objects.pdbs.items(), key=itemgetter(0)):
-            counted = replace(pdb, honours_empty=True) if honours_empty else pdb
-            by_namespace.setdefault(namespace, []).append(counted)
-        before = self.pdbs_before
-        return {name: _unless_the_same(before.get(name, ()), pdbs) for name, pdbs in by_namespace.items()}
+        return pdbs_by_namespace(self.objects, self.older_pdbs)
 
     @cached_property
     def nominations(self) -> Mapping[str, str]:
@@ -370,23 +366,6 @@ def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
         return table
     layer, below = table.maps if isinstance(table, ChainMap) else ({}, cast("MutableMapping[K, V]", table))
     return ChainMap({**layer, **changes}, below)
-
-
-def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
-    """Return `before` if all its values are identical to `now`, else `now` as a tuple."""
-    if len(before) == len(now) and all(map(is_, before, now)):
-        return before
-    return tuple(now)
-
-
-def _replaced(
-    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
-) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-    """Return namespace -> PDBs with changed PDBs replaced. `changed`: (namespace, name) -> PDB."""
-    found = dict(pdbs)
-    for namespace in {namespace for namespace, _ in changed}:
-        found[namespace] = tuple(changed.get((namespace, pdb.name), pdb) for pdb in found[namespace])
-    return found
 
 
 def _node_info(objects: ClusterObjects, name: str, before: NodeInfo | None = None) -> NodeInfo:

@@ -25,6 +25,7 @@ def check(snapshot: Snapshot) -> None:
     fresh = Snapshot._rebuild(snapshot.objects, {})
     assert [i.name for i in snapshot.node_infos] == [i.name for i in fresh.node_infos], "nodes"
     assert snapshot.rows == fresh.rows, "rows"
+    assert snapshot.pdbs == fresh.pdbs, "PDBs"
     for have, want in zip(snapshot.node_infos, fresh.node_infos, strict=True):
         for field in set(NodeInfo.__slots__) - {"serial", "scalars"}:
             assert getattr(have, field) == getattr(want, field), f"{have.name}: {field}"

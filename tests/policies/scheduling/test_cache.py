@@ -37,7 +37,7 @@ STEPS = st.lists(
     st.one_of(
         st.builds(pod_of, st.integers(0, 8), st.sampled_from((*NAMES, "n9", "")), st.integers(1, 3)),
         st.builds(node_of, st.sampled_from(NAMES), st.integers(2, 9)),
-        st.just(make_budget("b", 1, app="web")),
+        st.builds(make_budget, st.sampled_from("bc"), st.integers(0, 2), app=st.just("web")),
         st.builds(claim_of, st.sampled_from(NAMES), st.booleans()),
     ).flatmap(lambda made: st.tuples(st.sampled_from(("add", "remove", "look")), st.just(made))),
     max_size=40,
