@@ -144,6 +144,14 @@ class LabelSelector(NamedTuple):
         """True if the selector has no requirements."""
         return not self.requirements
 
+    @property
+    def label(self) -> tuple[str, str] | None:
+        """A label, as (key, value), of all objects that the selector matches, by its first requirements; or None."""
+        for requirement in self.requirements[:FEW]:
+            if requirement.operator == "In" and len(requirement.values) == 1:
+                return requirement.key, next(iter(requirement.values))
+        return None
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True if these labels satisfy every requirement."""
         if isinstance(self.requirements, _Many):

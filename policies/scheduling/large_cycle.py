@@ -275,7 +275,7 @@ class Scores:
             yield ImageLocality.name, weights[ImageLocality.name] * self._images(rows, wanted)
         if weights[PodTopologySpread.name]:
             yield PodTopologySpread.name, weights[PodTopologySpread.name] * self._spread(rows)
-        if weights[InterPodAffinity.name] and (spec.pod_affinity.has_preferred or self.matrix.attracting_kinds):
+        if weights[InterPodAffinity.name] and (spec.pod_affinity.has_preferred or self.matrix.attractive.numbers()):
             worth = affinity_scores(self.pod, rows, self.matrix, self.snapshot)
             yield InterPodAffinity.name, weights[InterPodAffinity.name] * worth
         if weights[NodeAffinity.name] and spec.node_affinity.preferred is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
-from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity, terms_against
+from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import terms_against
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL
 from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
@@ -178,7 +178,7 @@ class RecurringCycle:
         """
         if self._spec.constrained:
             return True
-        return bool(kinds_with_anti_affinity(self._matrix) and terms_against(self.pod, self._matrix, self.snapshot))
+        return bool(terms_against(self.pod, self._matrix, self.snapshot))
 
     @cached_property
     def _cycle(self) -> Cycle:

@@ -34,7 +34,9 @@ def test_all_of_its_requirements_hold(
     assert selector is not None
     for found in (selector, with_label_keys(selector, "NotIn", own, own)):
         assert found is not None
+        key, value = found.label or ("", None)
         for labels in objects:
+            assert labels.get(key) == value or not found.matches(labels)
             assert found.matches(labels) == all(each.matches(labels) for each in found.requirements)
         assert found == LabelSelector(tuple(found.requirements))
         assert hash(found) == hash(LabelSelector(tuple(found.requirements)))

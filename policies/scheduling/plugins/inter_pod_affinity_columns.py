@@ -12,6 +12,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge, each
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import cache_size
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_affinity import AffinityTerm
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
     from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.rejections import Present
@@ -74,7 +76,7 @@ def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
     selects = any(t.namespace_selector is not None for t in terms)
     keep = pod.spec, snapshot.objects.namespaces if selects else None
     about = "affinity", namespace, *map(id, keep)
-    only = _namespace_of(terms, namespace)
+    only = _scope_of(terms, namespace)
     counts = matrix.counts(about, keep, matches_all, only)
     per_kind = matrix.cached(about, keep, matches_all, only)
     topologies = [matrix.nodes.topology(key) for key in dict.fromkeys(t.topology_key for t in terms)]
@@ -98,8 +100,8 @@ def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
         raise NotValid("as affinity selects many namespaces")
 
 
-def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
-    """Return the only namespace whose Pods can match every term; None if there may be several.
+def _scope_of(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
+    """Return a scope with all Pods that can match every term; None if they may be in several namespaces.
 
     `own`: namespace of the owner.
     """
@@ -108,7 +110,7 @@ def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
             continue
         names = frozenset({own}) if term.namespaces is None else term.namespaces
         if len(names) == 1:
-            return next(iter(names))
+            return scope_of(next(iter(names)), term.selector)
     return None
 
 
@@ -120,13 +122,12 @@ def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
     """
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     own = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_anti_affinity)
-    known = kinds_with_anti_affinity(matrix)
-    if not own and not known:
+    theirs = terms_against(pod, matrix, snapshot)
+    if not own and not matrix.repelling.numbers():
         return
     _check_namespaces(own)
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
-    theirs = terms_against(pod, matrix, snapshot) if known else {}
     found = []
     for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
         if key not in matrix.nodes.keys:
@@ -140,9 +141,8 @@ def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         own_kinds = None
         if terms:
-            own_kinds = np.minimum(
-                matrix.cached(("anti-affinity", *about, key), keep, hits)[: len(per_kind)], _MAX_HITS
-            )
+            matching = matrix.cached(("anti-affinity", *about, key), keep, hits, _scope_of_any(terms, pod.namespace))
+            own_kinds = np.minimum(matching[: len(per_kind)], _MAX_HITS)
             per_kind += own_kinds
         for kind, count in theirs.get(key, {}).items():
             per_kind[kind] += count
@@ -179,18 +179,6 @@ def anti_affinity_of_its_own(
     return found
 
 
-def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
-    """Return the numbers of equivalence classes of Pods with required anti-affinity. Updates the cached list first."""
-    members = matrix.kinds.members
-    for number in range(matrix.anti_affinity_known, len(members)):
-        pod = members[number]
-        assert pod is not None
-        if pod.spec.pod_affinity.required_anti_affinity:
-            matrix.anti_affinity_kinds.append(number)
-    matrix.anti_affinity_known = len(members)
-    return matrix.anti_affinity_kinds
-
-
 class Against:
     """The required anti-affinity terms of other Pods that match one Pod: topology key -> equivalence class -> number of
     terms.
@@ -207,7 +195,7 @@ class Against:
 
         `namespace_labels`: of the Pod's namespace.
         """
-        for number in matrix.anti_affinity_kinds[self._known :]:
+        for number in matrix.repelling.near(pod.labels, self._known):
             other = matrix.kinds.members[number]
             assert other is not None
             hits: dict[str, int] = {}
@@ -219,7 +207,8 @@ class Against:
             charge(1)
             for key, count in hits.items():
                 self.by_key.setdefault(key, {})[number] = count
-            self._known += 1
+            self._known = number
+        self._known = matrix.repelling.last
 
 
 class AttractingTerms:
@@ -240,7 +229,7 @@ class AttractingTerms:
 
         `namespace_labels`: of the Pod's namespace.
         """
-        for number in matrix.attracting_kinds[self._known :]:
+        for number in matrix.attractive.near(pod.labels, self._known):
             other = matrix.kinds.members[number]
             assert other is not None
             charge(1)
@@ -249,7 +238,8 @@ class AttractingTerms:
                 if here and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
                     self.keys.add(term.topology_key)
                     self.elsewhere = self.elsewhere or other.namespace != pod.namespace
-            self._known += 1
+            self._known = number
+        self._known = matrix.attractive.last
 
 
 def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
@@ -302,7 +292,10 @@ def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tup
             terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
             _check_namespaces(term for _, term in terms)
             found = matrix.counts(
-                about, keep, _score_function(terms, pod.namespace), _namespace_of_any(terms, pod.namespace)
+                about,
+                keep,
+                _score_function(terms, pod.namespace),
+                _scope_of_any([term for _, term in terms], pod.namespace),
             )
         yield found, key
 
@@ -320,18 +313,21 @@ def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -
     return score
 
 
-def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> str | None:
-    """Return the only namespace whose Pods can match one of the terms; None if there may be several.
+def _scope_of_any(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
+    """Return a scope with all Pods that can match one of the terms; None if they may be in several namespaces.
 
     `own`: namespace of the owner.
     """
-    every = {_namespace_of((term,), own) for _, term in terms}
-    return every.pop() if len(every) == 1 else None
+    every = {_scope_of((term,), own) for term in terms}
+    if len(every) == 1:
+        return every.pop()
+    namespaces = {scope and scope[:1] for scope in every}
+    return namespaces.pop() if len(namespaces) == 1 else None
 
 
 def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
     """Yield (score of the Pods on each node by the terms of those Pods, topology key)."""
-    if not matrix.attracting_kinds:
+    if not matrix.attractive.numbers():
         return
     namespaces = snapshot.objects.namespaces
     about = "attracting", pod.namespace, id(pod.labels), id(namespaces)
@@ -343,11 +339,11 @@ def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[
         known = AttractingTerms(matrix.nodes.keys)
         matrix.attracting[about] = known, (pod.labels, namespaces)
     known.learn(pod, matrix, labels)
-    only = None if known.elsewhere else pod.namespace
+    only = None if known.elsewhere else (pod.namespace,)
     for key in known.keys:
 
         def score(other: Pod, key: str = key) -> int:
-            if not other.spec.pod_affinity.present or only not in (None, other.namespace):
+            if not other.spec.pod_affinity.present or only not in (None, (other.namespace,)):
                 return 0
             terms = [(weight, term) for weight, term in each(_attracting(other), 0.1) if term.topology_key == key]
             return sum(
@@ -363,12 +359,15 @@ def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[st
     """Count the required anti-affinity terms of other Pods that match `pod`: topology key -> equivalence class ->
     number of terms.
 
-    Includes classes whose Pods are no longer on a node. Call `kinds_with_anti_affinity` first.
+    Includes classes whose Pods are no longer on a node.
     """
+    numbers = matrix.repelling.numbers()
+    if not numbers:
+        return {}
     key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
     found, _ = matrix.against.get(key, (None, None))
     if found is None or found.keys is not matrix.nodes.keys:
-        if len(matrix.against) >= cache_size(CACHE_SIZE, len(matrix.anti_affinity_kinds)):
+        if len(matrix.against) >= cache_size(CACHE_SIZE, len(numbers)):
             matrix.against.clear()
         found = Against(matrix.nodes.keys)
         matrix.against[key] = found, (pod.labels, snapshot.objects.namespaces)

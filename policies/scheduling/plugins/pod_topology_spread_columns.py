@@ -10,6 +10,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
 
 if TYPE_CHECKING:
@@ -57,10 +58,11 @@ def _spread_constraint(
     of_default = () if pod.spec.topology_spread else (constraint,)
     about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
     keep = pod.labels, pod.spec
-    per_kind = matrix.cached(("spread", *about), keep, changes, pod.namespace)
+    scope = scope_of(pod.namespace, constraint.selector)
+    per_kind = matrix.cached(("spread", *about), keep, changes, scope)
     included = possible & included_nodes(constraint, pod, matrix)
-    changing = matrix.counts(("spread", *about), keep, changes, pod.namespace).here
-    of_counted = matrix.counts(("counted", *about), keep, counted, pod.namespace)
+    changing = matrix.counts(("spread", *about), keep, changes, scope).here
+    of_counted = matrix.counts(("counted", *about), keep, counted, scope)
     topology = matrix.nodes.topology(constraint.topology_key)
     present = topology.sums(np.where(included, of_counted.here, 0))
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
@@ -81,7 +83,8 @@ def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodM
             counts_pods and other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
         )
 
-    return matrix.counts(("matching", namespace, constraint.selector), constraint.selector, counted, namespace)
+    selector = constraint.selector
+    return matrix.counts(("matching", namespace, selector), selector, counted, scope_of(namespace, selector))
 
 
 def spread_scores(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
+from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,12 +169,11 @@ def affected(
     after, cannot be violated on the node.
     """
     if len(changed) > _FEW:
-        by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        touched = np.zeros(len(matrix.kinds), np.bool_)
         for _, pdb in changed:
-            by_namespace.setdefault(pdb.namespace, []).append(pdb)
-        touched = np.array(
-            [pod is not None and _any(by_namespace.get(pod.namespace, ()), pod) for pod in each(matrix.kinds.members)]
-        )
+            for number in each(matrix.kinds.within(scope_of(pdb.namespace, pdb.selector)), 1.5):
+                pod = matrix.kinds.members[number]
+                touched[number] |= pod is not None and pdb.matches(pod.namespace, pod.labels)
         return np.asarray(touched[kind].any(axis=0))
     charge((2 + len(changed)) * kind.size // VECTOR)
     counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
@@ -196,7 +195,7 @@ def may_affect(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudg
             return int(pdb.matches(pod.namespace, pod.labels))
 
         key = "budget", pdb.namespace, id(pdb.selector)
-        found |= matrix.counts(key, pdb, counted, pdb.namespace).here > allowed
+        found |= matrix.counts(key, pdb, counted, scope_of(pdb.namespace, pdb.selector)).here > allowed
     return found
 
 
@@ -227,11 +226,8 @@ def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.in
     if found is None:
         if len(matrix.pdbs) >= _CACHE_SIZE:
             matrix.pdbs.pop(next(iter(matrix.pdbs)))
-        per_kind = PerClass(matrix.kinds, lambda pod: int(pdb.matches(pod.namespace, pod.labels)), pdb.namespace)
+        scope = scope_of(pdb.namespace, pdb.selector)
+        per_kind = PerClass(matrix.kinds, lambda pod: int(pdb.matches(pod.namespace, pod.labels)), scope)
         found = per_kind, pdb
     matrix.pdbs[key] = found
     return found[0].values()
-
-
-def _any(pdbs: Sequence[PodDisruptionBudget], pod: Pod) -> bool:
-    return any(pdb.matches(pod.namespace, pod.labels) for pdb in each(pdbs, 1.5))

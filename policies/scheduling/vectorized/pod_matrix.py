@@ -13,7 +13,13 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, CutShort, charge, meter, unmetered
 from forewarn.policies.scheduling.preemption import start_time
-from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
+from forewarn.policies.scheduling.vectorized.equivalence_classes import (
+    EquivalenceClasses,
+    KindsWithTerms,
+    PerClass,
+    Scope,
+    scopes_of,
+)
 from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 from forewarn.policies.scheduling.vectorized.pdbs import MatchingPdbs
 from forewarn.policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores, Weights
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_affinity import AffinityTerm
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.columns import Columns
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -111,8 +118,8 @@ class PodMatrix:
         self.attracting: dict[Hashable, tuple[Any, object]] = {}
         """Key of a Pod -> (the affinity of Pods on nodes for it, objects that must stay alive)."""
         self._counts: dict[Hashable, PodCounts] = {}
-        self._counts_of: dict[str | None, list[PodCounts]] = {}
-        """Namespace -> its counts; None -> the counts of all namespaces."""
+        self._counts_of: dict[Scope | None, list[PodCounts]] = {}
+        """Scope -> its counts; None -> the counts of all Pods."""
         self._counting: dict[int, list[tuple[PodCounts, int]]] = {}
         """Equivalence class -> the counts that include it, with its amount."""
         self.pdbs: dict[Hashable, tuple[PerClass, object]] = {}
@@ -129,30 +136,17 @@ class PodMatrix:
         """Static fields of specs -> (a spec, the table of nodes, the static rejections)."""
         self.static_statuses: dict[Hashable, Any] = {}
         """Static fields of specs -> the reasons of the static rejections (rejections.py)."""
-        self.anti_affinity_kinds: list[int] = []
-        self.anti_affinity_known = 1
-        """Number of classes that are evaluated for `anti_affinity_kinds`."""
+        self.repelling = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.required_anti_affinity)
+        """Classes whose required anti-affinity affects other Pods."""
+        self.attractive = KindsWithTerms(self.kinds, _attracting_terms)
+        """Classes whose Pod affinity affects the scores of other Pods."""
         self.wanted: dict[int, Any] = {}
         """id of a spec -> its requests as scores count them (large_cycle.py)."""
         self._resource_scores: dict[tuple[Amounts, Amounts | None, Weights], ResourceScores] = {}
         self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
         """Key of Pods -> (their labels, Services and controller, the default constraints)."""
-        self._attracting: list[int] = []
-        self._attracting_known = 1
         self.storage: Any = None
         """The claims, volumes and drivers (storage.py)."""
-
-    @property
-    def attracting_kinds(self) -> list[int]:
-        """The numbers of equivalence classes whose Pod affinity affects the scores of other Pods."""
-        members = self.kinds.members
-        if self._attracting_known < len(members):
-            for number in range(self._attracting_known, len(members)):
-                pod = members[number]
-                if pod is not None and _attracts(pod):
-                    self._attracting.append(number)
-            self._attracting_known = len(members)
-        return self._attracting
 
     def sync(self, snapshot: Snapshot) -> None:
         """Update the tables to this Snapshot. Raises CutShort; the next call continues."""
@@ -223,23 +217,22 @@ class PodMatrix:
         self._resource_scores.clear()
 
     def cached(
-        self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None = None
+        self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None = None
     ) -> NDArray[np.int64]:
         """Return [class]: the result of `of`, which depends only on `key` and the class; cached.
 
-        `keep`: the objects that the key identifies by id, which must stay alive. `namespace`: classes of other
-        namespaces have 0; None: no restriction.
+        `keep`: the objects that the key identifies by id, which must stay alive. `scope`: classes outside have 0; None:
+        no restriction.
         """
         found = self.matches.get(key)
         if found is None:
             if len(self.matches) >= cache_size(CACHE_SIZE, len(self.kinds)):
                 self.matches.clear()
-            found = self.matches[key] = (PerClass(self.kinds, of, namespace), keep)
+            found = self.matches[key] = (PerClass(self.kinds, of, scope), keep)
         return found[0].values()
 
-    def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None) -> PodCounts:
-        """Return the sums of `of` by node for the Pods of a namespace (None: all); cached, and updated when Pods
-        change.
+    def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
+        """Return the sums of `of` by node for the Pods of a scope (None: all); cached, and updated when Pods change.
 
         `of` depends only on `key` and the Pod's class. `keep`: as in `cached`.
         """
@@ -247,11 +240,11 @@ class PodMatrix:
         if found is None:
             if len(self._counts) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._forget_counts()
-            per_kind = self.cached(key, keep, of, namespace)
+            per_kind = self.cached(key, keep, of, scope)
             charge(self.kind.size // VECTOR)
             here = self._summed(self.kind, per_kind)
             found = self._counts[key] = PodCounts(here, of, keep)
-            self._counts_of.setdefault(namespace, []).append(found)
+            self._counts_of.setdefault(scope, []).append(found)
             self._counting.clear()
         return found
 
@@ -268,7 +261,8 @@ class PodMatrix:
         counting, matched = self._counting.get(kind), 0
         if counting is None:
             pod = self.kinds.members[kind]
-            every = [] if pod is None else [*self._counts_of.get(pod.namespace, ()), *self._counts_of.get(None, ())]
+            scopes = (None, *scopes_of(pod)) if pod is not None else ()
+            every = [counts for scope in scopes for counts in self._counts_of.get(scope, ())]
             amounts = [] if pod is None else [(counts, counts.of(pod)) for counts in every]
             counting = self._counting[kind] = [(counts, amount) for counts, amount in amounts if amount]
             matched = len(every)
@@ -316,11 +310,10 @@ class PodMatrix:
         return total
 
 
-def _attracts(pod: Pod) -> bool:
+def _attracting_terms(pod: Pod) -> list[AffinityTerm]:
     affinity = pod.spec.pod_affinity
-    return affinity.present and bool(
-        affinity.required_affinity or affinity.preferred_affinity or affinity.preferred_anti_affinity
-    )
+    weighted = *affinity.preferred_affinity, *affinity.preferred_anti_affinity
+    return [*affinity.required_affinity, *(each.term for each in weighted)]
 
 
 def cache_size(least: int, size: int) -> int:

@@ -81,7 +81,7 @@ def test_pods_are_counted_on_the_nodes_that_are_left() -> None:
             def counts(pod: Pod, apps: set[str] = apps) -> int:
                 return int(pod.labels["app"] in apps)
 
-            found = matrix.counts(str(apps), None, counts, "default")
+            found = matrix.counts(str(apps), None, counts, ("default",))
             anew = [sum(pod.labels["app"] in apps for pod in info.pods) for info in snapshot.node_infos]
             assert found.here.tolist() == anew
 
@@ -118,9 +118,9 @@ def test_counts_that_were_cut_short_are_made_anew() -> None:
             raise CutShort("time is up")
         return 1
 
-    assert matrix.counts("all", None, counted, "default").here.tolist() == [2, 0]
+    assert matrix.counts("all", None, counted, ("default",)).here.tolist() == [2, 0]
     after = cluster(*nodes, *old, *new).scheduling
     with pytest.raises(CutShort):
         matrix.sync(after)
     matrix.sync(after)
-    assert matrix.counts("all", None, counted, "default").here.tolist() == [2, 2]
+    assert matrix.counts("all", None, counted, ("default",)).here.tolist() == [2, 2]
