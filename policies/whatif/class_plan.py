@@ -42,6 +42,8 @@ _PATIENCE: Final = 600.0
 """Seconds without progress after which a rollout counts as unfinished. Source: progressDeadlineSeconds."""
 _PAUSE: Final = 30.0
 """Seconds between two steps, so that replacements of preempted Pods can start."""
+_MAX_PAUSES: Final = 40
+"""Maximum pauses before the first step, because CronJobs create Pods again and again."""
 _AFTERWARDS: Final = 660.0
 """Seconds of simulation after the last step, because CronJobs never reach a steady state."""
 
@@ -186,10 +188,7 @@ class _Run:
 
     def _run(self) -> Generator[float | None, None, None]:
         simulation = self._simulation
-        seen = -1
-        while self.pending_before and seen != simulation.api.created and simulation.clock.now < _PATIENCE:
-            seen = simulation.api.created  # replacements of the victims of Pending Pods: no effect of the first step
-            yield _PAUSE
+        yield from self._settle()
         for step in self._steps:
             started, created = simulation.clock.now, simulation.api.created
             unfinished: list[str] = []
@@ -203,6 +202,14 @@ class _Run:
             self.results.append(Result(step, started, ended, new, _pending(simulation), unfinished))
         simulation.awaited -= 1
         simulation.end_within(_AFTERWARDS)
+
+    def _settle(self) -> Generator[float | None, None, None]:
+        """Wait for the preemptions of Pods that are Pending before the change: they do not count for the first step."""
+        simulation = self._simulation
+        for _ in range(_MAX_PAUSES if self.pending_before else 0):
+            if simulation.clock.now > max(simulation.timeline.last, 0.0) + simulation.world.quiet:
+                return
+            yield _PAUSE
 
     def _change_classes(self, step: Step) -> None:
         for each in step.classes:

@@ -209,6 +209,18 @@ def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart(
     assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
 
 
+def test_the_cascade_of_a_pending_pod_counts_before_the_first_step() -> None:
+    """`high` preempts the Pod of `middle` on n1, and the replacement Pod preempts `low` on n2 after time 0."""
+    made: list[Made] = [make_node(name).has(cpu="4", memory="8Gi", pods="10").label("n", name) for name in ("n1", "n2")]
+    made += [deployment("middle", 1, "3", "middle"), *running("middle", ["n1"], "3", 50, "middle")]
+    made += [
+        *running("low", ["n2"], "3", 0),
+        make_pod("high").priority(100).request(cpu="3").spec(nodeSelector={"n": "n1"}),
+    ]
+    found = planned(cache_of([PriorityClass("middle", 50)], made), [PriorityClass("gold", 1000)])
+    assert (found.preempted_before, found.preempted) == (2, 0)
+
+
 def test_pods_of_jobs_keep_their_priority() -> None:
     job = Made("batch/v1", "Job", "report", "default").spec(
         parallelism=1, template={"spec": {"containers": [{"name": "c"}]}}
