@@ -242,7 +242,7 @@ class _FreeAmounts:
             on.setdefault(stay.node, []).append(stay._replace(priority=self.priority(stay)))
         self._sums = {name: _sums(stays, occupancy.nodes.get(name)) for name, stays in on.items()}
         self._schedulable = {name: node for name, node in occupancy.nodes.items() if not node.unschedulable}
-        self._may_run: dict[Hashable, frozenset[str]] = {}
+        self._free: dict[Hashable, tuple[int, int]] = {}
 
     def priority(self, stay: PodInterval) -> int:
         """Return the priority by which preemption compares a Pod."""
@@ -259,17 +259,18 @@ class _FreeAmounts:
         found = [self.below(name, priority) for name in names if name in self._schedulable]
         return max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0)
 
-    def nodes_for(self, pod: Pod) -> frozenset[str]:
-        """Return the schedulable nodes that the Pod's nodeSelector, node affinity and tolerations allow."""
+    def free_for(self, pod: Pod) -> tuple[int, int]:
+        """Return the maximum free amounts of the nodes that the Pod's node selector, affinity and tolerations allow."""
         affinity, tolerations = pod.spec.node_affinity, pod.spec.tolerations
         key = (*sorted((affinity.node_selector or {}).items()), affinity.required, tolerations)
-        if key not in self._may_run:
-            self._may_run[key] = frozenset(
+        if key not in self._free:
+            allowed = (
                 name
                 for name, node in self._schedulable.items()
                 if affinity.matches(node.labels, name) and untolerated_taint(node.taints, tolerations) is None
             )
-        return self._may_run[key]
+            self._free[key] = self.most(allowed, None)
+        return self._free[key]
 
 
 def _sums(stays: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
@@ -308,8 +309,8 @@ def _risk(
     least = min(stays, key=lambda stay: stay.priority)
     nodes = sorted({stay.node for stay in stays})
     above = classes[bisect_right(classes, min(map(rooms.priority, stays)), key=lambda each: each.value) :]
-    # A Pod of a DaemonSet names one node.
-    free = rooms.most({*nodes, *(rooms.nodes_for(pods[0]) if pods else ())}, None)
+    amounts = [rooms.most(nodes, None), *map(rooms.free_for, pods[:1])]  # A Pod of a DaemonSet names one node.
+    free = (max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, rooms.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
     first = {stay.node for stay in stays if lowest.get(stay.node) == stay.priority}
     return Risk(
