@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping, ref_of, text
+from forewarn.policies.kinds.registry import (
+    LIMIT_RANGE,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+)
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
 PDB: Final = "policy/PodDisruptionBudget"
 AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
 """Kinds that count from time 0 regardless of their arrival, because admission reads them."""
+_CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
+"""Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
 DEFAULT_UNTIL: Final = 3600.0
 """Default duration of a simulation in seconds."""
 MAX_UNTIL: Final = 31 * 86400.0
@@ -125,21 +135,59 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
         yield f"{count} {what} ignored: existing objects apply for the whole simulation"
 
 
-def unresolved_events(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """Yield a sentence about events on objects that are not in the cluster and that no earlier event creates."""
+def unresolved_events(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
+    """Yield a sentence about events on objects that exist only if a controller creates them during the simulation."""
+    missing = [f"{_noun(arrival)} of {_named(arrival)}" for arrival in _unresolved(cluster, arrivals)]
+    if missing:
+        what = plural(len(missing), "event")
+        yield f"{what} without effect unless a controller creates the object: {listed(missing)}"
+
+
+def _noun(arrival: Arrival) -> str:
+    return "loss" if arrival.op == "lost" else arrival.op
+
+
+def _named(arrival: Arrival) -> str:
+    ref = ref_of(arrival.object, "default")
+    return f"node {ref.name}" if group_kind(arrival.object) == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+
+
+def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    """Yield events on objects that are not in the cluster and that no earlier event creates."""
     from forewarn.policies.whatif.questions import is_there
 
-    made, missing = set[tuple[str, str, str]](), list[str]()
+    made = set[tuple[str, str, str]]()
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         key = kind, ref.namespace, ref.name
         if arrival.op == "create":
             made.add(key)
         elif kind not in AT_ONCE and key not in made and not is_there(cluster, *key):
-            named = f"node {ref.name}" if kind == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
-            missing.append(f"{'loss' if arrival.op == 'lost' else arrival.op} of {named}")
-    if missing:
-        yield f"{plural(len(missing), 'event')} without effect (object not in the cluster): {listed(missing)}"
+            yield arrival
+
+
+def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: Sequence[Arrival]) -> None:
+    """Raise EntryFault for the first event on an object that does not exist and that nothing can create before."""
+    from forewarn.policies.simulation.events_file import EntryFault
+    from forewarn.policies.whatif.questions import elsewhere, node_named
+
+    every = [*created, *events]
+    owners = {(key[1], f"{key[2]}-") for key in cluster.workloads}
+    refs = (ref_of(arrival.object, "default") for arrival in every if arrival.op == "create")
+    owners.update((ref.namespace, f"{ref.name}-") for ref in refs)
+    unresolved = {id(arrival) for arrival in _unresolved(cluster, every)}
+    for number, event in enumerate(events, 1):
+        kind, ref = group_kind(event.object), ref_of(event.object, "default")
+        owned = kind in _CREATED and any(ns == ref.namespace and ref.name.startswith(name) for ns, name in owners)
+        if id(event) not in unresolved or owned or kind not in (NODE, PDB, *_CREATED, *POD_TEMPLATE_PATHS):
+            continue
+        try:
+            if kind == NODE:
+                node_named(cluster, ref.name)
+        except InvalidInput as fault:
+            raise EntryFault(number, f"event {number}: {fault}") from None
+        near = elsewhere(cluster, kind, ref.namespace, ref.name)
+        raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
@@ -189,8 +237,11 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
             raise SourceError(path, "no object that can be simulated")
 
 
-def events_of(path: str) -> Iterator[Arrival]:
-    """The events in a file. Raises SourceError."""
+def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:
+    """Return the events in a file. `created`: the arrivals before them.
+
+    Raises SourceError, and InvalidInput for an object that does not exist.
+    """
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.manifests import Fault, values
     from forewarn.policies.simulation.events_file import MAX_BYTES, EntryFault, read_events
@@ -199,19 +250,25 @@ def events_of(path: str) -> Iterator[Arrival]:
     data = read_file(path, MAX_BYTES)
     if len(data) > MAX_BYTES:
         raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
-    found = False
+
+    def located(fault: EntryFault) -> SourceError:
+        return SourceError(name, str(fault), *place_of_entry(data, fault.number))
+
     try:
-        for event in read_events(value for value, _ in values(data, name)):
-            found = True
-            yield event
+        events = list(read_events(value for value, _ in values(data, name)))
     except Fault as fault:
         raise SourceError(name, fault.message, fault.start) from None
     except EntryFault as fault:
-        raise SourceError(name, str(fault), *place_of_entry(data, fault.number)) from None
+        raise located(fault) from None
     except ValueError as fault:
         raise SourceError(name, str(fault)) from None
-    if not found:
+    if not events:
         raise SourceError(name, "no events: use a list of `{at, create|update|delete|scale|cordon|drain|lost}`")
+    try:
+        _check_names(cluster, created, events)
+    except EntryFault as fault:
+        raise InvalidInput(str(located(fault))) from None
+    return events
 
 
 @contextmanager

@@ -230,7 +230,7 @@ def _question(
         "scale": lambda: questions.scaled(cluster, options.name, options.replicas, options.namespace),
         "apply": lambda: questions.Question(f"{_named(options)} applied", files()),
         "delete": lambda: questions.deleted(cluster, _named(options), files()),
-        "events": lambda: questions.Question(_events_title(options), [*files(), *_events(options)]),
+        "events": lambda: questions.Question(_events_title(options), _events(options, cluster, files())),
     }
     return asked[options.scope if options.what == "lose" else options.what](), None
 
@@ -242,8 +242,8 @@ def _upgrade(options: argparse.Namespace, cluster: ClusterSnapshot) -> Question:
     return upgraded(cluster, options.pool, most, options.away, surge=surge, force=options.drain_timeout)
 
 
-def _events(options: argparse.Namespace) -> list[Arrival]:
-    return [*events_of(options.events)] if options.events else []
+def _events(options: argparse.Namespace, cluster: ClusterSnapshot, files: Sequence[Arrival]) -> list[Arrival]:
+    return [*files, *(events_of(options.events, cluster, files) if options.events else ())]
 
 
 def _events_title(options: argparse.Namespace) -> str:

@@ -123,21 +123,48 @@ def test_an_event_that_cannot_be_read_is_told_likewise(
     assert capsys.readouterr().err.startswith(f"forewarn whatif: {file}{told}")
 
 
-def test_events_about_what_is_not_there_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+LATE = "apiVersion: apps/v1, kind: Deployment, metadata: {name: late, namespace: shop}"
+LATE_SPEC = "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}"
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ("- {at: 0, drain: ip-10-0-0-99}\n", ':1:3: event 1: node "ip-10-0-0-99" not found in the cluster'),
+        ("- {drain: a-1}\n- {at: 1m, lost: a-11}\n", ':2:3: event 2: node "a-11" not found in the cluster'),
+        (
+            "- {at: 3, scale: {kind: Deployment, namespace: shop, name: wbe, replicas: 3}}\n",
+            ':1:3: event 1: Deployment shop/wbe not found in the cluster; did you mean "web"?',
+        ),
+        (
+            f"- {{at: 5, create: {{{LATE}, {LATE_SPEC}}}}}\n- {{at: 4, delete: {{{LATE}}}}}\n",
+            ":2:3: event 2: Deployment shop/late not found",
+        ),
+        (
+            "- {delete: {apiVersion: v1, kind: Pod, metadata: {name: none, namespace: shop}}}\n",
+            ":1:3: event 1: Pod shop/none not found",
+        ),
+    ],
+)
+def test_an_event_on_an_unknown_object_is_wrong_usage(
+    events: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "events.yaml"
-    named = "apiVersion: apps/v1, kind: Deployment, metadata: {name: late, namespace: shop}"
-    spec = "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}"
+    file.write_text(events)
+    assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"forewarn whatif: {file}{told}")
+
+
+def test_events_on_created_objects_are_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "events.yaml"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: late-5f8-x, namespace: shop}}"
     file.write_text(
-        "- {at: 1, lost: nope}\n"
-        "- {at: 2, scale: {kind: Deployment, namespace: shop, name: web, replicas: 3}}\n"
-        "- {at: 3, scale: {kind: Deployment, namespace: shop, name: nope, replicas: 3}}\n"
-        f"- {{at: 4, create: {{{named}, {spec}}}}}\n"
-        f"- {{at: 5, delete: {{{named}}}}}\n"
-        "- {at: 6, drain: a-1}\n"
+        f"- {{at: 5, delete: {{{LATE}}}}}\n- {{at: 4, create: {{{LATE}, {LATE_SPEC}}}}}\n- {{at: 5, delete: {pod}}}\n"
     )
     assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 0
-    named = "loss of node nope, scale of Deployment shop/nope"
-    told = f"note: 2 events without effect (object not in the cluster): {named}\n"
+    told = "note: 1 event without effect unless a controller creates the object: delete of Pod shop/late-5f8-x\n"
     assert told in capsys.readouterr().out
 
 
