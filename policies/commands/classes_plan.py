@@ -15,6 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
     require_nodes,
+    status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.places import Places
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.class_plan import Plan
 
-OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown")
 
 
@@ -64,7 +64,7 @@ def _answer(options: argparse.Namespace, release: Release, places: Places) -> in
         found = plan(cluster, world_of(cache, (), until=MAX_UNTIL), change, show)
     _print(options, found._replace(not_modelled=[*found.not_modelled, *not_simulated(cache)]))
     met = {"preemption": found.preempted, "pending": _more_pending(found), "unfinished": not found.is_complete}
-    return FOUND if any(met[each] for each in options.fail_on) else OK
+    return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
 
 def _more_pending(found: Plan) -> bool:

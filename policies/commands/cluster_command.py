@@ -19,7 +19,7 @@ from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import COLOR_CHOICES, complain, print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.commands.places import Places
@@ -282,6 +282,12 @@ def answered(command: str, options: argparse.Namespace, answer: Callable[[], int
             return answer()
     except NO_ANSWER as fault:
         return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
+
+
+def status_of_conditions(met: Collection[str], fail_on: Iterable[str]) -> int:
+    """Return 1, and print the conditions on standard error, if conditions of `--fail-on` are met; otherwise 0."""
+    failing = [each for each in dict.fromkeys(fail_on) if each in met]
+    return complain("", f"fails on {', '.join(failing)} (--fail-on)", 1) if failing else 0
 
 
 def status_without_answer(fault: BaseException) -> int:

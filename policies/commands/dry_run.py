@@ -19,6 +19,7 @@ from forewarn.policies.commands.cluster_command import (
     choose_cluster,
     loaded,
     output_of,
+    status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -182,7 +183,7 @@ def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) 
     evaluated = listed([judged.rpartition("/")[2] for judged in _EVALUATED], _SHOWN)
     told = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
     _complain(told, REFUSED)
-    return REFUSED if fail_on else FAILED if none else ACCEPTED
+    return status_of_conditions(["not-evaluated"], fail_on) or (FAILED if none else ACCEPTED)
 
 
 def _warn(subject: ReviewedObject, minor: int | None) -> None:

@@ -17,6 +17,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
     pod_key,
     require_nodes,
+    status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.places import Places
@@ -93,8 +94,8 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     outcomes |= {group.outcome for group in groups}
     if faults:
         return max(map(status_of, faults))
-    if any(OUTCOMES[name] in outcomes for name in options.fail_on):
-        return FOUND
+    if status := status_of_conditions([name for name in OUTCOMES if OUTCOMES[name] in outcomes], options.fail_on):
+        return status
     return FAILED if {"not-predicted", "unknown"} & outcomes else OK
 
 

@@ -13,6 +13,7 @@ from forewarn.policies.commands.cluster_command import (
     add_since_option,
     loaded,
     options_with_cluster,
+    status_of_conditions,
 )
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
@@ -103,7 +104,8 @@ def _evaluated(options: argparse.Namespace, found: Risks) -> Evaluated:
     losing = [risk for risk in found.risks if risk.losses]
     total = sum(loss.replicas for risk in losing for loss in risk.losses)
     cells = (len(found.risks), len(losing), worst_loss(losing))
-    return Evaluated(FOUND if options.fail_on == "loss" and losing else OK, (len(losing), total), cells)
+    status = status_of_conditions(["loss"] if losing else (), [options.fail_on])
+    return Evaluated(status, (len(losing), total), cells)
 
 
 def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.autoscaling import recreated_by
-from forewarn.policies.commands.cluster_command import loaded
+from forewarn.policies.commands.cluster_command import loaded, status_of_conditions
 from forewarn.policies.commands.release import settle
 from forewarn.policies.commands.shards import digest_of, marked, run_options
 from forewarn.policies.commands.simulated import world_with
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.sweep import Sweep, Tally
 
-OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
 _NOTHING: Final = "nothing"
@@ -68,7 +67,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
         asked = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
         sys.stdout.write(as_json(told))
-        return OK  # whether anything has happened is asked of the whole
+        return 0  # whether anything has happened is asked of the whole
     write_sweep(sweep, options)
     return status_of(sweep, options.fail_on)
 
@@ -141,11 +140,11 @@ def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
-    """Return the exit status: FOUND if any row meets a condition of `fail_on`, otherwise OK."""
+    """Return the exit status: 1 if any row meets a condition of `fail_on`, otherwise 0."""
     happens = {
         "fewer": any(row.fewer for row in sweep.rows),
         "pending": any(row.pending > sweep.pending for row in sweep.rows),
         "preemption": any(row.preempted for row in sweep.rows),
         "pdb": any(row.pdbs for row in sweep.rows),
     }
-    return FOUND if any(happens[what] for what in fail_on) else OK
+    return status_of_conditions([what for what, is_met in happens.items() if is_met], fail_on)

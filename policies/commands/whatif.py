@@ -12,6 +12,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
     require_nodes,
+    status_of_conditions,
 )
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.release import release_of, settle
@@ -139,7 +140,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:
         _print(options, answer, change, notes, _explored(options, world, answer))
-    return FAILED if faults else _status(options, answer)
+    return FAILED if faults else status_of_conditions({*_happens(answer)}, options.fail_on)
 
 
 def simulate(
@@ -201,10 +202,6 @@ def _drawn(form: str, answer: Answer, change: ClassChange | None, notes: Iterabl
     from forewarn.policies.render import html
 
     return html.page(answer, change, notes)
-
-
-def _status(options: argparse.Namespace, answer: Answer) -> int:
-    return FOUND if set(_happens(answer)) & set(options.fail_on) else OK
 
 
 def _question(

@@ -15,6 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
     pod_key,
+    status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from forewarn.policies.why.troubles import Diagnosis
 
     Painter = Callable[[str, str], str]
-
-OK, FOUND, USAGE, FAILED = range(4)
 
 
 class _EvidenceCache(Cache):
@@ -126,7 +125,7 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
         sys.stdout.write(as_json(_as_dict(key, found, said, missing, cluster)))
     else:
         _print(options, lambda paint: _lines(key, found, said, missing, cluster, paint))
-    return FOUND if set(options.fail_on) & {found.state, *ids(found.troubles)} else OK
+    return status_of_conditions({found.state, *ids(found.troubles)}, options.fail_on)
 
 
 def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
@@ -158,7 +157,7 @@ def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: E
     else:
         _print(options, lambda paint: (*lines(found, evidence, paint), *(f"  {each}" for each in evidence.missing())))
     met = {*found.states, *(each for ending in found.endings for each in ids(ending.diagnosis.troubles))}
-    return FOUND if set(options.fail_on) & met else OK
+    return status_of_conditions(met, options.fail_on)
 
 
 def _print(options: argparse.Namespace, lines: Callable[[Painter], Iterable[str]]) -> None:

@@ -176,7 +176,8 @@ def test_fail_on_sets_the_exit_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], cpu: str, fail_on: str, status: int
 ) -> None:
     path = write(tmp_path / "pod.json", make_pod("new").priority(5).request(cpu=cpu))
-    assert run(capsys, "-f", path, "--cluster", "dump.json", "--fail-on", fail_on)[0] == status
+    found, _, err = run(capsys, "-f", path, "--cluster", "dump.json", "--fail-on", fail_on)
+    assert (found, err) == (status, f"forewarn: fails on {fail_on} (--fail-on)\n" if status else "")
 
 
 def deployment(replicas: int, cpu: str) -> Made:

@@ -169,8 +169,9 @@ def test_the_kubelet_passes_over_critical_and_static_pods(tmp_path: Path, capsys
 def test_workloads_can_be_chosen_and_a_loss_can_fail_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-n", "shop", "--fail-on", "loss")
     assert (status, "reports" in out) == (0, False)
-    status, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--class", "batch", "--fail-on", "loss")
+    status, out, err = run(capsys, "risk", "--cluster", SHOWN, "--class", "batch", "--fail-on", "loss")
     assert (status, "shop/web" in out) == (1, False)
+    assert err == "forewarn: fails on loss (--fail-on)\n"
 
 
 @pytest.mark.parametrize(

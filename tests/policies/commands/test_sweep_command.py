@@ -282,7 +282,8 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_fail_on_looks_at_every_row(happening: str, kind: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "whatif", *SWEEPS[kind], "--cluster", SHOWN, "--fail-on", happening)[0] == status
+    found, _, err = run(capsys, "whatif", *SWEEPS[kind], "--cluster", SHOWN, "--fail-on", happening)
+    assert (found, err) == (status, f"forewarn: fails on {happening} (--fail-on)\n" if status else "")
 
 
 def test_a_cluster_without_zones_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

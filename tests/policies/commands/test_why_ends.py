@@ -175,8 +175,8 @@ def test_the_cause_is_read_from_condition_and_status(
     assert answer["state"] == state
     if expected:
         assert [f"{each['id']}: {each['message']}" for each in answer["troubles"]] == expected
-    status, out, _ = why(capsys, tmp_path, made, "default/web", "--fail-on", state)
-    assert status == 1
+    status, out, err = why(capsys, tmp_path, made, "default/web", "--fail-on", state)
+    assert (status, err) == (1, f"forewarn: fails on {state} (--fail-on)\n")
     assert all(line.split(": ", 1)[1] in out for line in expected)
 
 

@@ -76,9 +76,13 @@ def test_a_replacement_that_pushes_out_the_next_is_a_level_deeper(simulate: Call
 def test_fail_on_tells_what_happens(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
     high = make_pod("high").priority(100).request(cpu="4")
-    assert simulate([NODES[0], *low], [high], "--fail-on", "preemption")[0] == 1
-    assert simulate([NODES[0], *low], [high], "--fail-on", "pending")[0] == 1
-    assert simulate([*NODES, *low], [high], "--fail-on", "pending", "--fail-on", "preemption")[0] == 0
+    status, _, err = simulate([NODES[0], *low], [high], "--fail-on", "preemption", "--fail-on", "pdb")
+    assert (status, err) == (1, "forewarn: fails on preemption (--fail-on)\n")
+    both = ("--fail-on", "pending", "--fail-on", "preemption")
+    status, _, err = simulate([NODES[0], *low], [high], *both)
+    assert (status, err) == (1, "forewarn: fails on pending, preemption (--fail-on)\n")
+    status, _, err = simulate([*NODES, *low], [high], *both)
+    assert (status, err) == (0, "")
 
 
 def test_json_is_the_recordings_format_with_a_summary(simulate: Callable[..., Run]) -> None:
