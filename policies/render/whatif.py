@@ -49,16 +49,24 @@ def verdict(answer: Answer) -> str:
     """Return one sentence with the effects that need attention, or with the statement that there are none."""
     more = sum(each.pending - each.pending_before for each in answer.standings)
     beyond = sum(answer.summary.violated_pdbs.values())
+    failed = sum(bool(standing.failure) for standing in answer.standings)
     effects = [
         f"{plural(answer.fewer, 'replica')} lost" if answer.fewer else "",
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         f"{plural(len(answer.preemptions), 'Pod')} preempted" if answer.preemptions else "",
         f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
         f"{plural(len(answer.pdbs), 'PDB')} with too few healthy Pods" if answer.pdbs else "",
+        f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck else "",
     ]
     found = [effect for effect in effects if effect]
     return f"{', '.join(found)}." if found else "No replica lost, no Pod preempted or newly Pending."
+
+
+def lead(answer: Answer) -> str:
+    """Return the verdict, and a sentence with the time of the steady state."""
+    state = settled(answer.summary)
+    return f"{verdict(answer)} {state[:1].upper()}{state[1:]}."
 
 
 def _afterwards(change: ClassChange) -> str:
@@ -319,7 +327,7 @@ def _cells(cells: Iterable[Cell]) -> Iterator[str]:
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    summary, lines = answer.summary, [f"### {text_of(answer.title)}", ""]
+    lines = [f"### {text_of(answer.title)}", "", lead(answer), ""]
     if change is not None:
         told_of_class = (
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
@@ -327,7 +335,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         lines += [*told_of_class, ""]
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
-    lines += [f"{counts}, {len(answer.preemptions)} preempted; {settled(summary)}", ""]
+    lines += [f"{counts}, {len(answer.preemptions)} preempted", ""]
     progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *arrived(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
@@ -337,7 +345,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         lines += _each_reason_once(told[:MAX_LINES], _row)
         lines += [f"\nand {plural(len(told) - MAX_LINES, 'more workload')}"] if len(told) > MAX_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(summary)]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
     bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []

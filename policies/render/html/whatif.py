@@ -23,13 +23,13 @@ from forewarn.policies.render.html.elements import (
 )
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, preemption_section
-from forewarn.policies.render.simulation import duration, missing, settled, violated
+from forewarn.policies.render.simulation import duration, missing, violated
 from forewarn.policies.render.whatif import (
     affected,
     arrived,
     class_change,
+    lead,
     too_few_healthy,
-    verdict,
     without_it,
 )
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
@@ -86,12 +86,11 @@ def _header(answer: Answer) -> Element:
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
     figures = element("dl", *tiles, class_="tiles")
-    state = settled(answer.summary)
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
         element("h1", display_text(answer.title)),
-        element("p", f"{verdict(answer)} {state[:1].upper()}{state[1:]}.", class_="lead"),
+        element("p", lead(answer), class_="lead"),
         figures,
     )
 

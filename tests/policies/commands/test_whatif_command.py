@@ -13,7 +13,7 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.lines import limited
-from tests.builders import make_node, make_pod
+from tests.builders import make_budget, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -266,6 +266,21 @@ def test_budgets_stand_apart_from_the_table_in_markdown(tmp_path: Path, capsys: 
     bullet = next(number for number, line in enumerate(lines) if line.startswith("- PDB"))
     assert lines[bullet - 2].startswith("| default/low")
     assert lines[bullet - 1] == ""
+
+
+def test_markdown_and_html_begin_with_the_same_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = [
+        make_node("n1").has(cpu="2", memory="8Gi", pods="10").obj,
+        make_pod("low").priority(0).request(cpu="2").labels(app="low").on("n1").obj,
+        make_budget("low", 0, app="low").obj,
+    ]
+    given, high = tmp_path / "cluster.json", tmp_path / "high.json"
+    given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
+    high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
+    arguments = ("apply", "-f", str(high), "--cluster", str(given), "-o")
+    told = run(capsys, *arguments, "markdown")[1].splitlines()[2]
+    assert "1 Pod preempted, 1 Pod beyond PDBs" in told
+    assert told in run(capsys, *arguments, "html")[1]
 
 
 def test_a_class_that_is_deleted_refuses_what_is_made_anew(capsys: pytest.CaptureFixture[str]) -> None:

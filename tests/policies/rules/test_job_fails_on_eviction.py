@@ -90,4 +90,4 @@ def test_whatif_says_that_the_job_fails(
         assert main([*asked, "-o", form]) == 0
         out = capsys.readouterr().out
         assert ("BackoffLimitExceeded" in out) is fails
-        assert ("Jobs failed" in out) is (fails and form == "html")
+        assert ("1 Job failed" in out) is (fails and form != "text")
