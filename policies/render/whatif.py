@@ -90,13 +90,12 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.losses))
     yield from (paint(line, "warning") for line in _unfinished(answer))
-    if answer.anyway is not None:
-        yield without_it(answer)
 
 
 def _running_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
+    yield from without_it(answer)
     yield paint(f"running: {counts}", "warning" if fewer else "good")
     one, many = "workload with fewer Pods", "workloads with fewer Pods"
     yield from limited(_each_reason_once(fewer, _short), len(fewer), one, many)
@@ -259,14 +258,15 @@ def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
     return told if victim == preemptions[0].victim else f"{told}: {victims}"
 
 
-def without_it(answer: Answer) -> str:
-    """Return a sentence about the simulation without the change. `answer.anyway` must exist."""
+def without_it(answer: Answer) -> Iterator[str]:
+    """Yield a sentence about the simulation without the change, if its outcome differs from the current state."""
     anyway = answer.anyway
-    assert anyway is not None
+    if anyway is None:
+        return
     waiting = sum(each.pods for each in anyway.summary.waiting)
     victims = len(anyway.summary.evictions)
     preempted = plural(victims, "Pod") if victims else "no Pods"
-    return f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(anyway)}"
+    yield f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(anyway)}"
 
 
 def _outcomes(anyway: Anyway) -> str:
@@ -336,6 +336,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
     lines += [f"{counts}, {len(answer.preemptions)} preempted", ""]
+    lines += [line for told in without_it(answer) for line in (text_of(told), "")]
     progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *arrived(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
@@ -348,7 +349,6 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
-    bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []
     bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
     lines += _picture(answer)

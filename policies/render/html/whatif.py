@@ -91,6 +91,7 @@ def _header(answer: Answer) -> Element:
         element("p", "forewarn", class_="brand"),
         element("h1", display_text(answer.title)),
         element("p", lead(answer), class_="lead"),
+        *(element("p", display_text(line)) for line in without_it(answer)),
         figures,
     )
 
@@ -163,8 +164,6 @@ def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
     lines += [*missing(answer.summary), *emptied(answer), *arrived(answer), *affected(answer.losses)]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
-    if answer.anyway is not None:
-        lines.append(without_it(answer))
     lines += list(notes)
     if lines:
         items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]

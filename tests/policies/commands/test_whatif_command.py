@@ -328,7 +328,9 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
     assert "not simulated: Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
     out = said("lose", "node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
     assert "PDB shop/web: 0 of 3 desired Pods healthy at the end" in out
-    assert "without this change" in out
+    before, after = out.split("without this change: ")
+    next_to = {"text": after.splitlines()[1], "markdown": before.splitlines()[-2], "html": before[-200:]}[output]
+    assert {"text": "running: 8 Pods", "markdown": "8 → 0 running", "html": "teady state"}[output] in next_to
     assert "1 Pod Pending at the end" in out or output == "html"
     out = said("drain", "a-1", "--until", "1s")
     assert "a-1 is not drained before --until: 2 Pods left" in out
