@@ -43,7 +43,8 @@ def settled(summary: Summary) -> str:
             " Fix: shorten --until or simulate fewer changes at once"
         )
     if not summary.settled:
-        return f"no steady state after {duration(summary.settled_at)}; increase --until"
+        last = f"last event after {duration(summary.settled_at)}"
+        return f"no steady state within the simulated {duration(summary.horizon)} ({last}); increase --until"
     return f"steady state after {duration(summary.settled_at)}"
 
 

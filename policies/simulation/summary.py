@@ -118,6 +118,8 @@ class Summary(NamedTuple):
     """The reason why the run was stopped, a limit of work; "" if it was not."""
     missing: Sequence[Missing] = ()
     names: Names = _PLAIN
+    horizon: float = 0.0
+    """The duration of the simulation in seconds, at most."""
     assumes: Sequence[str] = ()
     """Assumptions that lists missing from the cluster state are empty."""
 
@@ -168,6 +170,7 @@ def summarize(simulation: Simulation) -> Summary:
         violated_pdbs=simulation.scheduler.violated_pdbs,
         settled_at=max(simulation.timeline.last, 0.0),
         settled=simulation.settled,
+        horizon=simulation.world.horizon,
         stopped=simulation.stopped,
         missing=list(missing(simulation, names).values()),
         names=names,
