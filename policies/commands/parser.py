@@ -18,6 +18,8 @@ _LONGEST: Final = 400
 """Maximum characters of an error."""
 _UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 
+_NO_VALUE: Final = re.compile(r"argument ((?:-\w/)?(--[\w-]+)): expected one argument$")
+_NO_CHOICE: Final = re.compile(r"argument .{1,200}: invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
 _UNEXPECTED: Final = re.compile(r"unrecognized arguments: ([^- ]\S*)$")
 
 
@@ -46,14 +48,33 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"Run `{self.prog} --help` for its options.\n")
 
     def _did_you_mean(self, message: str) -> str:
-        unknown = _UNRECOGNIZED.match(message)
-        if unknown is None:
+        if unset := _NO_VALUE.match(message):
+            return self._form_of(unset[2])
+        unknown, choice = _UNRECOGNIZED.match(message), _NO_CHOICE.match(message)
+        if unknown is None and choice is None:
             file = _UNEXPECTED.match(message) if "-f" in self._option_string_actions else None
             return f"; did you mean -f {cut(one_line(file[1]), 80)}?" if file else ""
         from difflib import get_close_matches
 
-        near = get_close_matches(unknown[1][:80], [name for name in self._option_string_actions if name[:2] == "--"])
+        options = [name for name in self._option_string_actions if name[:2] == "--"]
+        known = choice[2].replace("'", "").split(", ") if choice else options
+        near = get_close_matches((choice or unknown)[1][:80], known)  # type: ignore[index]
         return f"; did you mean {near[0]}?" if near else ""
+
+    def _form_of(self, option: str) -> str:
+        """A message suffix with the form of an option's value; "" for a value of any form.
+
+        argparse reads the value of `--away -5m` as an option.
+        """
+        action = self._option_string_actions.get(option)
+        try:
+            if action is not None and callable(action.type):
+                action.type("")
+        except argparse.ArgumentTypeError as fault:
+            return f"; it {fault}"
+        except ValueError:
+            pass
+        return ""
 
 
 def integer_between(least: int, most: int) -> Callable[[str], int]:
@@ -62,7 +83,8 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         digits = text[1:] if text[:1] == "-" else text
         if not digits.isdecimal() or not digits.isascii():
-            raise argparse.ArgumentTypeError(f"must be a whole number, not {cut(text, 40)!r}")
+            given = f", not {cut(text, 40)!r}" if text else ""
+            raise argparse.ArgumentTypeError(f"must be a whole number{given}")
         if len(digits) > 18 or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"must be between {least} and {most}")
         return int(text)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SHOWN: Final = 5
 _MAX_GROUPS: Final = 20
 _GIB: Final = 2**30
+_LARGE_CPU: Final = 10**8
+"""Amount of cpu in thousandths from which cores are printed without a fraction."""
 
 
 def render(
@@ -123,7 +125,7 @@ def stranded(left: Stranded) -> str:
 
 def cpu(milli: int) -> str:
     """An amount of cpu in cores as text."""
-    return f"{milli / 1000:g}"
+    return f"{milli / 1000:g}" if milli < _LARGE_CPU else f"{milli // 1000}"
 
 
 def memory(size: int) -> str:

@@ -49,7 +49,7 @@ def seconds(value: Any, what: str = "at") -> float:
         return float(value)
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{what} must be seconds, or a duration such as 90s, 5m or 1h")
+        raise ValueError(f"{what} must be seconds, or a duration in s, m or h such as 90s, 5m or 1h")
     return float(match[1]) * _UNITS[match[2]]
 
 

@@ -127,6 +127,8 @@ def test_json_says_what_runs_out(capsys: pytest.CaptureFixture[str]) -> None:
         ({"cpu": "500m", "memory": "6Gi"}, "0.5 cpu and 6Gi memory each)"),
         ({"cpu": "1"}, "priority 0, 1 cpu each)"),
         ({"memory": "1Gi"}, "priority 0, 1Gi memory each)"),
+        ({"cpu": "1" + "0" * 400}, "priority 0, 9223372036854775 cpu each)"),
+        ({"cpu": "999999500m"}, "priority 0, 999999 cpu each)"),
         ({}, "priority 0, no cpu or memory request)"),
     ],
 )

@@ -721,7 +721,7 @@ def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureF
     _, _, err = run(capsys, "lose", "--each", "node", "--shard", "5/2", "--cluster", SHOWN)
     assert err.startswith("forewarn whatif lose: ")
     _, _, err = run(capsys, "upgrade", "--away", "x", "--cluster", SHOWN)
-    assert "argument --away: must be seconds, or a duration such as 90s" in err
+    assert "argument --away: must be seconds, or a duration in s, m or h such as 90s" in err
 
 
 def test_a_rollout_that_does_not_finish_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,33 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
     assert (err.count("\n"), said in err) == (1, True), err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("whatif uprade", "; did you mean upgrade?"),
+        ("whatif lose zon eu-1a", "; did you mean zone?"),
+        ("whatif upgrade --fail-on blokced", "; did you mean blocked?"),
+        ("whatif lose xyz a", "(choose from 'node', 'zone', 'pool')"),
+        (
+            "whatif upgrade --away 10d",
+            "argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",
+        ),
+        (
+            "whatif upgrade --away -5m",
+            "expected one argument; it must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",
+        ),
+        ("whatif upgrade --max-surge -x", "argument --max-surge: expected one argument; it must be a whole number"),
+        ("whatif upgrade --pool -x", "argument --pool: expected one argument"),
+    ],
+)
+def test_a_wrong_argument_is_explained(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command.split())
+    assert ended.value.code == 2
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.replace("'", "").endswith(said.replace("'", ""))
+
+
 def test_of_very_many_names_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     original = difflib.get_close_matches
