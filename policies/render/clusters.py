@@ -54,14 +54,16 @@ def render(
     in_full: bool = True,
 ) -> Iterator[str]:
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
-    of clusters below the table. `width`: as in `page_table`.
+    of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
         yield paint(clean(row), "error") if outcome.reason else clean(row)
     yield paint(verdict(outcomes), "warning" if any(each.status for each in outcomes) else "good")
-    for outcome in outcomes if in_full else ():
+    for outcome, row in zip(outcomes, rows, strict=True) if in_full else ():
+        if outcome.reason and row.endswith(one_line(outcome.reason)):
+            continue
         yield ""
         yield paint(clean(name_of(outcome)), "bold")
         if outcome.reason:

@@ -98,14 +98,14 @@ def _running_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     yield from without_it(answer)
     yield paint(f"running: {counts}", "warning" if fewer else "good")
     one, many = "workload with fewer Pods", "workloads with fewer Pods"
-    yield from limited(_each_reason_once(fewer, _short), len(fewer), one, many)
+    yield from limited(_each_reason_once(fewer[:MAX_LINES], _short), len(fewer), one, many)
 
 
 def _pending_lines(answer: Answer) -> Iterator[str]:
     pending = [standing for standing in answer.standings if standing.pending]
     others = [standing for standing in pending if not standing.lost]
     one, many = "workload with Pending Pods", "workloads with Pending Pods"
-    yield from limited(_each_reason_once(others, _pending_text), len(others), one, many)
+    yield from limited(_each_reason_once(others[:MAX_LINES], _pending_text), len(others), one, many)
     if len(pending) < 2:
         return
     for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")):
@@ -198,14 +198,14 @@ def _rejected_by_quota(summary: Summary) -> Iterator[str]:
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
-    """Yield the lines for these workloads; if the reason is the same as in the previous line, a reference replaces
-    it.
-    """
-    before = ""
+    """Yield the lines for these workloads, those with the same reason together; only the first line has the reason."""
+    groups: dict[str, list[WorkloadCount]] = {}
     for standing in standings:
-        same = standing.pending and standing.message and standing.message == before
-        before = standing.message if standing.pending else ""
-        yield tell(standing._replace(message=_SAME) if same else standing)
+        reason = standing.message if standing.pending else ""
+        groups.setdefault(reason or f"workload {standing.workload} {standing.priority}", []).append(standing)
+    for first, *others in groups.values():
+        yield tell(first)
+        yield from (tell(other._replace(message=_SAME)) for other in others)
 
 
 def _short(standing: WorkloadCount) -> str:

@@ -540,6 +540,12 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
     _, out, _ = run(capsys, *asked_with)
     assert out.count("Insufficient cpu") == 1
     assert out.count(": 1 Pending: same reason") == 2
+    other = make_pod("aa").request(cpu="2").spec(nodeSelector={"pool": "none"}).obj
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pods[0], other, *pods[1:]]}))
+    _, mixed, _ = run(capsys, *asked_with)
+    assert (mixed.count("Insufficient cpu"), mixed.count("node affinity/selector")) == (1, 1)
+    assert mixed.count(": 1 Pending: same reason") == 2
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
     _, table, _ = run(capsys, *asked_with, "-o", "markdown")
     assert table.count("Insufficient cpu") == 1
     assert table.count("| 1 | same reason |") == 2
