@@ -11,6 +11,7 @@ from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.render import Painter, plain
+from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
@@ -50,7 +51,11 @@ def render(
         return
     if len(predictions) != 1 or placement.existing or placement.rollout:
         yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
+    shown = Counter[str]()
     for number, prediction in enumerate(predictions, 1):
+        shown[prediction.outcome] += 1
+        if shown[prediction.outcome] > MAX_LINES:
+            continue
         if number > 1 and _same(prediction, predictions[number - 2], cluster):
             yield f"{_title(prediction)}: same as above"
             continue
@@ -58,6 +63,9 @@ def render(
         yield from _reasons(prediction, cluster, applied, first=number == 1)
         how = explanation_of(prediction) if explain else None
         yield from (f"  how: {line}" for line in (how,) if line is not None)
+    omitted = [f"{count - MAX_LINES} {_OUTCOMES[outcome]}" for outcome, count in shown.items() if count > MAX_LINES]
+    if omitted:
+        yield f"and more Pods: {', '.join(omitted)}; use -o json for all"
     yield from (f"  note: {line}" for line in _caveats(placement, applied))
 
 

@@ -201,6 +201,19 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.usefixtures("cluster")
+def test_of_many_replicas_the_first_of_each_outcome_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "web.json", deployment(1, "2"))
+    arguments = ("-f", path, "--cluster", "dump.json", "--replicas", "30")
+    out = run(capsys, *arguments)[1]
+    assert out.count("same as above") == 19
+    assert "default/web-22 (priority 5)" not in out
+    assert "and more Pods: 8 would stay Pending; use -o json for all\n" in out
+    assert len(run(capsys, *arguments, "-o", "json")[1].splitlines()) == 30
+
+
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("replicas", "says"),
     [(0, "it creates no Pods (0 replicas, suspended, or no node matches)"), (1, "1 of 1 Pod exist; no new Pods")],
