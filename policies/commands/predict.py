@@ -107,7 +107,7 @@ def rows_of(
     autoscaling: Autoscaling,
 ) -> Iterator[dict[str, Any]]:
     """The lines of `-o json`: one for each Pod, one for a rollout's other Pods, and one for each PodGroup."""
-    from forewarn.policies.rules.wording.forecasts import rollout_notes
+    from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
     waits_for_victims = [each for each in applied.predictions if each.outcome == "pending"][-1:]
@@ -124,7 +124,8 @@ def rows_of(
                 scaled = scaled._replace(plan=together.plan if together else None)
             basis = {"basis": placement.basis} if placement.basis else {}
             row = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how, **basis}
-            row["standing"] = [*row["standing"], *(rollout_notes(placement.rollout) if placement.rollout else ())]
+            more = placement_notes(placement) if placement.rollout or placement.ahead != 0 else ()
+            row["standing"] = [*row["standing"], *more]
             row |= _losses(prediction.victims, cluster)
             yield row | ({"autoscalers": as_dict(scaled)} if scaled else {})
         for outcome, count in placement.without_prediction.items():
@@ -233,11 +234,13 @@ def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list
     """
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.placement import Placement, place_pods
+    from forewarn.policies.forecast.waiting import before_in_queue
 
     if options.pod:
-        return Applied(
-            (Placement(options.pod, place_pods(cluster, [_pending(options.pod, options.namespace, cluster)])),)
-        )
+        pod = _pending(options.pod, options.namespace, cluster)
+        before = before_in_queue(cluster, pod)
+        ahead = None if before is None else len(before.pods)
+        return Applied((Placement(pod.key, place_pods(cluster, [pod]), ahead=ahead),))
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places, faults)
     return placed(objects, cluster, faults, options.replicas)
 

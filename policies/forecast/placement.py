@@ -43,6 +43,10 @@ class Placement:
     without_claims: bool = False
     omitted: int = 0
     """New Pods beyond the limit."""
+    ahead: int | None = 0
+    """Number of Pending Pods before this Pending Pod in the queue, which the prediction ignores; None for more than
+    MAX_PENDING.
+    """
     rollout: Impact | None = None
     """The impact of the rollout if the object changes a stored workload's Pod template; `predictions` then omits new
     Pods that fit.

@@ -58,6 +58,19 @@ def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -
     return Waiting(ours, len(free) - len(first) + unknown)
 
 
+def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
+    """Return the Pending Pods before a Pending Pod in the queue; none before a nominated Pod. Raises CutShort.
+
+    None if the Pod is not among the first MAX_PENDING.
+    """
+    if pod.nominated_node_name:
+        return Waiting()
+    waiting = pending_in_order(cluster, {pod.identity})
+    ahead = tuple(other for other in waiting.pods if queue_key(other) < queue_key(pod))
+    is_late = len(ahead) == len(waiting.pods) and len(waiting.pods) + waiting.omitted > MAX_PENDING
+    return None if is_late else Waiting(ahead)
+
+
 def replacement_of(pod: Pod) -> Pod:
     """Return the Pod that the controller creates to replace this Pending Pod: the same with another uid."""
     return replace(pod, uid=f"{pod.identity}+")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.placement import place_pods
-from forewarn.policies.forecast.waiting import MAX_PENDING, pending_in_order, queue_key
+from forewarn.policies.forecast.waiting import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -43,11 +43,8 @@ class InQueue(NamedTuple):
 
 def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
     """The prediction for a Pending Pod, in the order of `pending_in_order`; a nominated Pod is before all others."""
-    if pod.nominated_node_name:
-        return InQueue(Prediction(cluster.scheduling, pod))
-    waiting = pending_in_order(cluster, {pod.identity})
-    ahead = [other for other in waiting.pods if queue_key(other) < queue_key(pod)]
-    if len(ahead) == len(waiting.pods) and len(waiting.pods) + waiting.omitted > MAX_PENDING:
-        return InQueue(Prediction(cluster.scheduling, pod), is_alone=True)
-    *before, prediction = place_pods(cluster, [*ahead, pod])
+    ahead = before_in_queue(cluster, pod)
+    if ahead is None or pod.nominated_node_name:
+        return InQueue(Prediction(cluster.scheduling, pod), is_alone=ahead is None)
+    *before, prediction = place_pods(cluster, [*ahead.pods, pod])
     return InQueue(prediction, tuple(before))

@@ -43,8 +43,17 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
         (placement.existing > 0, MISSING_ONLY),
         (evaluated > 1, ONE_BY_ONE),
         (placement.omitted > 0, beyond),
+        (placement.ahead != 0, _alone(placement)),
     )
     return tuple(note for matches, note in notes if matches)
+
+
+def _alone(placement: Placement) -> str:
+    """The note about Pending Pods before a Pending Pod in the queue."""
+    if placement.ahead is None:
+        return "predicted alone; more Pending Pods than forewarn evaluates are before it in the queue"
+    are = plural(placement.ahead, "Pending Pod is", "Pending Pods are")
+    return f"predicted alone; {are} before it in the queue: `forewarn why {placement.name}` predicts after them"
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:

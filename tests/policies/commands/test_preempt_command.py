@@ -200,6 +200,26 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
     assert "Pods are placed one after the other" in out
 
 
+@pytest.mark.parametrize(("priority", "ahead"), [(9, 0), (4, 1), (3, 2)])
+def test_a_pending_pod_names_the_number_of_pods_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], priority: int, ahead: int
+) -> None:
+    pods = [make_pod(name).priority(level).request(cpu="1") for name, level in (("a", 5), ("c", 4), ("d", 3))]
+    path = write(tmp_path / "dump.json", make_node("n1").has(cpu="1", memory="1Gi", pods="9"), *pods)
+    made = [make_pod("b").priority(priority).request(cpu="1")]
+    more = write(tmp_path / "more.json", *made)
+    arguments = ("--pod", "default/b", "--cluster", path, "--cluster", more)
+    told = {
+        0: [],
+        1: ["predicted alone; 1 Pending Pod is before it in the queue: `forewarn why default/b` predicts after them"],
+        2: ["predicted alone; 2 Pending Pods are before it in the queue: `forewarn why default/b` predicts after them"],
+    }[ahead]
+    out = run(capsys, *arguments)[1]
+    assert [line for line in out.splitlines() if "predicted alone" in line] == [f"  note: {line}" for line in told]
+    standing = json.loads(run(capsys, *arguments, "-o", "json")[1])["standing"]
+    assert [line for line in standing if "predicted alone" in line] == told
+
+
 @pytest.mark.usefixtures("cluster")
 def test_of_many_replicas_the_first_of_each_outcome_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
