@@ -29,11 +29,11 @@ class Progress:
     def __init__(self) -> None:
         self.found: set[str] = set()
         self.now = "asking the index"
-        self.told: deque[str] = deque(maxlen=SHOWN)
+        self.lines: deque[str] = deque(maxlen=SHOWN)
 
     def take(self, line: str) -> None:
         """A line of pip."""
-        self.told.append(line)
+        self.lines.append(line)
         if match := _FOUND.match(line):
             self.found.add(match[1])
             self.now = f"now {match[1]}"
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
         reader.join(EVERY)
     shown.wipe()
     if status:
-        sys.stderr.writelines(progress.told)
+        sys.stderr.writelines(progress.lines)
     return status
 
 

@@ -33,11 +33,13 @@ def build(program: Path, directory: Path, version: str) -> Path:
             with path.open("rb") as file:
                 tar.addfile(entry, file)
     archive.write_bytes(gzip.compress(packed.getvalue(), 6, mtime=0))
-    told = MANIFEST.read_text("utf-8").replace("v0.0.0", f"v{version}").replace("linux-amd64", f"{system}-{machine}")
-    told = told.replace("os: linux", f"os: {system}").replace("arch: amd64", f"arch: {machine}")
-    told = re.sub(r"0{64}", hashlib.sha256(archive.read_bytes()).hexdigest(), told)
+    manifest = (
+        MANIFEST.read_text("utf-8").replace("v0.0.0", f"v{version}").replace("linux-amd64", f"{system}-{machine}")
+    )
+    manifest = manifest.replace("os: linux", f"os: {system}").replace("arch: amd64", f"arch: {machine}")
+    manifest = re.sub(r"0{64}", hashlib.sha256(archive.read_bytes()).hexdigest(), manifest)
     made = directory / MANIFEST.name
-    made.write_text(told, "utf-8")
+    made.write_text(manifest, "utf-8")
     return made
 
 

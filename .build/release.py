@@ -29,7 +29,7 @@ BUILD: Final = "import sys; from setuptools import build_meta; print(getattr(bui
 _CREATED: Final = "urn:forewarn:make-release"
 
 
-def told(*command: str, cwd: Path = ROOT, **environment: str) -> str:
+def output_of(*command: str, cwd: Path = ROOT, **environment: str) -> str:
     """What a command prints. Raises CalledProcessError; what it complains of is seen."""
     given = os.environ | environment
     return subprocess.run(command, cwd=cwd, env=given, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
@@ -42,7 +42,7 @@ def print_notice(what: str) -> None:
 
 def epoch() -> int:
     """When it was made: SOURCE_DATE_EPOCH, else the time of the commit."""
-    return int(os.environ.get("SOURCE_DATE_EPOCH") or told("git", "log", "-1", "--format=%ct"))
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or output_of("git", "log", "-1", "--format=%ct"))
 
 
 def packages(tree: Path, target: Path, when: int) -> list[Path]:
@@ -54,7 +54,7 @@ def packages(tree: Path, target: Path, when: int) -> list[Path]:
     before = os.umask(0o022)
     try:
         names = [
-            told(sys.executable, "-c", BUILD, which, str(target), cwd=tree, **environment).splitlines()[-1]
+            output_of(sys.executable, "-c", BUILD, which, str(target), cwd=tree, **environment).splitlines()[-1]
             for which in ("build_wheel", "build_sdist")
         ]
     finally:
@@ -118,7 +118,7 @@ def materials(target: Path, version: str) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch, "pyproject.toml")  # setup.cfg is not read
         project.write_text(f'[project]\nname = "forewarn"\nversion = "{version}"\nlicense = "Apache-2.0"\n')
-        made = json.loads(told(*command, "--pyproject", str(project), LOCK))
+        made = json.loads(output_of(*command, "--pyproject", str(project), LOCK))
     path.write_text(json.dumps(made, indent=2, sort_keys=True) + "\n")
     return path
 
@@ -160,7 +160,7 @@ def main(target: Path) -> None:
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch, "tree")
-        for name in filter(None, told("git", "ls-files", "-z").split("\0")):
+        for name in filter(None, output_of("git", "ls-files", "-z").split("\0")):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
         print_notice("wheel, sdist and chart")
@@ -171,7 +171,7 @@ def main(target: Path) -> None:
     print_notice("bill of materials and provenance")
     made.append(materials(target, version))
     statement = target / f"forewarn-{version}.intoto.json"
-    statement.write_text(json.dumps(provenance(made, told("git", "rev-parse", "HEAD")), indent=2) + "\n")
+    statement.write_text(json.dumps(provenance(made, output_of("git", "rev-parse", "HEAD")), indent=2) + "\n")
     lines = [f"{digest(path)}  {path.name}\n" for path in sorted([*made, statement])]
     (target / "SHA256SUMS").write_text("".join(lines))
     print("".join(lines), end="")  # noqa: T201

@@ -465,8 +465,8 @@ class Templates:
         names = [condition["name"] for condition in conditions]
         if "not-forewarns-own-namespace" in names:
             listed = "!has(request.namespace) || !(request.namespace in {{ .Values.excludeNamespaces | toJson }})"
-            omitted = If(".Values.excludeNamespaces", {"name": "not-excluded-namespaces", "expression": Text(listed)})
-            conditions.insert(names.index("not-forewarns-own-namespace") + 1, omitted)
+            exclusion = If(".Values.excludeNamespaces", {"name": "not-excluded-namespaces", "expression": Text(listed)})
+            conditions.insert(names.index("not-forewarns-own-namespace") + 1, exclusion)
 
     def _network(self) -> None:
         for name in (_NAME, _INJECTOR):
@@ -705,8 +705,8 @@ def files(config: dict[str, Any], flags: dict[str, str], audit_only: str) -> dic
     if twice := own.keys() & templates.defaults:
         raise ValueError(f"these have a default in the base: {twice}")
     defaults = own | templates.defaults
-    if omitted := defaults.keys() ^ {value.path for value in VALUES}:
-        raise ValueError(f"not among the values, or not in the templates: {omitted}")
+    if differing := defaults.keys() ^ {value.path for value in VALUES}:
+        raise ValueError(f"not among the values, or not in the templates: {differing}")
     (audited,) = yaml.safe_load_all(audit_only)
     made = {
         **{

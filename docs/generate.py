@@ -174,8 +174,8 @@ _PODS = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        name: {"type": "string", "description": told}
-        for name, told in (
+        name: {"type": "string", "description": description}
+        for name, description in (
             ("namespace", "a shell pattern"),
             ("class", "a shell pattern; an empty text means Pods without a class"),
             ("workload", "namespace/name, a shell pattern"),
@@ -414,8 +414,8 @@ data:
 
 def audit_only() -> str:
     """The ConfigMap of manifests/components/audit-only."""
-    heard = sorted(rule.ID for rule in RULES if rule.ACTION in (Action.DENY, Action.WARN))
-    return _AUDIT_ONLY + "".join(f"      {rule}: audit\n" for rule in heard)
+    rule_ids = sorted(rule.ID for rule in RULES if rule.ACTION in (Action.DENY, Action.WARN))
+    return _AUDIT_ONLY + "".join(f"      {rule}: audit\n" for rule in rule_ids)
 
 
 def watched(verbs: tuple[str, ...] = ()) -> str:
@@ -451,14 +451,14 @@ def dumped() -> str:
 
 def by_the_state() -> str:
     """The rows of docs/reference/failure-modes.md on rules that read the cluster state."""
-    heard = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
+    webhook_rules = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
     rows = [
         (
             f"`{rule.ID}`",
             ", ".join(_STORED.get(what, what) for what in rule.DEPENDS_ON.stored),
             _STALE[rule.DEPENDS_ON.is_confirmed],
         )
-        for rule in sorted(heard, key=lambda rule: not rule.DEPENDS_ON.is_confirmed)
+        for rule in sorted(webhook_rules, key=lambda rule: not rule.DEPENDS_ON.is_confirmed)
     ]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 

@@ -146,8 +146,8 @@ def _internal(error: Exception) -> str:
         trace = trace.tb_next
     code = trace.tb_frame.f_code if trace else None
     where = f" in {os.path.basename(code.co_filename)}, {code.co_name}" if code else ""
-    said = f"{type(error).__name__}: {cut(str(error), 200)}{where}"
-    return f"internal error, please report it ({TRACEBACK}=1 shows more): {said}"
+    error_text = f"{type(error).__name__}: {cut(str(error), 200)}{where}"
+    return f"internal error, please report it ({TRACEBACK}=1 shows more): {error_text}"
 
 
 def _replace_unencodable_characters() -> None:

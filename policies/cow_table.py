@@ -238,7 +238,7 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
 
     def derived(self, make: Callable[[Mapping[G, V]], T]) -> list[T]:
         """Return `make(shard)` for each shard of each group, cached as in FrozenTable."""
-        return [made for group in self._groups.values() for made in group.derived(make)]
+        return [value for group in self._groups.values() for value in group.derived(make)]
 
     def __getitem__(self, key: G) -> V:
         return self.group(key[self._place])[key]

@@ -141,8 +141,10 @@ def _read(text: str) -> Quantity:
     mantissa = int(digits)
     if _is_fast(digits, fraction, power, shift):
         amount = (mantissa << shift) * 10 ** (power + 9)
-        kept = mantissa & 7 != 0 if shift else power % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
-        return Quantity(-amount if sign == "-" else amount, notation, text if kept else "")
+        keeps_format = (
+            mantissa & 7 != 0 if shift else power % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
+        )
+        return Quantity(-amount if sign == "-" else amount, notation, text if keeps_format else "")
     if not re.search("[0-9]", text[: match.start(4)]):
         raise InvalidQuantity(_NUMERIC)
     amount = _scaled(mantissa << shift, power + 9)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
 
 
-def is_recommended(found: PriorityClass, *, to_preempt: bool = False) -> bool:
+def is_recommended(priority_class: PriorityClass, *, to_preempt: bool = False) -> bool:
     """True if a message may recommend this class.
 
     Excludes system classes, forewarn's own classes, and names that kube-apiserver rejects. `to_preempt`: also excludes
     classes that never preempt.
     """
-    if found.name in OWN_CLASSES or found.name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+    if priority_class.name in OWN_CLASSES or priority_class.name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return False
-    if to_preempt and found.preemption_policy == PREEMPT_NEVER:
+    if to_preempt and priority_class.preemption_policy == PREEMPT_NEVER:
         return False
     from forewarn.policies.kube_apiserver.validation.names import dns1123_subdomain
 
-    return found.value <= HIGHEST_USER_DEFINABLE_PRIORITY and not dns1123_subdomain(found.name)
+    return priority_class.value <= HIGHEST_USER_DEFINABLE_PRIORITY and not dns1123_subdomain(priority_class.name)

@@ -131,8 +131,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is published, to be built in."""
-    omitted = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "docs", "*.egg-info", "__pycache__", "build")
-    return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("action") / "checkout", ignore=omitted))
+    ignored = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "docs", "*.egg-info", "__pycache__", "build")
+    return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("action") / "checkout", ignore=ignored))
 
 
 # pip reads 0 as the option being given.

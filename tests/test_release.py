@@ -32,8 +32,8 @@ def built(where: Path, umask: int, when: int) -> dict[str, str]:
     """Name -> SHA-256 of wheel and sdist, of a copy of the sources whose files are of another day and other modes."""
     tree, target = where / "tree", where / "dist"
     target.mkdir(parents=True)
-    omitted = shutil.ignore_patterns(*LEFT_OUT)
-    shutil.copytree(ROOT, tree, symlinks=True, ignore=omitted, copy_function=shutil.copyfile)
+    ignored = shutil.ignore_patterns(*LEFT_OUT)
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=ignored, copy_function=shutil.copyfile)
     for path in (path for path in tree.rglob("*") if path.is_file()):
         os.utime(path, (when, when))
         path.chmod(0o666 & ~umask | (0o111 & ~umask if os.access(ROOT / path.relative_to(tree), os.X_OK) else 0))

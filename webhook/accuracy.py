@@ -156,8 +156,8 @@ class Accuracy:
             else:
                 self._note(_Change(now, kind, "", kind.rpartition("/")[2]))
 
-    def seen(self, pod: ApiObject, gone: bool) -> None:
-        """Record a Pod event of a watch, after `changed` has recorded the change. `gone`: the Pod was deleted."""
+    def seen(self, pod: ApiObject, deleted: bool) -> None:
+        """Record a Pod event of a watch, after `changed` has recorded the change. `deleted`: the Pod was deleted."""
         uid = at(pod, "metadata", "uid")
         with self._lock:
             followed = self._waiting.get(uid) if isinstance(uid, str) else None
@@ -166,7 +166,7 @@ class Accuracy:
                 act = _scheduled_act(pod)
                 if act is not None:
                     self._acted(followed, act)
-                elif gone:
+                elif deleted:
                     del self._waiting[followed.expected.uid]
                     self._end(UNKNOWN)
             self._settle()

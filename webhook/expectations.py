@@ -146,8 +146,8 @@ def summary_of(outcome: str, where: str, victims: Iterable[Victim]) -> str:
         return f"runs on {where}" if where else "runs"
     if outcome == PENDING:
         return "stays Pending"
-    told = sorted(v.key for v in victims)
-    named = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+    names = sorted(v.key for v in victims)
+    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"preempts {named or 'no Pod'} on {where}"
 
 

@@ -113,21 +113,21 @@ class LogWriter:
 
 def encode(line: _Line) -> bytes:
     """Return the line as JSON in ASCII with a line break. ASCII, so that a terminal executes no control sequences."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "time": _moment(line.at),
         "level": logging.getLevelName(line.level).lower(),
         "message": _short(line.message),
         **{key: _short(value) for key, value in line.fields.items()},
     }
     if line.traceback:
-        told["traceback"] = line.traceback[-MAX_TRACEBACK:]
+        fields["traceback"] = line.traceback[-MAX_TRACEBACK:]
     try:
-        text = orjson.dumps(told, default=str, option=_NOT_JSON)
+        text = orjson.dumps(fields, default=str, option=_NOT_JSON)
         if text.isascii() and b"\x7f" not in text:
             return text + b"\n"
     except TypeError:
         pass  # lone surrogates, numbers beyond 64 bits
-    return json.dumps(told, separators=(",", ":"), default=str).replace("\x7f", "\\u007f").encode() + b"\n"
+    return json.dumps(fields, separators=(",", ":"), default=str).replace("\x7f", "\\u007f").encode() + b"\n"
 
 
 _seconds: tuple[int, str] = (0, "")
@@ -237,12 +237,12 @@ class _Output(io.TextIOBase):
         return self._descriptor
 
     def _log(self, line: str) -> None:
-        made = _Line(time(), self._level, line, {})
+        new_line = _Line(time(), self._level, line, {})
         if _writer is not None:
-            _writer.put(made)
+            _writer.put(new_line)
         else:  # a forked process
             with suppress(OSError):
-                os.write(self._descriptor, encode(made))
+                os.write(self._descriptor, encode(new_line))
 
 
 def count_dropped(count: Callable[[], object]) -> None:

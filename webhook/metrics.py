@@ -310,10 +310,10 @@ class Metrics:
 
     def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
         """Create a metric with one label. All values exist from the start, so that Prometheus sees the first event."""
-        made = self._make(kind, name, help_, label)
+        metric = self._make(kind, name, help_, label)
         for value in values:
-            made.labels(value)
-        return made
+            metric.labels(value)
+        return metric
 
     def reject(self, reason: RejectionReason) -> None:
         """Count a request that got no AdmissionReview, by its reason."""

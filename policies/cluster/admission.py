@@ -73,13 +73,13 @@ def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
 
     namespace, classes = snapshot.namespace(pod.namespace), snapshot.priority_classes
     try:
-        found = establish_new_priority(pod.priority_class_name, namespace, classes)
+        resolved = establish_new_priority(pod.priority_class_name, namespace, classes)
     except Forbidden as error:
         ref = ObjectRef("v1", "Pod", pod.namespace, pod.name)
         raise InvalidObject(str(error), ("spec", "priorityClassName"), ref) from None
     return replace(
         pod,
-        priority=found.priority,
-        priority_class_name=found.priority_class_name,
-        preemption_policy=pod.preemption_policy or found.preemption_policy,
+        priority=resolved.priority,
+        priority_class_name=resolved.priority_class_name,
+        preemption_policy=pod.preemption_policy or resolved.preemption_policy,
     )

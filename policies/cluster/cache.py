@@ -240,7 +240,7 @@ class Cache:
             added = PriorityClass.from_api(obj)
             self._classes = Classes({**self._classes, added.name: added})
         elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
-            self._add_version(version)
+            self._read_minor(version)
         elif empty := listed_as_empty(obj):
             self.listed = None if self.listed is None else self.listed | {empty}
         else:
@@ -269,7 +269,7 @@ class Cache:
             others = (name for name in self._omitted if name != (kind, *key))
             self._omitted = frozenset(others) if is_kept else self._omitted | {(kind, *key)}
 
-    def _add_version(self, version: str) -> None:
+    def _read_minor(self, version: str) -> None:
         """Read the minor from the `gitVersion` of `kubectl version -o json` or of a cluster snapshot. Raises
         InvalidObject.
         """

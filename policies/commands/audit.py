@@ -96,7 +96,7 @@ def config_of(options: argparse.Namespace) -> Config:
 
         config = config.limiting(load_limited_resources(options.admission_config))
     selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
-    return with_rules(config)._replace(selected=selected, unheard=ignored)
+    return with_rules(config)._replace(selected=selected, disabled_rules=ignored)
 
 
 def _audit(
@@ -122,12 +122,12 @@ def _audit(
     findings, suppressed = unsuppressed(every, subjects, config, now)
     if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
         return Evaluated(FAILED)
-    gone = 0
+    fixed = 0
     if baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, known, gone = less_baseline(findings, baseline)
+            findings, known, fixed = less_baseline(findings, baseline)
         except ValueError as fault:
             raise InvalidInput(f"{options.baseline}: {fault}") from None
         suppressed += known
@@ -139,7 +139,7 @@ def _audit(
         for line in written_lines(writer(findings)):
             print_notice(line)
     if not options.quiet:
-        _summarize(findings, cluster, len(subjects), suppressed, gone)
+        _summarize(findings, cluster, len(subjects), suppressed, fixed)
     return _evaluated(options, findings, cluster)
 
 
@@ -225,10 +225,10 @@ def _print(
     else:
         from forewarn.policies.render import markdown
 
-        told = markdown.render(findings, "forewarn audit")
+        lines = markdown.render(findings, "forewarn audit")
         if changes is not None:
-            told += markdown.changes(changes, options.since)
-        sys.stdout.write(as_markdown(told) + "\n")
+            lines += markdown.changes(changes, options.since)
+        sys.stdout.write(as_markdown(lines) + "\n")
 
 
 def _print_text(options: argparse.Namespace, findings: list[Finding], changes: list[Change] | None) -> None:
@@ -274,13 +274,13 @@ def for_programs(
     return sarif.render(report._replace(findings=placed(findings)), version("forewarn"))
 
 
-def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, suppressed: int, gone: int) -> None:
+def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, suppressed: int, fixed: int) -> None:
     from forewarn.policies.render.audit import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     print_notice(summary(len(cluster.pods), objects, findings, suppressed))
-    if gone:
-        print_notice(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
+    if fixed:
+        print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def argument_parser() -> argparse.ArgumentParser:

@@ -42,19 +42,19 @@ def _answer(options: argparse.Namespace, release: Release) -> Evaluated:
     from forewarn.policies.render import classes
     from forewarn.policies.whatif.priority_levels import as_dict, priority_levels
 
-    found = priority_levels(settle(loaded(options), release).snapshot())
+    levels = priority_levels(settle(loaded(options), release).snapshot())
     if options.output == "json":
-        sys.stdout.write(as_json(as_dict(found)))
+        sys.stdout.write(as_json(as_dict(levels)))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(classes.markdown(found)))
+        sys.stdout.write(as_markdown(classes.markdown(levels)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render(found, painter(color)))
-    pending = sum(level.pending for level in found.levels)
-    old = sum(level.running.pods for level in found.levels if level.preempts is None)
-    running = sum(level.running.pods for level in found.levels)
-    cells = (classes.count(found), running, pending, old, classes.shares(found))
-    return Evaluated(0, (pending, old, classes.percent_of_cpu(found)), cells)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render(levels, painter(color)))
+    pending = sum(level.pending for level in levels.levels)
+    old = sum(level.running.pods for level in levels.levels if level.preempts is None)
+    running = sum(level.running.pods for level in levels.levels)
+    cells = (classes.count(levels), running, pending, old, classes.shares(levels))
+    return Evaluated(0, (pending, old, classes.percent_of_cpu(levels)), cells)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -67,21 +67,21 @@ def _answer(options: argparse.Namespace, release: Release, places: Places) -> in
     return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
 
-def _more_pending(found: Plan) -> bool:
-    return any(result.pending > found.pending_before for result in found.results)
+def _more_pending(plan: Plan) -> bool:
+    return any(result.pending > plan.pending_before for result in plan.results)
 
 
-def _print(options: argparse.Namespace, found: Plan) -> None:
+def _print(options: argparse.Namespace, plan: Plan) -> None:
     from forewarn.policies.render import classes
     from forewarn.policies.whatif.class_plan import as_dict
 
     if options.output == "json":
-        sys.stdout.write(as_json(as_dict(found)))
+        sys.stdout.write(as_json(as_dict(plan)))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(classes.plan_markdown(found)))
+        sys.stdout.write(as_markdown(classes.plan_markdown(plan)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render_plan(found, painter(color)))
+        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render_plan(plan, painter(color)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,16 +93,16 @@ def _parser() -> argparse.ArgumentParser:
         examples=("classes plan -f classes.yaml", "classes plan -f priorities/ --delete legacy --fail-on preemption"),
     )
     add = parser.add_argument
-    told = "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
-    add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)
+    help_text = "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
+    add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
     add("--delete", action="append", default=[], metavar="NAME", help="old PriorityClass to delete (repeatable)")
     add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
     reject_node_templates(add, "a plan assumes that no nodes are added")
     add_namespace_option(add)
-    told = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
-    add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=told)
+    help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
+    add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
     add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

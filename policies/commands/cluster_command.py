@@ -49,19 +49,25 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True, sev
     its options.
     """
     default = "default: the current kubeconfig context" if required else "default: none"
-    told = f"cluster snapshot (a file or directory, repeatable), or live for a running cluster ({default})"
-    add("--cluster", action="append", default=[], metavar="SOURCE", help=told)
+    help_text = f"cluster snapshot (a file or directory, repeatable), or live for a running cluster ({default})"
+    add("--cluster", action="append", default=[], metavar="SOURCE", help=help_text)
     if several:
-        told = (
+        help_text = (
             "snapshots of several clusters, for example 'snapshots/*.json.gz': one cluster for each match (repeatable)"
         )
-        add("--clusters", action="append", default=[], metavar="PATTERN", help=told)
+        add("--clusters", action="append", default=[], metavar="PATTERN", help=help_text)
     add_context_options(add, "" if required else "; implies --cluster live", several=several)
     if several:
-        told = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
-        add("--jobs", type=integer_between(1, 64), metavar="N", help=told)
-        told = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT})"
-        add("--cluster-timeout", type=integer_between(1, 86_400), default=DEFAULT_TIMEOUT, metavar="SECONDS", help=told)
+        help_text = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
+        add("--jobs", type=integer_between(1, 64), metavar="N", help=help_text)
+        help_text = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT})"
+        add(
+            "--cluster-timeout",
+            type=integer_between(1, 86_400),
+            default=DEFAULT_TIMEOUT,
+            metavar="SECONDS",
+            help=help_text,
+        )
 
 
 class _Contexts(argparse.Action):
@@ -88,9 +94,9 @@ def is_pattern(name: str) -> bool:
 
 def add_context_options(add: Callable[..., object], more: str = "", *, several: bool = False) -> None:
     """Add `--context` and `--kubeconfig` by a parser's `add_argument`."""
-    told = "kubeconfig context, repeatable, or a pattern such as 'prod-*'" if several else "kubeconfig context"
-    told = f"{told} (default: current context{more})"
-    add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=told)
+    help_text = "kubeconfig context, repeatable, or a pattern such as 'prod-*'" if several else "kubeconfig context"
+    help_text = f"{help_text} (default: current context{more})"
+    add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=help_text)
     add(
         "--kubeconfig",
         default="",
@@ -152,8 +158,8 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
             raise
         raise SourceError("", f"{fault.problem}; pass --cluster FILE or --kubeconfig FILE") from None
     if options.announced:
-        there = cache.snapshot()
-        counts = f"{plural(len(there.objects.nodes), 'node')}, {plural(len(there.pods), 'Pod')}"
+        snapshot = cache.snapshot()
+        counts = f"{plural(len(snapshot.objects.nodes), 'node')}, {plural(len(snapshot.pods), 'Pod')}"
         print_notice(f"cluster: {described(options.announced)} ({counts})")
     return cache
 
@@ -213,8 +219,8 @@ class _Output(argparse.Action):
 
 def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
     """Add `-o FORMAT[=FILE]` by a parser's `add_argument`."""
-    told = f"{', '.join(formats)} (default: {formats[0]})"
-    add("-o", "--output", action=_Output, formats=formats, default=formats[0], metavar="FORMAT[=FILE]", help=told)
+    help_text = f"{', '.join(formats)} (default: {formats[0]})"
+    add("-o", "--output", action=_Output, formats=formats, default=formats[0], metavar="FORMAT[=FILE]", help=help_text)
 
 
 def add_since_option(add: Callable[..., object]) -> None:

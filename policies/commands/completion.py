@@ -66,9 +66,9 @@ def changes(whatif: Command) -> list[str]:
 
 def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
     """The options of a command with their possible values, from its help; empty if a required extra is missing."""
-    told, found = _help_of(command, *words), dict[str, tuple[str, ...]]()
-    formats = _OUTPUT.search(told)
-    for short, option, listed, alternatives in _OPTION.findall(told):
+    help_text, found = _help_of(command, *words), dict[str, tuple[str, ...]]()
+    formats = _OUTPUT.search(help_text)
+    for short, option, listed, alternatives in _OPTION.findall(help_text):
         found[option] = tuple(listed.split(",")) if listed else tuple(filter(None, alternatives.split("|")))
         if option == "--output" and formats:
             found[option] = tuple(formats[1].split(", "))
@@ -84,10 +84,10 @@ def arguments_of(command: Command, *words: str) -> tuple[str, ...]:
 
 
 def _help_of(command: Command, *words: str) -> str:
-    said = io.StringIO()
-    with suppress(SystemExit, ImportError), redirect_stdout(said):
+    output = io.StringIO()
+    with suppress(SystemExit, ImportError), redirect_stdout(output):
         command.load()([*words, "--help"])
-    return said.getvalue()
+    return output.getvalue()
 
 
 def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
@@ -147,8 +147,8 @@ def _fish(commands: Commands, options: Options) -> str:
     groups = _first_words(dict.fromkeys([*commands, *options]))
     lines = []
     for name, seconds in groups.items():
-        told = commands[name].help if name in commands else ", ".join(seconds)
-        quoted = told.replace(chr(39), "")
+        description = commands[name].help if name in commands else ", ".join(seconds)
+        quoted = description.replace(chr(39), "")
         lines.append(f"complete -c forewarn -n __fish_use_subcommand -f -a {name} -d '{quoted}'")
         if seconds:
             lines.append(f"complete -c forewarn -n '__fish_seen_subcommand_from {name}' -f -a '{' '.join(seconds)}'")

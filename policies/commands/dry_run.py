@@ -86,11 +86,11 @@ def main(arguments: Sequence[str]) -> int:
         cache = settle(loaded(given) if given.cluster else Cache(), release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
-    told = cache.reported_minor if cache.reported_minor in PREDICTED_MINORS else None
+    reported_minor = cache.reported_minor if cache.reported_minor in PREDICTED_MINORS else None
     if cache.semantics.preview:
         print_notice(f"forewarn dry-run: {cache.semantics.preview}")
     with output_of(given):
-        return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
+        return _files(given, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -181,8 +181,8 @@ def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) 
     """
     kinds = listed([f"{kind or 'no kind'} ({count})" for kind, count in sorted(others.items())], _SHOWN)
     evaluated = listed([judged.rpartition("/")[2] for judged in _EVALUATED], _SHOWN)
-    told = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
-    _complain(told, REFUSED)
+    notice = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
+    _complain(notice, REFUSED)
     return status_of_conditions(["not-evaluated"], fail_on) or (FAILED if none else ACCEPTED)
 
 

@@ -112,16 +112,16 @@ class Workspace:
 def meaning(checked: Checked, line: int, column: int) -> str:
     """Return the hover text for a position (line and column from 1); "" if there is none."""
     found = [f for f in checked.findings if f.location.line == line and _covers(f, column)]
-    told = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
+    messages = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
     name = _name_at(checked, line, column)
     if name:
         same = [(c, file) for c, file in checked.classes if c.name == name]
-        told = [*(_class_line(c, file) for c, file in same[:_MAX_LISTED]), *told]
+        messages = [*(_class_line(c, file) for c, file in same[:_MAX_LISTED]), *messages]
         if len(same) > _MAX_LISTED:
-            told.insert(_MAX_LISTED, f"and {len(same) - _MAX_LISTED} more definitions")
+            messages.insert(_MAX_LISTED, f"and {len(same) - _MAX_LISTED} more definitions")
     if found:
-        told.append(f"forewarn explain {found[0].rule}")
-    return "\n\n".join("\n".join(map(printable, each.split("\n"))) for each in told)
+        messages.append(f"forewarn explain {found[0].rule}")
+    return "\n\n".join("\n".join(map(printable, each.split("\n"))) for each in messages)
 
 
 def fixes_on(checked: Checked, first: int, last: int) -> list[tuple[Finding, Edit]]:
@@ -161,5 +161,5 @@ def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
 
 def _class_line(known: PriorityClass, file: str) -> str:
     default = ", the default of pods without a class" if known.global_default else ""
-    said = f"PriorityClass {known.name}: {known.value}, {known.preemption_policy}{default} ({cut(file, 200)})"
-    return cut(said, 1_000)
+    line = f"PriorityClass {known.name}: {known.value}, {known.preemption_policy}{default} ({cut(file, 200)})"
+    return cut(line, 1_000)

@@ -89,8 +89,8 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     if options.placeholders:
         from forewarn.policies.whatif.placeholders import placeholders
 
-        asked = options.placeholders, rule_options_of(options), autoscaling.cutoff
-        reserves = [placeholders(cluster, obj, each, *asked) for obj, each in zip(objects, found, strict=True)]
+        cache_key = options.placeholders, rule_options_of(options), autoscaling.cutoff
+        reserves = [placeholders(cluster, obj, each, *cache_key) for obj, each in zip(objects, found, strict=True)]
     if options.output == "html":
         if len(found) > 1:
             raise InvalidObject("-o html takes one object", ref=ref_of(objects[1], options.namespace))
@@ -136,13 +136,13 @@ def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
 
 def _print(
     options: argparse.Namespace,
-    found: Sequence[Headroom],
+    headrooms: Sequence[Headroom],
     reserves: Sequence[Placeholders | None],
     buffers: Sequence[Buffers | None],
 ) -> None:
     from forewarn.policies.render import headroom
 
-    parts = list(zip(found, reserves, buffers, strict=True))
+    parts = list(zip(headrooms, reserves, buffers, strict=True))
     if options.output == "json":
         for each, reserve, of_it in parts:
             more = {} if of_it is None else {"capacityBuffers": of_it.to_dict()}
@@ -190,17 +190,17 @@ def _count(count: Count) -> dict[str, Any]:
     return {"pods": count.pods, "atLeast": not count.is_exact}
 
 
-def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
-    counts = {"withoutPreemption": found.without, "withPreemption": found.preempting}
-    return {"name": found.name, "pods": found.size, "minCount": found.min_count, **counts}
+def _pod_group_as_dict(pod_group: OfPodGroup) -> dict[str, Any]:
+    counts = {"withoutPreemption": pod_group.without, "withPreemption": pod_group.preempting}
+    return {"name": pod_group.name, "pods": pod_group.size, "minCount": pod_group.min_count, **counts}
 
 
-def _reserve_as_dict(found: Placeholders | None) -> dict[str, Any]:
-    if found is None:
+def _reserve_as_dict(placeholders: Placeholders | None) -> dict[str, Any]:
+    if placeholders is None:
         return {}
     from forewarn.policies.whatif.placeholders import as_dict
 
-    return {"placeholders": as_dict(found)}
+    return {"placeholders": as_dict(placeholders)}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -227,8 +227,8 @@ def _parser() -> argparse.ArgumentParser:
         help="exit with 1 if fewer than N replicas fit without preemption",
     )
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
-    told = "show the placeholder Pods that let N Pods start without waiting for new nodes"
-    add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=told)
+    help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
+    add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
     add_autoscaling_options(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

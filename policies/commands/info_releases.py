@@ -58,8 +58,8 @@ def _entry(minor: int) -> dict[str, object]:
 
 
 def _change(change: Change) -> dict[str, object]:
-    told: dict[str, object] = {"where": change.where, "what": change.what}
-    return {**told, "source": change.source, "modelled": change.modelled} if change.source else told
+    document: dict[str, object] = {"where": change.where, "what": change.what}
+    return {**document, "source": change.source, "modelled": change.modelled} if change.source else document
 
 
 def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:

@@ -108,8 +108,8 @@ def _is_only_named(plugin: Any) -> bool:
 
 
 def _args(args: Any) -> str:
-    said = {key: value for key, value in _plain(args).items() if value not in (None, [], "", False)}
-    return ", ".join(f"{key} {json.dumps(value)}" for key, value in said.items()) or "defaults"
+    arguments = {key: value for key, value in _plain(args).items() if value not in (None, [], "", False)}
+    return ", ".join(f"{key} {json.dumps(value)}" for key, value in arguments.items()) or "defaults"
 
 
 def _plain(value: Any) -> Any:

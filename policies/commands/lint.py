@@ -71,14 +71,14 @@ def main(arguments: Sequence[str]) -> int:
 class _Checked(NamedTuple):
     """The input of the linter, and its unsuppressed findings before the baseline is applied.
 
-    `suppressed`: number of suppressed findings. `unjudged`: number of objects that class-not-allowed cannot evaluate.
+    `suppressed`: number of suppressed findings. `unchecked`: number of objects that class-not-allowed cannot evaluate.
     """
 
     given: Input
     grouping: Grouping
     findings: list[Finding]
     suppressed: int
-    unjudged: int
+    unchecked: int
     cluster: ClusterSnapshot | None
 
 
@@ -105,9 +105,9 @@ def _lint(
 
 def _check(options: argparse.Namespace, config: Config, release: Release | None) -> _Checked:
     """Read the input and evaluate all rules. Raises SourceError."""
-    cluster, told = _cluster(options.cluster, config, release) if release else (None, None)
-    minor = release.minor or told if release else None
-    gates = release.semantics(told).gates if release else ()
+    cluster, reported_minor = _cluster(options.cluster, config, release) if release else (None, None)
+    minor = release.minor or reported_minor if release else None
+    gates = release.semantics(reported_minor).gates if release else ()
     told_options = config.options._replace(minor=minor, gates=gates, namespace=options.namespace or "")
     config = config._replace(options=told_options)
     given = read_input(
@@ -133,9 +133,9 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
         named = config.options._replace(template_classes=frozenset(given.class_names))
         config = config._replace(options=named)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
-    found, unjudged = findings_on(grouping, given, cluster, config)
+    found, unchecked = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)
-    return _Checked(given, grouping, findings, suppressed, unjudged, cluster)
+    return _Checked(given, grouping, findings, suppressed, unchecked, cluster)
 
 
 def _fix(checked: _Checked, config: Config) -> bool:
@@ -160,14 +160,14 @@ def _show(checked: _Checked, config: Config) -> int:
 def _report(
     options: argparse.Namespace, outputs: list[Target], checked: _Checked, baseline: dict[str, Any] | None
 ) -> int:
-    given, findings, suppressed, gone = checked.given, checked.findings, checked.suppressed, 0
+    given, findings, suppressed, fixed = checked.given, checked.findings, checked.suppressed, 0
     if options.write_baseline and not write_baseline(options.write_baseline, findings):
         return FAILED
     if baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, known, gone = less_baseline(findings, baseline)
+            findings, known, fixed = less_baseline(findings, baseline)
         except ValueError as fault:
             return _complain(f"{options.baseline}: {fault}", USAGE)
         suppressed += known
@@ -182,7 +182,7 @@ def _report(
             return _complain(fault, FAILED)
     if not options.quiet and (findings or not _has_no_answer(options, given)):
         lint_output.summarize(findings, given, checked.grouping, suppressed, verbose=options.verbose, notes=notes)
-        _report_counts(checked.unjudged, gone)
+        _report_counts(checked.unchecked, fixed)
     return _status(options, given, findings)
 
 
@@ -218,16 +218,16 @@ def findings_on(
     """
     now = datetime.now(UTC)
     found = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
-    unjudged = 0
+    unchecked = 0
     for group in grouping.groups:
         sent = as_updates(group, cluster)
         change_set = ChangeSet(sent.subjects)
         found |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
-        unjudged += count_open(change_set, config, cluster, now, sent.evaluated)
+        unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
     # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
     wrong_types = {f.location for f in found.values() if f.rule == "parse-error"}
     ordered = (found[key] for key in sorted(found))
-    return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unjudged
+    return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unchecked
 
 
 def _evaluate(
@@ -241,16 +241,18 @@ def _evaluate(
 
 
 def unsuppressed(
-    found: list[Finding], given: Input, config: Config, *, with_cluster: bool
+    findings: list[Finding], given: Input, config: Config, *, with_cluster: bool
 ) -> tuple[list[Finding], int]:
     """The findings that are not suppressed, and the number of suppressed ones."""
     if not given.suppressions and not config.options.ignored:
-        return found, 0
+        return findings, 0
     from forewarn.policies.evaluation.suppressions import of_configuration, suppress
 
     suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
     today = datetime.now(UTC).date()
-    return suppress(found, suppressions, config.severity_of, today, with_cluster=with_cluster, read=given.reported)
+    return suppress(
+        findings, suppressions, config.linter_severity, today, with_cluster=with_cluster, read=given.reported
+    )
 
 
 def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
@@ -286,15 +288,15 @@ def _config(options: argparse.Namespace) -> Config:
         from forewarn.policies.evaluation.foreign_rules import with_rules
 
         config = with_rules(config)
-    return config._replace(options=more, selected=selected, unheard=ignored)
+    return config._replace(options=more, selected=selected, disabled_rules=ignored)
 
 
-def _report_counts(unjudged: int, gone: int) -> None:
-    if unjudged:
-        what = f"{plural(unjudged, 'object')} not checked by class-not-allowed"
+def _report_counts(unchecked: int, fixed: int) -> None:
+    if unchecked:
+        what = f"{plural(unchecked, 'object')} not checked by class-not-allowed"
         print_notice(f"{what}: the result depends on the requester or on an unknown namespace")
-    if gone:
-        print_notice(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
+    if fixed:
+        print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def _list_rules(config: Config) -> None:
@@ -307,16 +309,16 @@ def _list_rules(config: Config) -> None:
 def _list_files(options: argparse.Namespace, config: Config) -> int:
     from forewarn.policies.terminal import clean
 
-    def omitted(path: str, what: str) -> None:
+    def print_skipped(path: str, what: str) -> None:
         print_notice(f"skipped: {path} ({what})")
 
-    files = list(find_files(options.paths, omitted=omitted, as_git=not options.no_gitignore))
+    files = list(find_files(options.paths, omitted=print_skipped, as_git=not options.no_gitignore))
     assertions = assertion_files(files)
     for file in files:
         if os.path.normpath(file.path) in assertions:
-            omitted(file.path, ASSERTION)
+            print_skipped(file.path, ASSERTION)
         elif is_excluded(file.path, config.options.exclude):
-            omitted(file.path, EXCLUDED)
+            print_skipped(file.path, EXCLUDED)
         else:
             print(clean(file.name, color=False))  # noqa: T201
     return OK

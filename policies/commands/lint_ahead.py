@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LEAST: Final = 16_000
 """Minimum bytes of a file for which communication between processes is worthwhile."""
-MAX: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 """Maximum bytes of a file that helpers read: each holds one file in its own memory."""
 MIN_PARALLEL_BYTES: Final = 4_000_000
 """Minimum bytes of all such files to use helpers: a fork takes 20 ms of CPU time, 1 MB 12 ms."""
@@ -45,15 +45,15 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
         return {}
     found: dict[str, Reading] = {}
     tickets = _tickets(len(large))
-    told = [pipe for pipe in (_helper(large, tickets, wanted) for _ in range(helpers)) if pipe is not None]
-    for index in _take(tickets):
+    pipes = [pipe for pipe in (_helper(large, tickets, wanted) for _ in range(helpers)) if pipe is not None]
+    for index in _indexes(tickets):
         file = large[index]
         with suppress(SourceError):  # it is told when its turn comes
             reading = read(read_file(file), file.name, wanted, namespace=namespace)
             if not any(diagnostic.rule in BROKEN for diagnostic in reading.diagnostics):
                 found[file.path] = reading  # what is broken is read in its turn: its text says whether it counts
     os.close(tickets)
-    for process, pipe in told:
+    for process, pipe in pipes:
         found |= {large[index].path: reading for index, reading in _readings(pipe)}
         os.waitpid(process, 0)
     return found
@@ -74,7 +74,7 @@ def _large(files: Sequence[File]) -> list[File]:
         if file.tree and not os.path.basename(file.path).lower().startswith("kustomization"):
             with suppress(OSError):
                 size = os.stat(file.path).st_size
-                if LEAST <= size <= MAX:
+                if LEAST <= size <= MAX_BYTES:
                     sizes.append((size, file))
     if sum(size for size, _ in sizes) < MIN_PARALLEL_BYTES:
         return []
@@ -92,7 +92,7 @@ def _tickets(count: int) -> int:
     return reader
 
 
-def _take(tickets: int) -> Iterator[int]:
+def _indexes(tickets: int) -> Iterator[int]:
     while ticket := os.read(tickets, _TICKET):
         yield int.from_bytes(ticket, "big")
 
@@ -103,7 +103,7 @@ def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tup
     def help_out(pipe: int) -> None:
         lines = [
             json.dumps([index, reading.objects, dict(reading.skipped), sorted(reading.defined)])
-            for index in _take(tickets)
+            for index in _indexes(tickets)
             if (reading := skimmed(large[index], wanted)) is not None
         ]
         with os.fdopen(pipe, "w", encoding="ascii") as stream:

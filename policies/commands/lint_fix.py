@@ -82,17 +82,17 @@ def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
     )
 
 
-def write(found: Sequence[FixedFile]) -> None:
+def write(fixed: Sequence[FixedFile]) -> None:
     """Write the fixed files, each atomically, and print their number. Raises SourceError."""
-    for file in found:
+    for file in fixed:
         write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
-    if found:
-        print_notice(f"{plural(sum(file.findings for file in found), 'finding')} fixed in {plural(len(found), 'file')}")
+    if fixed:
+        print_notice(f"{plural(sum(file.findings for file in fixed), 'finding')} fixed in {plural(len(fixed), 'file')}")
 
 
-def show(found: Sequence[FixedFile]) -> None:
+def show(fixed: Sequence[FixedFile]) -> None:
     """Print the fixes as a patch for `patch -p0`."""
-    for file in found:
+    for file in fixed:
         before, after = (
             text.decode("utf-8", "replace").splitlines(keepends=True) for text in (file.before, file.after)
         )

@@ -102,9 +102,9 @@ class Input:
         if what == TEMPLATES:
             self.chart_templates.append(path)
 
-    def add_rendered(self, chart: str, found: Rendered) -> None:
+    def add_rendered(self, chart: str, rendered: Rendered) -> None:
         """Record that a chart was rendered: its templates, and those of subcharts, no longer count as skipped."""
-        self.rendered[chart] = found
+        self.rendered[chart] = rendered
         self.omitted[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
         self.omitted += Counter()  # without what is 0
 
@@ -206,8 +206,8 @@ def _read(
     if os.path.basename(file.path) in KUSTOMIZATIONS:
         from forewarn.policies.manifests.kustomization import read_kustomization  # few trees have any
 
-        if (found := read_kustomization(content, file.path)) is not None:
-            given.kustomizations.append(found)
+        if (kustomization := read_kustomization(content, file.path)) is not None:
+            given.kustomizations.append(kustomization)
     if not reported:
         return
     given.reported.append(file.name)

@@ -42,8 +42,8 @@ def lint_parser() -> argparse.ArgumentParser:
         help="file or directory to check, or - for standard input (default: this directory)",
     )
     add_cluster_option(add, required=False)
-    told = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
-    add("--definitions", action="append", default=[], metavar="PATH", help=told)
+    help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
+    add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
     add(

@@ -86,18 +86,18 @@ def folded(findings: list[Finding]) -> list[Finding]:
     objects.
     """
     counts = Counter((f.rule, str(f.detail.get("class"))) for f in findings if f.rule in FOLDED)
-    kept, told = [], set()
+    shown, reported = [], set()
     for finding in findings:
         key = (finding.rule, str(finding.detail.get("class")))
-        if key in told:
+        if key in reported:
             continue
         if key in counts:
-            told.add(key)
+            reported.add(key)
             more = counts[key] - 1
             suffix = f" (and {plural(more, 'more object')} with it)" if more else ""
             finding = finding._replace(text=finding.text._replace(problem=finding.text.problem + suffix))
-        kept.append(finding)
-    return kept
+        shown.append(finding)
+    return shown
 
 
 def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Report:
@@ -174,27 +174,27 @@ def summarize(
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
-    told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, suppressed)]
+    lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, suppressed)]
     hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
-        told.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
+        lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
     if given.engines:
         from forewarn.policies.commands.lint_templates import unrendered
 
-        told.append(unrendered(given.engines))
+        lines.append(unrendered(given.engines))
     if grouping.alternatives and verbose:
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
-        told.append(f"checked separately because they define the same objects: {which}")
+        lines.append(f"checked separately because they define the same objects: {which}")
     if grouping.patches:
         what = plural(grouping.patches, "object")
-        told.append(f"{what} not checked: patches (use --render to check the output of kustomize)")
+        lines.append(f"{what} not checked: patches (use --render to check the output of kustomize)")
     if grouping.apart:
         what = plural(grouping.apart, "kustomization")
-        told.append(f"{what} not combined (too large): their files are checked by directory")
+        lines.append(f"{what} not combined (too large): their files are checked by directory")
     if grouping.unseen:
         what = plural(grouping.unseen, "definition")
-        told.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
-    for line in told:
+        lines.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
+    for line in lines:
         print_notice(line)
 
 

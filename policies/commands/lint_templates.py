@@ -165,11 +165,11 @@ def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
 def _without_comments(text: str) -> str:
     """Return the text with blank lines in place of template comments."""
     for opening, closing in _COMMENTS:
-        kept, at = [], 0
+        pieces, at = [], 0
         while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
-            kept += [text[at:start], "\n" * text.count("\n", start, end)]
+            pieces += [text[at:start], "\n" * text.count("\n", start, end)]
             at = end + len(closing)
-        text = "".join((*kept, text[at:])) if kept else text
+        text = "".join((*pieces, text[at:])) if pieces else text
     return text
 
 

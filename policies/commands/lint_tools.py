@@ -98,8 +98,8 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
             return Failure(f"{job.called} {why}")
         if process.returncode:
             complaint.seek(0)
-            said = one_line(cut(complaint.read(2_000).decode("utf-8", "replace").strip(), 500))
-            return Failure(f"{job.called}: exit status {process.returncode}: {said}")
+            error_text = one_line(cut(complaint.read(2_000).decode("utf-8", "replace").strip(), 500))
+            return Failure(f"{job.called}: exit status {process.returncode}: {error_text}")
         output.seek(0)
         return output.read(MAX + 1)
 

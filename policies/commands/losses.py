@@ -42,22 +42,22 @@ def counted(
     simulation.begin()
     ahead = at_rest(world) and all(map(_is_loss, asked)) and _would_be_quiet(simulation)
     if ahead:
-        simulation.first_syncs()
+        simulation.run_first_syncs()
     prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
 
-    def tried(question: Question) -> Mapping[str, Any]:
+    def in_shared_simulation(question: Question) -> Mapping[str, Any]:
         simulation.expect(question.arrivals)
         simulation.run()
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
         return losses.of(simulation)
 
-    def retried(question: Question) -> Mapping[str, Any]:
+    def in_new_simulation(question: Question) -> Mapping[str, Any]:
         own = Simulation(world._replace(arrivals=question.arrivals))
         own.run()
         return losses.of(own)
 
-    yield from mapped(asked, tried, retried)
+    yield from mapped(asked, in_shared_simulation, in_new_simulation)
 
 
 def _is_loss(question: Question) -> bool:
@@ -68,5 +68,5 @@ def _would_be_quiet(simulation: Simulation) -> bool:
     """Report whether the first syncs of controllers cause no events; tested in a fork, because events cannot be
     undone.
     """
-    (quiet,) = mapped([simulation], Simulation.first_syncs, lambda _: False)
+    (quiet,) = mapped([simulation], Simulation.run_first_syncs, lambda _: False)
     return bool(quiet)

@@ -114,8 +114,8 @@ class _Session:
         lines = checked.lines
         diagnostics = [self._diagnostic(finding, lines) for finding in checked.findings[:_MAX]]
         version = self.checked[uri][0]
-        told = types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=version)
-        self.server.text_document_publish_diagnostics(told)
+        parameters = types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=version)
+        self.server.text_document_publish_diagnostics(parameters)
 
     def publish_all(self) -> None:
         """Check all open documents again."""
@@ -249,9 +249,9 @@ def _server() -> tuple[LanguageServer, _Session]:
         if checked is None:
             return None
         column = session.character(params.position, checked.lines)
-        said = meaning(checked, params.position.line + 1, column)
-        content = types.MarkupContent(kind=types.MarkupKind.PlainText, value=cut(said, _LONGEST))
-        return types.Hover(contents=content) if said else None
+        text = meaning(checked, params.position.line + 1, column)
+        content = types.MarkupContent(kind=types.MarkupKind.PlainText, value=cut(text, _LONGEST))
+        return types.Hover(contents=content) if text else None
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])

@@ -102,15 +102,17 @@ def answered_each(evaluation: Evaluation, options: argparse.Namespace) -> int:
 def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
     from forewarn.policies.render.clusters import Outcome, worst_first
 
-    found = clusters_of(options)
+    clusters = clusters_of(options)
     options.width = table_width(sys.stdout)
     options.color = "always" if wants_color(options.color, sys.stdout) else "never"
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")
     at_once = options.jobs or min(cores(), MAX_BY_DEFAULT)
-    results = pooled(found, lambda cluster: _evaluated(cluster, evaluation, options), at_once, options.cluster_timeout)
+    results = pooled(
+        clusters, lambda cluster: _evaluated(cluster, evaluation, options), at_once, options.cluster_timeout
+    )
     outcomes = []
-    for cluster, result in progress(results, len(found), "clusters", sys.stderr):
+    for cluster, result in progress(results, len(clusters), "clusters", sys.stderr):
         parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)

@@ -127,12 +127,12 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
     """Return the results of a part, parsed by `read`. Raises SourceError for a wrong number or invalid results."""
-    told = part.result.get(name)
+    value = part.result.get(name)
     wanted = len(part.shard.part_of(range(part.of)))
-    if not isinstance(told, list) or len(told) != wanted:
+    if not isinstance(value, list) or len(value) != wanted:
         raise SourceError(part.file, f"it does not have the {wanted} {name} that part {part.shard.number} has")
     try:
-        return [read(each) for each in told]
+        return [read(each) for each in value]
     except ValueError as fault:
         raise SourceError(part.file, str(fault)) from None
 

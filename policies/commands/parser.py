@@ -43,8 +43,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, with the nearest option if one is misspelled, and exit with status 2."""
-        told = cut(no_command(one_line(message)), _LONGEST)
-        print(as_invoked(f"{self.prog}: {told}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
+        text = cut(no_command(one_line(message)), _LONGEST)
+        print(as_invoked(f"{self.prog}: {text}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
         self.exit(2, f"Run `{self.prog} --help` for its options.\n")
 
     def _did_you_mean(self, message: str) -> str:

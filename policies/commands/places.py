@@ -31,8 +31,8 @@ class Places:
         if subject is None or not isinstance(fault, InvalidObject):
             return fault
         where = subject.locate(fault.path)
-        told = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
-        return SourceError(where.file, told, where.line, where.column) if where.line else fault
+        text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
+        return SourceError(where.file, text, where.line, where.column) if where.line else fault
 
 
 def _named(ref: ObjectRef) -> _Named:

@@ -87,8 +87,8 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
             from forewarn.policies.commands.simulated import aftermath
 
             color = wants_color(options.color, sys.stdout)
-            comes = aftermath(cache, [options.filename], options.namespace, places)  # type: ignore[arg-type]
-            sys.stdout.writelines(clean(line, color) + "\n" for line in comes)
+            after = aftermath(cache, [options.filename], options.namespace, places)  # type: ignore[arg-type]
+            sys.stdout.writelines(clean(line, color) + "\n" for line in after)
     outcomes = {prediction.outcome for prediction in applied.predictions if id(prediction.pod) not in in_groups}
     outcomes |= {outcome for placement in placements for outcome in placement.without_prediction}
     outcomes |= {group.outcome for group in groups}
@@ -110,7 +110,7 @@ def rows_of(
     from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
-    waits_for_victims = [each for each in applied.predictions if each.outcome == "pending"][-1:]
+    last_pending = [each for each in applied.predictions if each.outcome == "pending"][-1:]
     in_groups = {id(pod) for group in groups for pod in group.pods}
     for placement in applied.placed:
         for prediction in placement.predictions:
@@ -119,7 +119,7 @@ def rows_of(
             how = _how(prediction) if options.explain else {}
             turn = applied.attempts_of(prediction)
             scaled = _autoscaled([prediction], cluster, autoscaling._replace(groups=()))
-            if scaled and prediction is waits_for_victims[0] and autoscaling.groups:
+            if scaled and prediction is last_pending[0] and autoscaling.groups:
                 together = _autoscaled(applied.predictions, cluster, autoscaling)
                 scaled = scaled._replace(plan=together.plan if together else None)
             basis = {"basis": placement.basis} if placement.basis else {}
@@ -144,8 +144,8 @@ def _losses(victims: Sequence[Pod], cluster: ClusterSnapshot) -> dict[str, Any]:
     """What fails or is interrupted without these victims; empty if nothing is."""
     from forewarn.policies.objects.pod_loss import losses_of
 
-    found = losses_of(victims, cluster.workload)
-    return {"losses": [loss.to_dict() for loss in found]} if found else {}
+    pod_losses = losses_of(victims, cluster.workload)
+    return {"losses": [loss.to_dict() for loss in pod_losses]} if pod_losses else {}
 
 
 def groups_of(applied: Applied) -> Iterator[GroupForecast]:
@@ -166,8 +166,8 @@ def _print(
     autoscaling: Autoscaling,
 ) -> None:
     color = wants_color(options.color, sys.stdout)
-    told = lines_of(options, applied, groups, cluster, autoscaling, painter(color))
-    sys.stdout.writelines(clean(line, color) + "\n" for line in told)
+    lines = lines_of(options, applied, groups, cluster, autoscaling, painter(color))
+    sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
 
 
 def lines_of(

@@ -88,23 +88,23 @@ def _answer(options: argparse.Namespace) -> int:
             "kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary",
         )
     pods = [read_pod(obj) for _, obj in sorted(cache.stored.items())]
-    found = Answer(
+    answer = Answer(
         options.node,
         _evicted(options, pods) if options.signal else None,
-        _at_the_door(options, cache, pods) if options.admit else None,
+        _kubelet_admission(options, cache, pods) if options.admit else None,
         shutdown_groups(options.shutdown, pods) if options.shutdown else None,
     )
     if options.output == "json":
-        sys.stdout.write(as_json(_as_dict(found)))
+        sys.stdout.write(as_json(_as_dict(answer)))
     elif options.output == "html":
         from forewarn.policies.render.html.node_pressure import page
 
-        sys.stdout.write(page(found))
+        sys.stdout.write(page(answer))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(node_pressure.markdown(found)))
+        sys.stdout.write(as_markdown(node_pressure.markdown(answer)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in node_pressure.render(found, painter(color)))
+        sys.stdout.writelines(clean(line, color) + "\n" for line in node_pressure.render(answer, painter(color)))
     return OK
 
 
@@ -130,26 +130,26 @@ def _evicted(options: argparse.Namespace, pods: Sequence[KubeletPod]) -> Order:
     return node_pressure.Order(what, amount, evicted, [place.pod.key for place in never])
 
 
-def _as_dict(found: Answer) -> dict[str, Any]:
+def _as_dict(answer: Answer) -> dict[str, Any]:
     from forewarn.policies.render.node_pressure import why
 
-    told: dict[str, Any] = {"node": found.node}
-    if found.order:
-        told["order"] = [_place(place, why(place, found.order.amount)) for place in found.order.places]
-        told["never"] = found.order.never
-    if found.door:
-        told["admission"] = {
-            "pod": found.door.admitted.key,
-            "insufficient": found.door.insufficient,
-            "rejected": found.door.rejected,
-            "preempted": [pod.key for pod in found.door.preempted],
+    document: dict[str, Any] = {"node": answer.node}
+    if answer.order:
+        document["order"] = [_place(place, why(place, answer.order.amount)) for place in answer.order.places]
+        document["never"] = answer.order.never
+    if answer.admission:
+        document["admission"] = {
+            "pod": answer.admission.admitted.key,
+            "insufficient": answer.admission.insufficient,
+            "rejected": answer.admission.rejected,
+            "preempted": [pod.key for pod in answer.admission.preempted],
         }
-    if found.shutdown is not None:
-        told["shutdown"] = [
+    if answer.shutdown is not None:
+        document["shutdown"] = [
             {"priority": group.priority, "seconds": group.seconds, "pods": [pod.key for pod in group.pods]}
-            for group in found.shutdown
+            for group in answer.shutdown
         ]
-    return told
+    return document
 
 
 def _place(place: Place, why: str) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _stats(path: str | None, node: str) -> dict[str, PodStats]:
         raise SourceError(path, str(fault)) from None
 
 
-def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> KubeletAdmission:
+def _kubelet_admission(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> KubeletAdmission:
     from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt
     from forewarn.policies.kubelet.pods import read_pod
     from forewarn.policies.render.node_pressure import KubeletAdmission
@@ -181,14 +181,14 @@ def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[K
     admitted = read_pod(_pod_of(options.admit, options.namespace, cache))
     info = cache.snapshot().scheduling.get(options.node)
     assert info is not None
-    lacks = insufficient_on(info, admitted)
+    requirements = insufficient_on(info, admitted)
     victims: list[KubeletPod] | NotEnough = []
-    if lacks and admitted.critical:
+    if requirements and admitted.critical:
         try:
-            victims = pods_to_preempt(admitted, pods, lacks)
+            victims = pods_to_preempt(admitted, pods, requirements)
         except NotEnough as fault:
             victims = fault
-    return KubeletAdmission(admitted, lacks, victims)
+    return KubeletAdmission(admitted, requirements, victims)
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
@@ -236,8 +236,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--signal", choices=SIGNALS, help="resource that runs out on the node")
     add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary, required by --signal (- for standard input)")
-    told = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
-    add("--image-fs", choices=IMAGES, default="shared", help=told)
+    help_text = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
+    add("--image-fs", choices=IMAGES, default="shared", help=help_text)
     add(
         "--admit",
         metavar="FILE",

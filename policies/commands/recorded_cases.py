@@ -60,8 +60,8 @@ def preempt(arguments: Sequence[str]) -> int:
     a result.
     """
     parser = _parser("preempt")
-    told = "Pods that are nominated to a node but not bound: count, as kube-scheduler does (default), or ignore"
-    parser.add_argument("--nominated", choices=("ignore", "count"), default="count", help=told)
+    help_text = "Pods that are nominated to a node but not bound: count, as kube-scheduler does (default), or ignore"
+    parser.add_argument("--nominated", choices=("ignore", "count"), default="count", help=help_text)
     options = parser.parse_args(arguments)
     semantics = release_of(options, parser).semantics(RECORDED_MINOR)
     answer = partial(answer_case, count_nominated=options.nominated == "count", semantics=semantics)
@@ -94,8 +94,8 @@ def simulate(arguments: Sequence[str]) -> int:
 
 def _parser(name: str) -> Parser:
     parser = Parser(prog=f"forewarn {name}", description="Answer recorded cases.")
-    told = "cases as JSON lines (.gz too; - for standard input)"
-    parser.add_argument("--batch", required=True, metavar="FILE", help=told)
+    help_text = "cases as JSON lines (.gz too; - for standard input)"
+    parser.add_argument("--batch", required=True, metavar="FILE", help=help_text)
     add_release_options(parser.add_argument)
     return parser
 

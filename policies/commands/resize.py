@@ -92,33 +92,33 @@ def _names(options: argparse.Namespace, cache: StoredPods) -> list[str]:
     return found
 
 
-def _as_dict(found: Resized, *, preempts: bool) -> dict[str, Any]:
+def _as_dict(resized: Resized, *, preempts: bool) -> dict[str, Any]:
     return {
-        "pod": found.pod,
-        "node": found.node,
-        "verdict": found.verdict,
-        "reason": found.reason,
-        "insufficient": dict(found.insufficient),
-        "evicted": list(found.evicted),
-        "preempted": list(found.preempted) if preempts else [],
-        "inTheWay": [] if preempts else list(found.preempted),
-        "dependsOn": list(found.depends),
+        "pod": resized.pod,
+        "node": resized.node,
+        "verdict": resized.verdict,
+        "reason": resized.reason,
+        "insufficient": dict(resized.insufficient),
+        "evicted": list(resized.evicted),
+        "preempted": list(resized.preempted) if preempts else [],
+        "inTheWay": [] if preempts else list(resized.preempted),
+        "dependsOn": list(resized.depends),
     }
 
 
-def _lines(found: Resized, *, preempts: bool) -> Iterator[str]:
-    where = f" on {found.node}" if found.node else ""
-    yield f"Pod {found.pod}{where}: {found.verdict}{f': {found.reason}' if found.reason else ''}"
-    if found.insufficient:
-        yield "  lacks " + ", ".join(f"{name} {_amount(name, n)}" for name, n in found.insufficient.items())
-    if found.evicted:
-        yield f"  the kubelet evicts: {', '.join(found.evicted)}"
-    if found.preempted:
+def _lines(resized: Resized, *, preempts: bool) -> Iterator[str]:
+    where = f" on {resized.node}" if resized.node else ""
+    yield f"Pod {resized.pod}{where}: {resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
+    if resized.insufficient:
+        yield "  lacks " + ", ".join(f"{name} {_amount(name, n)}" for name, n in resized.insufficient.items())
+    if resized.evicted:
+        yield f"  the kubelet evicts: {', '.join(resized.evicted)}"
+    if resized.preempted:
         does = "kube-scheduler preempts" if preempts else "would have to leave"
-        yield f"  {does}: {', '.join(found.preempted)}"
-    elif found.verdict == "deferred":
+        yield f"  {does}: {', '.join(resized.preempted)}"
+    elif resized.verdict == "deferred":
         yield "  no Pods of lower priority free enough resources"
-    yield from (f"  {each}" for each in found.depends)
+    yield from (f"  {each}" for each in resized.depends)
 
 
 def _amount(name: str, number: int) -> str:

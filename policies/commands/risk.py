@@ -78,32 +78,32 @@ def _answer(options: argparse.Namespace, release: Release, previous: dict[str, A
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
-    found = risks_of(options, cache, _watched)
-    changes = _changes(options, found, previous)
+    risks = risks_of(options, cache, _watched)
+    changes = _changes(options, risks, previous)
     if options.output == "json":
         more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
-        sys.stdout.write(as_json({**as_dict(found), **more}))
+        sys.stdout.write(as_json({**as_dict(risks), **more}))
     elif options.output == "html":
         from forewarn.policies.render.html.risk import page
 
-        sys.stdout.write(page(found))
+        sys.stdout.write(page(risks))
     elif options.output == "markdown":
         from forewarn.policies.render.markdown import changes as as_list
         from forewarn.policies.render.risk import markdown
 
-        told = "" if changes is None else as_list(changes, options.since) + "\n"
-        sys.stdout.write(as_markdown(markdown(found) + told))
+        changes_text = "" if changes is None else as_list(changes, options.since) + "\n"
+        sys.stdout.write(as_markdown(markdown(risks) + changes_text))
     else:
-        _print_text(options, found, changes)
-    return _evaluated(options, found)
+        _print_text(options, risks, changes)
+    return _evaluated(options, risks)
 
 
-def _evaluated(options: argparse.Namespace, found: Risks) -> Evaluated:
+def _evaluated(options: argparse.Namespace, risks: Risks) -> Evaluated:
     from forewarn.policies.render.risk import worst_loss
 
-    losing = [risk for risk in found.risks if risk.losses]
+    losing = [risk for risk in risks.risks if risk.losses]
     total = sum(loss.replicas for risk in losing for loss in risk.losses)
-    cells = (len(found.risks), len(losing), worst_loss(losing))
+    cells = (len(risks.risks), len(losing), worst_loss(losing))
     status = status_of_conditions(["loss"] if losing else (), [options.fail_on])
     return Evaluated(status, (len(losing), total), cells)
 
@@ -127,12 +127,12 @@ def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks
     return found._replace(risks=wanted, assumes=(*found.assumes, *unknown_owners(cache)))
 
 
-def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change] | None) -> None:
+def _print_text(options: argparse.Namespace, risks: Risks, changes: list[Change] | None) -> None:
     from forewarn.policies.render.risk import render, render_summary
 
     color = wants_color(options.color, sys.stdout)
     width = options.width if options.several else table_width(sys.stdout)
-    lines = render(found, painter(color)) if options.verbose else render_summary(found, painter(color), width)
+    lines = render(risks, painter(color)) if options.verbose else render_summary(risks, painter(color), width)
     sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     if changes is not None:
         from forewarn.policies.render.changes import lines as lines_of
@@ -140,7 +140,7 @@ def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change]
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
 
 
-def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
+def _changes(options: argparse.Namespace, risks: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
     """Return the changes since the previous report, for the selected workloads; None without `previous`. Raises
     InvalidInput.
     """
@@ -152,9 +152,9 @@ def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any]
         chosen = previous
         if isinstance(rows := previous.get("workloads"), list):
             names = [(str(at(row, "namespace")), str(at(row, "priorityClass"))) for row in rows]
-            kept = [row for row, of in zip(rows, names, strict=True) if _is_chosen(*of, options)]
-            chosen = {**previous, "workloads": kept}
-        return of_risks(found, chosen)
+            rows_of_chosen = [row for row, of in zip(rows, names, strict=True) if _is_chosen(*of, options)]
+            chosen = {**previous, "workloads": rows_of_chosen}
+        return of_risks(risks, chosen)
     except ValueError as fault:
         raise InvalidInput(f"{options.since}: {fault}") from None
 
@@ -189,11 +189,11 @@ def _chosen(options: argparse.Namespace) -> str:
     return of_class if namespace is None else f"{of_class} in namespace {namespace}"
 
 
-def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+def _watched(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
     from forewarn.policies.commands.losses import counted
     from forewarn.policies.whatif.risk import Tried
 
-    return progress(counted(world, asked, Tried), len(asked), "losses", sys.stderr)
+    return progress(counted(world, questions, Tried), len(questions), "losses", sys.stderr)
 
 
 def argument_parser() -> argparse.ArgumentParser:

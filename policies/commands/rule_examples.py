@@ -49,9 +49,9 @@ def findings_of(rule: Rule, heading: str) -> list[Finding]:
 
 def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[Finding]:
     if Target.CLUSTER in rule.TARGETS:
-        whole = cluster_of([e for e in examples if e.heading in ("Cluster", example.heading)])
-        assert whole is not None
-        return audit(whole, tuple(stored_objects(whole)), Config(), now=NOW)
+        snapshot = cluster_of([e for e in examples if e.heading in ("Cluster", example.heading)])
+        assert snapshot is not None
+        return audit(snapshot, tuple(stored_objects(snapshot)), Config(), now=NOW)
     cluster = cluster_of([e for e in examples if e.heading == "Cluster"])
     reading = read(example.yaml, FILE, wanted_kinds(Config()))
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
@@ -62,7 +62,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
         EvaluationRequest(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
     )
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
-    return suppress(found, suppressions, config.severity_of, NOW.date()).findings
+    return suppress(found, suppressions, config.linter_severity, NOW.date()).findings
 
 
 def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:

@@ -44,11 +44,11 @@ class Shard(NamedTuple):
 
 def add_shard_option(add: Callable[..., object]) -> None:
     """Add `--shard` by a parser's `add_argument`."""
-    told = (
+    help_text = (
         f"run one of N parts, numbered from 0, for forewarn whatif merge; /N reads the number from ${INDEX} "
         f"(default: ${COMPLETIONS})"
     )
-    add("--shard", metavar="I/N", help=told)
+    add("--shard", metavar="I/N", help=help_text)
 
 
 def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
@@ -58,10 +58,10 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
     """
     index, count = environment.get(INDEX, ""), environment.get(COMPLETIONS, "")
     if given is not None:
-        asked, slash, count = given.partition("/")
+        given_index, slash, count = given.partition("/")
         if not slash:
             raise ValueError(f"--shard {given[:40]!r}: write I/N, as 0/4")
-        index = asked or index
+        index = given_index or index
         if not index:
             raise ValueError(f"--shard {given[:40]!r}: {INDEX} is not set, so say which part: I/N")
     elif not index:
@@ -118,14 +118,16 @@ def run_options(command: str, options: argparse.Namespace, cache: Cache) -> dict
     }
 
 
-def marked(told: Mapping[str, Any], shard: Shard, of: int, cluster: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def marked(
+    document: Mapping[str, Any], shard: Shard, of: int, cluster: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the output of a part with its `shard` key.
 
-    `of`: number of questions of the whole run. `cluster`: digest of the cluster. `asked`: the options that identify
+    `of`: number of questions of the whole run. `cluster`: digest of the cluster. `options`: the options that identify
     the run.
     """
-    place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(asked)}
-    return {**told, "shard": place}
+    place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(options)}
+    return {**document, "shard": place}
 
 
 class Part(NamedTuple):

@@ -135,7 +135,7 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
         yield f"{count} {what} ignored: existing objects apply for the whole simulation"
 
 
-def unresolved_events(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
+def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
     """Yield a sentence about events on objects that exist only if a controller creates them during the simulation."""
     missing = [f"{_noun(arrival)} of {_named(arrival)}" for arrival in _unresolved(cluster, arrivals)]
     if missing:
@@ -316,12 +316,12 @@ def add_until_option(add: Callable[..., object], more: str = "") -> None:
     """Add `--until` by a parser's `add_argument`; the value is None if not set. `more`: text in the help about the
     default.
     """
-    told = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
-    add("--until", type=simulated_until, metavar="DURATION", help=told)
+    help_text = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
+    add("--until", type=simulated_until, metavar="DURATION", help=help_text)
 
 
 def add_runs_options(add: Callable[..., object]) -> None:
     """Add `--runs` and `--seed` by a parser's `add_argument`."""
-    told = "number of runs; all runs except the first decide ties and races at random (default: 1)"
-    add("--runs", metavar="N", type=integer_between(1, MAX_RUNS), default=1, help=told)
+    help_text = "number of runs; all runs except the first decide ties and races at random (default: 1)"
+    add("--runs", metavar="N", type=integer_between(1, MAX_RUNS), default=1, help=help_text)
     add("--seed", metavar="N", type=int, default=0, help="random seed of --runs (default: 0)")

@@ -35,8 +35,8 @@ _MAX_NOTES: Final = 10
 
 def add_fail_on(add: Callable[..., object]) -> None:
     """Add `--fail-on` by a parser's `add_argument`."""
-    told = "exit with 1 if this happens in any of the simulations (repeatable)"
-    add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=told)
+    help_text = "exit with 1 if this happens in any of the simulations (repeatable)"
+    add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=help_text)
 
 
 def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
@@ -59,14 +59,14 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
         raise InvalidObject(f"the cluster has no {options.each}s")
     part = shard.part_of(names) if shard else names
     sweep = swept(options.each, cache, part, options.until, autoscaling)
-    there, victims = cache.snapshot(), any(row.preempted or row.pdbs for row in sweep.rows)
-    running = (pod for pod in there.pods.values() if pod.node_name)
-    assumed = assumptions(there.objects, running, victims=victims, created=True)
+    snapshot, victims = cache.snapshot(), any(row.preempted or row.pdbs for row in sweep.rows)
+    running = (pod for pod in snapshot.pods.values() if pod.node_name)
+    assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
     sweep = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes])
     if isinstance(cache, DigestedCache) and shard is not None:
-        asked = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
-        told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
-        sys.stdout.write(as_json(told))
+        options_of_run = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
+        document = marked(as_dict(sweep), shard, len(names), cache.digest, options_of_run)
+        sys.stdout.write(as_json(document))
         return 0  # whether anything has happened is asked of the whole
     write_sweep(sweep, options)
     return status_of(sweep, options.fail_on)
@@ -81,8 +81,8 @@ def _losses(kind: str, cache: DumpCache) -> dict[str, Question]:
     """Return the question of each case by its name."""
     from forewarn.policies.whatif import questions
 
-    asked = questions.each_node_lost if kind == "node" else questions.each_zone_lost
-    return {question.title: question for question in asked(cache.snapshot())}
+    loss = questions.each_node_lost if kind == "node" else questions.each_zone_lost
+    return {question.title: question for question in loss(cache.snapshot())}
 
 
 def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling) -> Sweep:
@@ -92,21 +92,21 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
     from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.sweep import Sweep, Tally, row_of, worst_first
 
-    asked, tallies = _losses(kind, cache), list[Tally]()
+    questions_by_name, tallies = _losses(kind, cache), list[Tally]()
     world = world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
         tallies.append(Tally(simulation, autoscaling))
         return tallies[0]
 
-    found = counted(world, [Question(_NOTHING), *(asked[name] for name in names)], counting)
-    anyway = row_of(_NOTHING, next(iter(found)))
+    found = counted(world, [Question(_NOTHING), *(questions_by_name[name] for name in names)], counting)
+    without_event = row_of(_NOTHING, next(iter(found)))
     counts = list(_watched(found, len(names)))
-    rows = [row_of(name, told) for name, told in zip(names, counts, strict=True)]
-    notes = list(dict.fromkeys(note for told in counts for note in told["not_modelled"]))[:_MAX_NOTES]
+    rows = [row_of(name, tallied) for name, tallied in zip(names, counts, strict=True)]
+    notes = list(dict.fromkeys(note for tallied in counts for note in tallied["not_modelled"]))[:_MAX_NOTES]
     (tally,) = tallies
-    nothing_else = at_rest(world) and not (anyway.fewer or anyway.preempted or anyway.pending)
-    return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else anyway, notes)
+    nothing_else = at_rest(world) and not (without_event.fewer or without_event.preempted or without_event.pending)
+    return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else without_event, notes)
 
 
 def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:

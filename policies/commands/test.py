@@ -101,11 +101,11 @@ def _evaluated(
     part = shard.part_of(given) if shard else given
     if any(each.fit is None for _, each in part):
         cluster.world([])  # once for all of them
-    digest, asked = cluster.digest(), _run_options(options, given, cluster.read()) if shard else {}
+    digest, options_of_run = cluster.digest(), _run_options(options, given, cluster.read()) if shard else {}
     found = mapped(part, lambda each: _result(options, *each, cluster))
     results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]
     if shard:
-        sys.stdout.write(as_json(marked(_results_as_dict(results), shard, len(given), digest, asked)))
+        sys.stdout.write(as_json(marked(_results_as_dict(results), shard, len(given), digest, options_of_run)))
         return OK  # whether one is broken is asked of the whole
     write_results(results, options)
     return status_of(results)
@@ -194,12 +194,12 @@ class _Cluster:
 def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places: Places) -> Setting:
     from forewarn.policies.expectations.evaluation import Setting
 
-    there = cluster.read().snapshot()
+    snapshot = cluster.read().snapshot()
     return Setting(
-        cluster=there,
+        cluster=snapshot,
         world=cluster.world,
         objects=lambda path: [*applied([os.path.join(place, path)], options.namespace, places)],
-        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, there, places),
+        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, snapshot, places),
         max_cases=options.most,
     )
 
@@ -238,8 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     add_release_options(add)
     reject_node_templates(add, "expectations are about the nodes that exist; use `forewarn whatif`")
     add_until_option(add)
-    told = f"maximum number of cases of one expectation (default: {MAX_CASES})"
-    add("--most", type=integer_between(1, 100_000), default=MAX_CASES, metavar="N", help=told)
+    help_text = f"maximum number of cases of one expectation (default: {MAX_CASES})"
+    add("--most", type=integer_between(1, 100_000), default=MAX_CASES, metavar="N", help=help_text)
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     add_namespace_option(add)
     add_shard_option(add)

@@ -23,10 +23,10 @@ from forewarn.policies.commands.simulated import (
     admit_at_once,
     applied,
     events_of,
+    events_without_effect,
     passed_over,
     rejected,
     rejected_classes,
-    unresolved_events,
     watched,
     world_with,
 )
@@ -101,8 +101,8 @@ def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
             parser.error("give --each, or name what is lost")
         return
     if options.scope not in SCOPES or not options.names:
-        said = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
-        parser.error(f"name what is lost: {said}, pool LABEL=VALUE, or --each node|zone")
+        usage = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
+        parser.error(f"name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
     if options.scope != "node" and len(options.names) > 1:
         parser.error(f"name {SCOPES[options.scope]}")
 
@@ -165,7 +165,7 @@ def simulate(
         require_nodes(cache.snapshot())
     classes = [note for _, note in rejected_classes(cache.snapshot(), question.arrivals)]
     question, faults = _without_rejected(question, cache, places)
-    omitted = [*passed_over(question.arrivals), *unresolved_events(cache.snapshot(), question.arrivals), *classes]
+    omitted = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals), *classes]
     omitted += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     horizon = _A_DAY if options.what == "restart" else horizon
@@ -216,7 +216,7 @@ def _question(
     def files() -> list[Arrival]:
         return [*applied(options.filename, options.namespace, places)]
 
-    asked: dict[str, Callable[[], Question]] = {
+    questions_by_name: dict[str, Callable[[], Question]] = {
         "node": lambda: questions.nodes_lost(cluster, options.names),
         "zone": lambda: questions.zone_lost(cluster, options.names[0]),
         "pool": lambda: questions.pool_lost(cluster, options.names[0]),
@@ -229,7 +229,7 @@ def _question(
         "delete": lambda: questions.deleted(cluster, _named(options), files()),
         "events": lambda: questions.Question(_events_title(options), _events(options, cluster, files())),
     }
-    return asked[options.scope if options.what == "lose" else options.what](), None
+    return questions_by_name[options.scope if options.what == "lose" else options.what](), None
 
 
 def _upgrade(options: argparse.Namespace, cluster: ClusterSnapshot) -> Question:
@@ -252,11 +252,11 @@ def _class_question(options: argparse.Namespace, cache: DumpCache, places: Place
     from forewarn.policies.whatif.class_change import Change, apply_change, restarts, title
     from forewarn.policies.whatif.questions import Question
 
-    asked = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
-    change = apply_change(cache, asked)
+    new_class = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
+    change = apply_change(cache, new_class)
     files = [*applied(options.filename, options.namespace, places)]
-    told = f"{title(change)}; then {_named(options)} applied" if files else title(change)
-    return Question(told, files or restarts(change)), change._replace(restarted=not files)
+    heading = f"{title(change)}; then {_named(options)} applied" if files else title(change)
+    return Question(heading, files or restarts(change)), change._replace(restarted=not files)
 
 
 def _named(options: argparse.Namespace) -> str:
@@ -303,13 +303,13 @@ def as_document(
     from forewarn.policies.whatif import class_change
     from forewarn.policies.whatif.answer import as_dict
 
-    told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
-    told |= {"basis": "settled"} if options.what == "apply" else {}
-    told |= {"timeline": answer.simulation.outcome()["timeline"]} if options.timeline else {}
+    document = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
+    document |= {"basis": "settled"} if options.what == "apply" else {}
+    document |= {"timeline": answer.simulation.outcome()["timeline"]} if options.timeline else {}
     if outcomes:
         entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in outcomes]
-        told |= {"runs": options.runs, "seed": options.seed, "outcomes": entries}
-    return told | {"notes": list(notes)}
+        document |= {"runs": options.runs, "seed": options.seed, "outcomes": entries}
+    return document | {"notes": list(notes)}
 
 
 def _explored(options: argparse.Namespace, world: World, answer: Answer) -> list[tuple[Outcome, Summary]]:

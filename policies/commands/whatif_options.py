@@ -80,8 +80,8 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
 
-    def add(name: str, told: str) -> Parser:
-        sub = kinds.add_parser(name, help=told, description=f"Simulate: {told}.", examples=_EXAMPLES[name])
+    def add(name: str, help_text: str) -> Parser:
+        sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=_EXAMPLES[name])
         sub.set_defaults(own=sub)
         _common_options(sub)
         return sub
@@ -94,14 +94,14 @@ def argument_parser() -> argparse.ArgumentParser:
     add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
     upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
     upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
-    told = "number of nodes upgraded at the same time (default: 1)"
-    upgrade.add_argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=told)
-    told = "number of new nodes that are added first; each one replaces an old node"
-    upgrade.add_argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=told)
-    told = "time until a drained node returns, or a new node is ready (default: 2m)"
-    upgrade.add_argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=told)
-    told = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
-    upgrade.add_argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=told)
+    help_text = "number of nodes upgraded at the same time (default: 1)"
+    upgrade.add_argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = "number of new nodes that are added first; each one replaces an old node"
+    upgrade.add_argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = "time until a drained node returns, or a new node is ready (default: 2m)"
+    upgrade.add_argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=help_text)
+    help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
+    upgrade.add_argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=help_text)
     more = add("add", "nodes are added")
     more.add_argument("scope", choices=("node", "pool"), metavar="node|pool")
     more.add_argument("name", metavar="NAME", help="node, LABEL=VALUE of a pool, or group of --node-templates to copy")
@@ -113,19 +113,21 @@ def argument_parser() -> argparse.ArgumentParser:
     scale.add_argument("name", metavar="KIND/NAME")
     scale.add_argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
     _class_options(add("class", "a PriorityClass is created, changed or deleted"))
-    for name, told in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
-        add(name, told).add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
+    for name, help_text in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
+        add(name, help_text).add_argument(
+            "-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE
+        )
     events = add("events", "several events at different times")
     events.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
-    told = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
-    events.add_argument("--events", metavar="FILE", help=told)
+    help_text = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
+    events.add_argument("--events", metavar="FILE", help=help_text)
     add_runs_options(events.add_argument)
-    for name, told in (
+    for name, help_text in (
         ("pressure", "a node runs out of memory or disk"),
         ("resize", "Pods are resized in place"),
         ("merge", "combine the parts of a divided run"),
     ):
-        kinds.add_parser(name, help=told)  # for the list alone: policies.cli runs them
+        kinds.add_parser(name, help=help_text)  # for the list alone: policies.cli runs them
     return parser
 
 
@@ -144,5 +146,5 @@ def _class_options(parser: argparse.ArgumentParser) -> None:
     add("--default", action="store_true", help="make the PriorityClass the global default")
     add("--delete", action="store_true", help="delete the PriorityClass")
     add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
-    told = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
-    add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)
+    help_text = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
+    add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)

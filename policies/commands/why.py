@@ -115,16 +115,16 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
         near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
         if namespace != options.namespace and namespace_not_found(cluster, namespace):
             near += f"; for a workload, use KIND/NAME with one of {', '.join(kind_names())}"
-        told = [f"{near}{quota_hint(cluster, namespace)}", *evidence.missing()]
+        notes = [f"{near}{quota_hint(cluster, namespace)}", *evidence.missing()]
         if evidence.not_read:  # they could name a Pod that was deleted
-            raise SourceError(key, "; ".join(told))
-        raise InvalidInput(f"{key}: {'; '.join(told)}")
+            raise SourceError(key, "; ".join(notes))
+        raise InvalidInput(f"{key}: {'; '.join(notes)}")
     missing = evidence.missing() if found.state != "pending" or evidence.not_read else []
-    said = _reported(evidence, pod.uid if pod is not None else "")
+    messages = _messages(evidence, pod.uid if pod is not None else "")
     if options.output == "json":
-        sys.stdout.write(as_json(_as_dict(key, found, said, missing, cluster)))
+        sys.stdout.write(as_json(_as_dict(key, found, messages, missing, cluster)))
     else:
-        _print(options, lambda paint: _lines(key, found, said, missing, cluster, paint))
+        _print(options, lambda paint: _lines(key, found, messages, missing, cluster, paint))
     return status_of_conditions({found.state, *ids(found.troubles)}, options.fail_on)
 
 
@@ -186,58 +186,63 @@ def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> N
         evidence.events.add(obj)
 
 
-def _reported(evidence: Evidence, uid: str) -> dict[str, str]:
+def _messages(evidence: Evidence, uid: str) -> dict[str, str]:
     """Return the messages of the Pod's conditions by type, and of its Events by reason."""
     record = evidence.pods.get(evidence.name)
-    told = {
+    conditions = {
         condition.type: cut(condition.message, LONG)
         for condition in (record.conditions if record is not None else ())
         if condition.type in ("PodScheduled", "DisruptionTarget") and condition.message
     }
-    return {**told, **evidence.events.messages_of(evidence.name, uid)}
+    return {**conditions, **evidence.events.messages_of(evidence.name, uid)}
 
 
-def _nodes(found: Diagnosis, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
+def _nodes(diagnosis: Diagnosis, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
     from forewarn.policies.render.why_not import why_not
 
-    prediction = found.prediction
+    prediction = diagnosis.prediction
     return why_not(prediction, cluster) if prediction is not None and prediction.outcome == "pending" else []
 
 
 def _lines(
-    key: str, found: Diagnosis, said: dict[str, str], missing: list[str], cluster: ClusterSnapshot, paint: Painter
+    key: str,
+    diagnosis: Diagnosis,
+    messages: dict[str, str],
+    missing: list[str],
+    cluster: ClusterSnapshot,
+    paint: Painter,
 ) -> Iterator[str]:
     from forewarn.policies.findings import plural
     from forewarn.policies.why.records import shown_time
 
-    yield _headline(key, found, paint)
-    for trouble in found.troubles:
+    yield _headline(key, diagnosis, paint)
+    for trouble in diagnosis.troubles:
         when = shown_time(trouble.when)
         yield f"  {paint(trouble.id, 'bold')}{when and f' at {when}'}: {trouble.message}"
         if trouble.help:
             yield f"    help: {trouble.help}"
-    nodes = _nodes(found, cluster)
+    nodes = _nodes(diagnosis, cluster)
     if nodes:
         yield "  nodes:"
     yield from (f"    {plural(count, 'node')}: {why}" for count, why in nodes)
-    yield from (f"  {reason}: {message}" for reason, message in said.items())
+    yield from (f"  {reason}: {message}" for reason, message in messages.items())
     yield from (f"  {each}" for each in missing)
 
 
-def _headline(key: str, found: Diagnosis, paint: Painter) -> str:
-    pod = found.pod
+def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
+    pod = diagnosis.pod
     if pod is None:
-        return f"{paint(key, 'bold')}: {paint(found.state, 'warning')}"
+        return f"{paint(key, 'bold')}: {paint(diagnosis.state, 'warning')}"
     where = f" on {pod.node_name}" if pod.node_name else ""
     nominated = f", nominated to {pod.nominated_node_name}" if pod.nominated_node_name and not pod.node_name else ""
-    state = paint(f"{found.state}{where}{nominated}", "good" if found.state == "running" else "warning")
+    state = paint(f"{diagnosis.state}{where}{nominated}", "good" if diagnosis.state == "running" else "warning")
     return f"{paint(key, 'bold')} (priority {pod.effective_priority}): {state}"
 
 
 def _as_dict(
-    key: str, found: Diagnosis, said: dict[str, str], missing: list[str], cluster: ClusterSnapshot
+    key: str, diagnosis: Diagnosis, messages: dict[str, str], missing: list[str], cluster: ClusterSnapshot
 ) -> dict[str, Any]:
-    pod = found.pod
+    pod = diagnosis.pod
     about = (
         {}
         if pod is None
@@ -249,11 +254,11 @@ def _as_dict(
     )
     return {
         "id": key,
-        "state": found.state,
+        "state": diagnosis.state,
         **about,
-        "troubles": [trouble.to_dict() for trouble in found.troubles],
-        "nodes": [{"count": count, "reason": why} for count, why in _nodes(found, cluster)],
-        "reported": said,
+        "troubles": [trouble.to_dict() for trouble in diagnosis.troubles],
+        "nodes": [{"count": count, "reason": why} for count, why in _nodes(diagnosis, cluster)],
+        "reported": messages,
         "missing": missing,
     }
 
@@ -273,10 +278,10 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     add_output_option(add)
-    told = (
+    help_text = (
         "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or problem id (repeatable)"
     )
-    add("--fail-on", action="append", default=[], metavar="WHAT", help=told)
+    add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
     add_color_option(add)
     add_release_options(add)
     return parser

@@ -99,12 +99,12 @@ def _template_paths(config: Config, entry: ConfigNode) -> Config:
     options = config.options
     templates, parts = dict(options.pod_template_paths), dict(options.class_paths)
     for kind, value in entry.items():
-        found = _class_paths(_kind(kind, value), value, is_name=False)
+        class_paths = _class_paths(_kind(kind, value), value, is_name=False)
         named = tuple(path for path in parts.get(kind, ()) if path.is_name)
-        if len(found) == 1 and not {ITEMS, VALUES} & set(found[0].steps):
-            templates[kind] = found[0].steps
-            found = ()
-        parts[kind] = (*found, *named)
+        if len(class_paths) == 1 and not {ITEMS, VALUES} & set(class_paths[0].steps):
+            templates[kind] = class_paths[0].steps
+            class_paths = ()
+        parts[kind] = (*class_paths, *named)
     return config._replace(options=options._replace(pod_template_paths=templates, class_paths=parts))
 
 
@@ -257,14 +257,14 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     name = given["name"].text()
     if not 0 < len(name) <= _LONGEST_NAME:
         raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
-    told = dict(given["expect"].items((*_CONDITIONS, *_SIMULATED)))
+    expected = dict(given["expect"].items((*_CONDITIONS, *_SIMULATED)))
     for key in _SIMULATED:
-        if key in told:
-            raise told[key].fault("not supported in the configuration; use `forewarn test`")
-    if "noPreemption" not in told:
+        if key in expected:
+            raise expected[key].fault("not supported in the configuration; use `forewarn test`")
+    if "noPreemption" not in expected:
         raise given["expect"].fault("noPreemption is missing")
-    by = _pods(told["by"]) if "by" in told else PodPattern()
-    return Promise(name, number, _pods(told["noPreemption"]), by)
+    by = _pods(expected["by"]) if "by" in expected else PodPattern()
+    return Promise(name, number, _pods(expected["noPreemption"]), by)
 
 
 _MAX_PROMISES: Final = 100

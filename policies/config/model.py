@@ -107,7 +107,7 @@ _BUDGET: Final = PredictionBudget()
 class Config(NamedTuple):
     """The complete configuration; without arguments, the defaults.
 
-    `selected`: the only rules that the linter runs; empty: all. `unheard`: rules that the linter does not run.
+    `selected`: the only rules that the linter runs; empty: all. `disabled_rules`: rules that the linter does not run.
     `rules`: ids of enabled rules of other packages; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
     """
 
@@ -121,7 +121,7 @@ class Config(NamedTuple):
     prediction_budget: PredictionBudget = _BUDGET
     repeated_warnings: RepeatedWarnings = RepeatedWarnings.SHORT
     selected: frozenset[str] = frozenset()
-    unheard: frozenset[str] = frozenset()
+    disabled_rules: frozenset[str] = frozenset()
     rules: tuple[str, ...] = ()
     foreign: tuple[Rule, ...] = ()
 
@@ -145,9 +145,9 @@ class Config(NamedTuple):
 
     def runs(self, rule: Rule) -> bool:
         """Report whether the linter runs a rule: selected (by default all are) and not ignored."""
-        return rule.ID not in self.unheard and (not self.selected or rule.ID in self.selected)
+        return rule.ID not in self.disabled_rules and (not self.selected or rule.ID in self.selected)
 
-    def severity_of(self, rule: Rule) -> Severity | None:
+    def linter_severity(self, rule: Rule) -> Severity | None:
         """The linter's severity for findings of a rule; None if the linter does not run the rule or its action is
         off.
         """

@@ -48,10 +48,10 @@ class SchedulerSource:
         """Return the scheduler configuration for a release; the same object for the same release. Raises
         ConfigError.
         """
-        made = self._made.get(semantics)
-        if made is None:
-            made = self._made[semantics] = self._make(semantics)
-        return made
+        configuration = self._made.get(semantics)
+        if configuration is None:
+            configuration = self._made[semantics] = self._make(semantics)
+        return configuration
 
     def _make(self, semantics: Semantics) -> SchedulerConfiguration:
         from forewarn.policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration

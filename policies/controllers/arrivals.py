@@ -47,9 +47,9 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
     """
     if group_kind(obj) == "batch/CronJob" and text(obj, "spec", "concurrencyPolicy", default="Allow") == "Allow":
         return 0
-    told = int32(old, "status", _STATUS.get(group_kind(old), "replicas"))
-    if told is not None:
-        return max(told, 0)
+    replicas = int32(old, "status", _STATUS.get(group_kind(old), "replicas"))
+    if replicas is not None:
+        return max(replicas, 0)
     if at(old, "status", "observedGeneration") is not None:
         return 0  # its controller has counted, and leaves a zero out
     if cluster is not None and cluster.pods:

@@ -122,12 +122,12 @@ def _of_change(
     grows = old is not None and replicas_of(obj) > replicas_of(old)
     if own and not same:
         before = pod_template_of(old, paths) if old is not None and grows else None
-        found = _rollout(cluster, obj, template, own, before.object if before else None)
-        return found if old is None or group_kind(obj) not in _ROLLED_OUT else replace(found, rolled_out=obj)
+        change = _rollout(cluster, obj, template, own, before.object if before else None)
+        return change if old is None or group_kind(obj) not in _ROLLED_OUT else replace(change, rolled_out=obj)
     under_way = _scaled_while_rolled_out(cluster, obj, template, own) if grows and _is_rolling(obj) else None
-    found = under_way or _scaled(cluster, obj, template, own)
-    simulated = found.without_claims and group_kind(obj) in _ROLLED_OUT
-    return replace(found, creates_claims=obj) if simulated else found
+    change = under_way or _scaled(cluster, obj, template, own)
+    simulated = change.without_claims and group_kind(obj) in _ROLLED_OUT
+    return replace(change, creates_claims=obj) if simulated else change
 
 
 def not_yet_scheduled(

@@ -103,8 +103,8 @@ def _start(view: View, state: WorkloadState, known: CronJobStatus, due: float, n
             Report(state.key, "JobAlreadyActive", "the run before it has not ended, and concurrencyPolicy is Forbid")
         ]
     replaced: list[Action] = [DeleteWorkload(job.key) for job in active] if policy == "Replace" else []
-    made = CreateWorkload(_job(state, due), state.key)
-    return [*replaced, made, SetStatus(state.key, CronJobStatus(due))]
+    creation = CreateWorkload(_job(state, due), state.key)
+    return [*replaced, creation, SetStatus(state.key, CronJobStatus(due))]
 
 
 def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:

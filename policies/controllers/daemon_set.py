@@ -90,16 +90,16 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         on.setdefault(node_of(pod.pod), []).append(pod)
     should = frozenset(nodes_that_should_run(template, anywhere, view.nodes()))
     first = state.status.first if isinstance(state.status, DaemonSetStatus) else revision
-    this = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template, first=first), on, should, now)
-    create, delete = _manage(this)
+    ds = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template, first=first), on, should, now)
+    create, delete = _manage(ds)
     if not create and not delete:  # upstream waits until it has seen what it just wrote
-        create, delete = _rolling_update(this)
-    actions: list[Action] = [_new_pod(this, node) for node in create[:BURST_REPLICAS]]
+        create, delete = _rolling_update(ds)
+    actions: list[Action] = [_new_pod(ds, node) for node in create[:BURST_REPLICAS]]
     actions += [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in delete[:BURST_REPLICAS]]
-    status = _counted(this)
+    status = _counted(ds)
     if status != state.status:
         actions.append(SetStatus(key, status))
-    if min_ready_seconds(state) and any(p.ready is not None and not this.available(p) for p in pods):
+    if min_ready_seconds(state) and any(p.ready is not None and not ds.available(p) for p in pods):
         actions.append(Requeue(key, now + min_ready_seconds(state)))
     return actions
 
@@ -135,7 +135,7 @@ def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
     is_there = any(_is_of(pod.pod, key) for pod in view.pods_on(new.name))
     if nodes_that_should_run(template, anywhere, {new.name: new}):
         return not is_there
-    return is_there and not may_continue(template, anywhere, new)
+    return is_there and not should_continue_running(template, anywhere, new)
 
 
 def _is_of(pod: Pod, key: Key) -> bool:
@@ -216,7 +216,7 @@ def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str
     ]
 
 
-def may_continue(template: ApiObject, anywhere: Pod, node: Node) -> bool:
+def should_continue_running(template: ApiObject, anywhere: Pod, node: Node) -> bool:
     """Report whether a Pod may stay on a node where the controller would not create it. Source:
     `NodeShouldRunDaemonPod`.
 
@@ -230,51 +230,51 @@ def may_continue(template: ApiObject, anywhere: Pod, node: Node) -> bool:
     return all(tolerations_tolerate_taint(anywhere.spec.tolerations, taint) for taint in evicting)
 
 
-def _new_pod(this: _Daemons, node: str) -> CreatePod:
-    pod = labelled(on_node(this.anywhere, node), {CONTROLLER_REVISION: this.status.revision})
-    return CreatePod(this.state.key, pod, this.status.template, f"{this.state.key[2]}-")
+def _new_pod(ds: _Daemons, node: str) -> CreatePod:
+    pod = labelled(on_node(ds.anywhere, node), {CONTROLLER_REVISION: ds.status.revision})
+    return CreatePod(ds.state.key, pod, ds.status.template, f"{ds.state.key[2]}-")
 
 
-def _manage(this: _Daemons) -> tuple[list[str], list[PodState]]:
+def _manage(ds: _Daemons) -> tuple[list[str], list[PodState]]:
     """Return (names of nodes that need a Pod, Pods to delete). Source: `manage`, `podsShouldBeOnNode`."""
-    nodes = this.view.nodes()
+    nodes = ds.view.nodes()
     create: list[str] = []
     delete: list[PodState] = []
-    for name in sorted(sorted(nodes), key=this.view.lot):  # upstream's list is in the order of a Go map
-        pods = this.on.get(name)
+    for name in sorted(sorted(nodes), key=ds.view.lot):  # upstream's list is in the order of a Go map
+        pods = ds.on.get(name)
         if pods is None:
-            create += [name] if name in this.should_run else []
-        elif name in this.should_run or may_continue(this.status.template, this.anywhere, nodes[name]):
-            needed, doomed = _on_one_node(this, name, pods)
+            create += [name] if name in ds.should_run else []
+        elif name in ds.should_run or should_continue_running(ds.status.template, ds.anywhere, nodes[name]):
+            needed, doomed = _on_one_node(ds, name, pods)
             create += needed
             delete += doomed
         else:
             delete += [pod for pod in pods if not pod.terminating]
-    lost = [pod for name, pods in this.on.items() if name not in nodes for pod in pods]
+    lost = [pod for name, pods in ds.on.items() if name not in nodes for pod in pods]
     return create, delete + [pod for pod in lost if not pod.pod.node_name and not pod.terminating]
 
 
-def _on_one_node(this: _Daemons, name: str, pods: list[PodState]) -> tuple[list[str], list[PodState]]:
+def _on_one_node(ds: _Daemons, name: str, pods: list[PodState]) -> tuple[list[str], list[PodState]]:
     staying = [pod for pod in pods if not pod.terminating]
     delete = [pod for pod in staying if pod.pod.terminal]
     running = sorted((pod for pod in staying if not pod.pod.terminal), key=_oldest_first)
-    if not _allows_surge(this.state.object):
+    if not _allows_surge(ds.state.object):
         return [], delete + running[1:]
     if not running:
-        return ([name] if name in this.should_run else []), delete
-    return [], delete + _superfluous(this, running)
+        return ([name] if name in ds.should_run else []), delete
+    return [], delete + _superfluous(ds, running)
 
 
-def _superfluous(this: _Daemons, running: list[PodState]) -> list[PodState]:
+def _superfluous(ds: _Daemons, running: list[PodState]) -> list[PodState]:
     """Return the Pods to delete on a node of a DaemonSet that surges. `running`: the Pods of the node, oldest first.
 
     Keeps the oldest Pod of each revision, but deletes the old Pod when the new one is available or the old one is not
     ready.
     """
-    new = [pod for pod in running if this.is_updated(pod)]
-    old = [pod for pod in running if not this.is_updated(pod)]
+    new = [pod for pod in running if ds.is_updated(pod)]
+    old = [pod for pod in running if not ds.is_updated(pod)]
     delete = new[1:] + old[1:] if len(running) > 1 else []
-    if new and old and (old[0].ready is None or this.available(new[0])):
+    if new and old and (old[0].ready is None or ds.available(new[0])):
         delete.append(old[0])
     return delete
 
@@ -308,17 +308,17 @@ def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
     return (surge, unavailable) if surge or unavailable or not desired else (0, 1)
 
 
-def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
+def _rolling_update(ds: _Daemons) -> tuple[list[str], list[PodState]]:
     """Return (names of nodes that need a Pod, Pods to delete) to roll out the template. Upstream `rollingUpdate`.
 
     Upstream iterates over a Go map; here the order of nodes is that of `View.lot`.
     """
-    if not _rolls(this.state.object):
+    if not _rolls(ds.state.object):
         return [], []
-    surge, unavailable = surge_and_unavailable(this.state.object, len(this.should_run))
+    surge, unavailable = surge_and_unavailable(ds.state.object, len(ds.should_run))
     if surge:
-        return _surging(this, surge)
-    return [], _replacing(this, unavailable)
+        return _surging(ds, surge)
+    return [], _replacing(ds, unavailable)
 
 
 class _OnNode(NamedTuple):
@@ -331,33 +331,33 @@ class _OnNode(NamedTuple):
     old: PodState | None
 
 
-def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
+def _pairs(ds: _Daemons) -> tuple[list[_OnNode], int]:
     """Return (nodes with at most one Pod of each kind, number of other nodes). Source: `findUpdatedPodsOnNode`."""
-    found: list[_OnNode] = []
+    on_nodes: list[_OnNode] = []
     excess = 0
-    for name in sorted(sorted({*this.on, *this.should_run}), key=this.view.lot):  # each draws in its turn
-        staying = [pod for pod in this.on.get(name, ()) if not pod.terminating]
-        new = [pod for pod in staying if this.is_updated(pod)]
-        old = [pod for pod in staying if not this.is_updated(pod)]
+    for name in sorted(sorted({*ds.on, *ds.should_run}), key=ds.view.lot):  # each draws in its turn
+        staying = [pod for pod in ds.on.get(name, ()) if not pod.terminating]
+        new = [pod for pod in staying if ds.is_updated(pod)]
+        old = [pod for pod in staying if not ds.is_updated(pod)]
         if len(new) > 1 or len(old) > 1:
             excess += 1
         else:
-            found.append(_OnNode(name, new[0] if new else None, old[0] if old else None))
-    return found, excess
+            on_nodes.append(_OnNode(name, new[0] if new else None, old[0] if old else None))
+    return on_nodes, excess
 
 
-def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
+def _replacing(ds: _Daemons, most_unavailable: int) -> list[PodState]:
     """Return the old Pods to delete for a rollout without surge.
 
     `most_unavailable`: maximum nodes without an available Pod.
     """
-    pairs, unavailable = _pairs(this)
+    pairs, unavailable = _pairs(ds)
     allowed: list[PodState] = []
     candidates: list[PodState] = []
     for pair in pairs:
         if pair.old is None or pair.new is not None:
-            unavailable += pair.new is None or pair.old is not None or not this.available(pair.new)
-        elif not this.available(pair.old):
+            unavailable += pair.new is None or pair.old is not None or not ds.available(pair.new)
+        elif not ds.available(pair.old):
             allowed.append(pair.old)
             unavailable += 1
         elif unavailable < most_unavailable:
@@ -365,36 +365,36 @@ def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
     return allowed + candidates[: max(most_unavailable - unavailable, 0)]
 
 
-def _surging(this: _Daemons, most_surging: int) -> tuple[list[str], list[PodState]]:
+def _surging(ds: _Daemons, most_surging: int) -> tuple[list[str], list[PodState]]:
     """Return (names of nodes that get a new Pod beside the old one, old Pods to delete) for a rollout with surge."""
-    pairs, surging = _pairs(this)
+    pairs, surging = _pairs(ds)
     create: list[str] = []
     candidates: list[str] = []
     delete: list[PodState] = []
     leaving: list[PodState] = []
-    available = sum((pod := pair.old or pair.new) is not None and this.available(pod) for pair in pairs)
+    available = sum((pod := pair.old or pair.new) is not None and ds.available(pod) for pair in pairs)
     for name, new, old in pairs:
         if old is None:
             continue
         if new is not None:
-            surging += not this.available(new)
-            delete += [old] if this.available(new) else []
-        elif name not in this.should_run:
-            (leaving if this.available(old) else delete).append(old)
-        elif not this.available(old):
+            surging += not ds.available(new)
+            delete += [old] if ds.available(new) else []
+        elif name not in ds.should_run:
+            (leaving if ds.available(old) else delete).append(old)
+        elif not ds.available(old):
             create.append(name)
         elif surging < most_surging:
             candidates.append(name)
-    delete += leaving[: max(available - len(this.should_run), 0)]
+    delete += leaving[: max(available - len(ds.should_run), 0)]
     return create + candidates[: max(most_surging - surging, 0)], delete
 
 
-def _counted(this: _Daemons) -> DaemonSetStatus:
+def _counted(ds: _Daemons) -> DaemonSetStatus:
     """Return the status with the current numbers of nodes by state. Upstream `updateDaemonSetStatus`."""
-    first = [min(this.on[name], key=_oldest_first) for name in this.should_run if name in this.on]
-    return this.status._replace(
-        desired=len(this.should_run),
+    first = [min(ds.on[name], key=_oldest_first) for name in ds.should_run if name in ds.on]
+    return ds.status._replace(
+        desired=len(ds.should_run),
         scheduled=len(first),
         ready=sum(pod.ready is not None for pod in first),
-        updated=sum(map(this.is_updated, first)),
+        updated=sum(map(ds.is_updated, first)),
     )

@@ -126,8 +126,8 @@ def _rollback_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     if rollout.new is None or not isinstance(known, DeploymentStatus) or known.revision == _number(rollout.new):
         return rollout, []
     status = known._replace(revision=_number(rollout.new))
-    told = rollout._replace(state=replace(rollout.state, status=status))
-    return told, [SetStatus(rollout.state.key, status)]
+    recorded = rollout._replace(state=replace(rollout.state, status=status))
+    return recorded, [SetStatus(rollout.state.key, status)]
 
 
 def _status(state: WorkloadState) -> DeploymentStatus:
@@ -214,7 +214,7 @@ def _new_replica_set(rollout: Rollout) -> CreateWorkload:
     replicas = new_rs_new_replicas(obj, rollout.replicas, sum(size.replicas for size in rollout.old), 0)
     most = rollout.replicas + max_surge(obj, rollout.replicas)
     ref = ref_of(obj)
-    made = {
+    replica_set = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
@@ -233,7 +233,7 @@ def _new_replica_set(rollout: Rollout) -> CreateWorkload:
             "template": {**template, "metadata": {**mapping(template, "metadata"), "labels": labels}},
         },
     }
-    return CreateWorkload(made, key)
+    return CreateWorkload(replica_set, key)
 
 
 def _roll(rollout: Rollout) -> list[Action]:
@@ -248,12 +248,12 @@ def _roll(rollout: Rollout) -> list[Action]:
 
 def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     """Return (rollout with a new ReplicaSet, which has no Pods yet; the writes that create it)."""
-    made = _new_replica_set(rollout)
-    name = text(made.object, "metadata", "name")
-    state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), made.object, None, rollout.now)
-    told = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=_revision(made.object))
+    creation = _new_replica_set(rollout)
+    name = text(creation.object, "metadata", "name")
+    state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), creation.object, None, rollout.now)
+    status = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=_revision(creation.object))
     with_new = rollout._replace(new=Size(state, replicas_of(state), ReplicaSetStatus()))
-    return with_new, [made, SetStatus(rollout.state.key, told)]
+    return with_new, [creation, SetStatus(rollout.state.key, status)]
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:
@@ -296,8 +296,8 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     `actions`: the other writes of the sync. Source: progress.go `syncRolloutStatus`.
     """
     obj, now = rollout.object, rollout.now
-    told = [action.status for action in actions if isinstance(action, SetStatus)]
-    state = replace(rollout.state, status=told[-1]) if told else rollout.state
+    statuses = [action.status for action in actions if isinstance(action, SetStatus)]
+    state = replace(rollout.state, status=statuses[-1]) if statuses else rollout.state
     known, status = _status(state), _counted(rollout, state, actions)
     if _progressed(known, status):
         status = status._replace(progressed=now, stalled=False)
@@ -319,8 +319,10 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
     """
     known, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
-    made = [int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)]
-    requested = sum(size.replicas for size in rollout.every) + sum(made)
+    created = [
+        int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)
+    ]
+    requested = sum(size.replicas for size in rollout.every) + sum(created)
     available = sum(status.available for status in statuses)
     return DeploymentStatus(
         sum(status.replicas for status in statuses),

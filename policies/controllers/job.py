@@ -90,13 +90,13 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if known.finished:
         return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.removed]
     pods = view.pods_of(key)
-    this = _Job(view, state, pods, _with_finished(known, state.object, pods, now), now)
+    sync = _Job(view, state, pods, _with_finished(known, state.object, pods, now), now)
     actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.removed]
-    status, further = _manage(this)
+    status, further = _manage(sync)
     actions += further
     doomed = {action.name for action in further if isinstance(action, DeletePod)}
-    ready = sum(pod.ready is not None and pod.pod.name not in doomed for pod in this.active)
-    status = status._replace(terminating=len(this.terminating) + len(doomed), ready=ready)
+    ready = sum(pod.ready is not None and pod.pod.name not in doomed for pod in sync.active)
+    status = status._replace(terminating=len(sync.terminating) + len(doomed), ready=ready)
     if status != state.status:
         actions.append(SetStatus(key, status))
     return actions
@@ -230,67 +230,67 @@ def _index_of(pod: PodState) -> int:
     return int(number) if number.isascii() and number.isdigit() and len(number) <= len("2147483647") else -1
 
 
-def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
+def _manage(sync: _Job) -> tuple[JobStatus, list[Action]]:
     """Return (new status, writes). Fails or completes the Job, or creates and deletes Pods."""
-    key, status = this.state.key, this.status
-    reason = status.failure or _failure(this)
+    key, status = sync.state.key, sync.status
+    reason = status.failure or _failure(sync)
     if reason:
-        doomed: list[Action] = [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in this.active]
+        doomed: list[Action] = [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in sync.active]
         status = status._replace(failure=reason, active=0)
-        if doomed or this.terminating:  # it is over when all pods are. Source: `enactJobFinished`
+        if doomed or sync.terminating:  # it is over when all pods are. Source: `enactJobFinished`
             return status, doomed
         message = f"after {status.failed} failed pods" if reason == "BackoffLimitExceeded" else ""
         return status._replace(finished="Failed"), [Report(key, "Failed", message or reason)]
-    actions, active = _manage_pods(this)
-    if _is_complete(this, active) and not this.terminating:
+    actions, active = _manage_pods(sync)
+    if _is_complete(sync, active) and not sync.terminating:
         return status._replace(finished="Complete", active=0), [*actions, Report(key, "Complete", "")]
-    deadline = int32(this.object, "spec", "activeDeadlineSeconds")
+    deadline = int32(sync.object, "spec", "activeDeadlineSeconds")
     if deadline is not None and status.started is not None:
         actions.append(Requeue(key, status.started + deadline))
     return status._replace(active=active), actions
 
 
-def _failure(this: _Job) -> str:
+def _failure(sync: _Job) -> str:
     """Return the reason why the Job has failed; "" if it has not."""
-    status = this.status
-    deadline = int32(this.object, "spec", "activeDeadlineSeconds")
-    if any(_is_failed(pod, this.object) and _policy_action(pod, this.object) == "FailJob" for pod in this.pods):
+    status = sync.status
+    deadline = int32(sync.object, "spec", "activeDeadlineSeconds")
+    if any(_is_failed(pod, sync.object) and _policy_action(pod, sync.object) == "FailJob" for pod in sync.pods):
         return "PodFailurePolicy"
-    if status.failed > backoff_limit(this.object):
+    if status.failed > backoff_limit(sync.object):
         return "BackoffLimitExceeded"
-    if deadline is not None and status.started is not None and this.now - status.started >= deadline:
+    if deadline is not None and status.started is not None and sync.now - status.started >= deadline:
         return "DeadlineExceeded"
     return ""
 
 
-def _is_complete(this: _Job, active: int) -> bool:
-    completions = int32(this.object, "spec", "completions")
+def _is_complete(sync: _Job, active: int) -> bool:
+    completions = int32(sync.object, "spec", "completions")
     if completions is None:
-        return this.status.succeeded > 0 and active == 0
-    return _succeeded(this) >= completions and active == 0
+        return sync.status.succeeded > 0 and active == 0
+    return _succeeded(sync) >= completions and active == 0
 
 
-def _succeeded(this: _Job) -> int:
-    return len(this.status.succeeded_indexes) if this.indexed else this.status.succeeded
+def _succeeded(sync: _Job) -> int:
+    return len(sync.status.succeeded_indexes) if sync.indexed else sync.status.succeeded
 
 
-def _manage_pods(this: _Job) -> tuple[list[Action], int]:
+def _manage_pods(sync: _Job) -> tuple[list[Action], int]:
     """Return (writes that create or delete Pods, number of active Pods after them). Source: `manageJob`."""
-    active = this.active
-    wanted = 0 if _is_suspended(this.object) else wanted_active(this.object, _succeeded(this), len(active))
-    doomed = _for_removal(this, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
+    active = sync.active
+    wanted = 0 if _is_suspended(sync.object) else wanted_active(sync.object, _succeeded(sync), len(active))
+    doomed = _for_removal(sync, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
     if doomed:
-        key = this.state.key
+        key = sync.state.key
         return [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in doomed], len(active) - len(doomed)
-    still = len(this.terminating) if only_replaces_failed(this.object) else 0
+    still = len(sync.terminating) if only_replaces_failed(sync.object) else 0
     missing = wanted - still - len(active)
     if missing <= 0:
         return [], len(active)
-    remaining = _remaining_backoff(this.status, this.now)
+    remaining = _remaining_backoff(sync.status, sync.now)
     if remaining > 0:
-        return [Requeue(this.state.key, this.now + max(remaining, _BATCH_PERIOD))], len(active)
-    made = _new_pods(this, min(missing, MAX_PODS_PER_SYNC))
-    return list(made), len(active) + len(made)
+        return [Requeue(sync.state.key, sync.now + max(remaining, _BATCH_PERIOD))], len(active)
+    new_pods = _new_pods(sync, min(missing, MAX_PODS_PER_SYNC))
+    return list(new_pods), len(active) + len(new_pods)
 
 
 def _remaining_backoff(status: JobStatus, now: float) -> float:
@@ -301,38 +301,38 @@ def _remaining_backoff(status: JobStatus, now: float) -> float:
     return max(backoff - (now - status.failed_at), 0.0)
 
 
-def _for_removal(this: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
+def _for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
     """Return the Pods to delete, in order: at least `least` Pods. Source: `activePodsForRemoval`.
 
     For an indexed Job, Pods without a valid index or with a duplicate index are first.
     """
-    if not this.indexed:
+    if not sync.indexed:
         return list(ordered_for_deletion(active)[:least])
-    completions = int32(this.object, "spec", "completions") or 0
+    completions = int32(sync.object, "spec", "completions") or 0
     ordered = sorted(active, key=_index_of)
     surplus = [pod for pod in ordered if not 0 <= _index_of(pod) < completions]
-    left: list[PodState] = []
+    unique: list[PodState] = []
     by_index: dict[int, list[PodState]] = {}
     for pod in ordered:
         if 0 <= _index_of(pod) < completions:
             by_index.setdefault(_index_of(pod), []).append(pod)
     for same in by_index.values():
-        *extra, kept = ordered_for_deletion(same)
+        *extra, last = ordered_for_deletion(same)
         surplus += extra
-        left.append(kept)
-    return surplus + list(ordered_for_deletion(left)[: max(least - len(surplus), 0)])
+        unique.append(last)
+    return surplus + list(ordered_for_deletion(unique)[: max(least - len(surplus), 0)])
 
 
-def _new_pods(this: _Job, count: int) -> list[CreatePod]:
-    key, template = this.state.key, template_of(this.object)
-    pod = labelled(pod_of_template(this.view, key, this.object, template), {JOB_NAME: key[2]})
-    if not this.indexed:
+def _new_pods(sync: _Job, count: int) -> list[CreatePod]:
+    key, template = sync.state.key, template_of(sync.object)
+    pod = labelled(pod_of_template(sync.view, key, sync.object, template), {JOB_NAME: key[2]})
+    if not sync.indexed:
         return [CreatePod(key, pod, template, f"{key[2]}-")] * count
-    completions = int32(this.object, "spec", "completions") or 0
-    held = [*this.active, *(this.terminating if only_replaces_failed(this.object) else ())]
+    completions = int32(sync.object, "spec", "completions") or 0
+    held = [*sync.active, *(sync.terminating if only_replaces_failed(sync.object) else ())]
     return [
         CreatePod(key, labelled(pod, {COMPLETION_INDEX: str(index)}), template, f"{key[2]}-{index}-")
-        for index in _first_pending(frozenset(map(_index_of, held)) | this.status.succeeded_indexes, count, completions)
+        for index in _first_pending(frozenset(map(_index_of, held)) | sync.status.succeeded_indexes, count, completions)
     ]
 
 

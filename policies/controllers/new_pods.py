@@ -153,8 +153,8 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: Nu
     def is_missing(pod: Pod) -> bool:
         return len(claims_of(pod)) < len(every) or without_missing_claims(pod, cluster) is not pod
 
-    made = NumberedPods(bare, pods.numbers, range(len(pods)))
-    missing = any(map(is_missing, made[:MAX_SEQUENTIAL]))
+    numbered_pods = NumberedPods(bare, pods.numbers, range(len(pods)))
+    missing = any(map(is_missing, numbered_pods[:MAX_SEQUENTIAL]))
     return NewPods(wanted, NumberedPods(bare, pods.numbers, range(len(pods)), finish), missing)
 
 
@@ -200,13 +200,13 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
     """Return the Pod `name` of the template, after its creation by the controller and after admission."""
     owner = _owner(cluster, obj, template)
     with _in_template(obj):
-        made = made_of(ref_of(obj, "default").namespace, owner, template)
-        made["metadata"]["name"] = name
+        pod = made_of(ref_of(obj, "default").namespace, owner, template)
+        pod["metadata"]["name"] = name
         if group_kind(obj) == "apps/Deployment":
             known = at(owner, "metadata", "labels", TEMPLATE_HASH) if owner is not obj else None
-            made["metadata"]["labels"][TEMPLATE_HASH] = str(known or NO_HASH)
+            pod["metadata"]["labels"][TEMPLATE_HASH] = str(known or NO_HASH)
         tolerations = [*sequence(template, "spec", "tolerations"), *_NOT_READY]
-        return admitted({**made, "spec": {**mapping(template, "spec"), "tolerations": tolerations}}, cluster)
+        return admitted({**pod, "spec": {**mapping(template, "spec"), "tolerations": tolerations}}, cluster)
 
 
 def check_template(obj: ApiObject) -> None:

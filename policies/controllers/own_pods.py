@@ -32,12 +32,12 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     charge(len(strangers) * len(workloads))
     for part in workloads:
         strangers -= part.identities
-    others = [is_uniform for part in parts for owner in strangers for is_uniform in part.get(owner, _NONE).values()]
+    others = [same_labels for part in parts for owner in strangers for same_labels in part.get(owner, _NONE).values()]
     charge(len(others))
-    labels = {id(is_uniform[0].labels): is_uniform[0].labels for is_uniform in others}
+    labels = {id(same_labels[0].labels): same_labels[0].labels for same_labels in others}
     matching = {key for key, each in labels.items() if selector.matches(each)}
     return [
-        pod for is_uniform in others if id(is_uniform[0].labels) in matching for pod in is_uniform if _is_there(pod)
+        pod for same_labels in others if id(same_labels[0].labels) in matching for pod in same_labels if _is_there(pod)
     ]
 
 
@@ -49,7 +49,11 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     of_it = {(ref.kind, ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
     parts = derived(cluster.pods_of(ref.namespace), _by_owner)
     found = [
-        pod for part in parts for owner in of_it for is_uniform in part.get(owner, _NONE).values() for pod in is_uniform
+        pod
+        for part in parts
+        for owner in of_it
+        for same_labels in part.get(owner, _NONE).values()
+        for pod in same_labels
     ]
     charge(len(found))
     return found
@@ -94,8 +98,8 @@ def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[
     charge(len(pods))
     found: dict[_Identity | None, dict[int, list[Pod]]] = {}
     for pod in pods.values():
-        is_uniform = found.setdefault(pod.owner[:2] if pod.owner is not None else None, {})
-        is_uniform.setdefault(id(pod.labels), []).append(pod)
+        by_labels = found.setdefault(pod.owner[:2] if pod.owner is not None else None, {})
+        by_labels.setdefault(id(pod.labels), []).append(pod)
     return found
 
 

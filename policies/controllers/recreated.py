@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
 
 
-class Again(StrEnum):
+class Recreator(StrEnum):
     """What recreates a Pod after its deletion."""
 
     CONTROLLER = "controller"
@@ -33,7 +33,7 @@ class Again(StrEnum):
     """A controller of a kind that forewarn does not know."""
 
 
-def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Again:
+def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Recreator:
     """Return what recreates a Pod after its deletion.
 
     `recreated`: the `group/Kind`s of controllers that recreate their Pods by the configuration. `is_there`: whether the
@@ -41,17 +41,17 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Again:
     """
     kind = pod.owner.group_kind if pod.owner is not None else ""
     if is_there or kind in recreated:
-        return Again.CONTROLLER
+        return Recreator.CONTROLLER
     if not kind:
-        return Again.NOTHING
+        return Recreator.NOTHING
     if kind == NODE:
-        return Again.KUBELET
+        return Recreator.KUBELET
     if kind in POD_TEMPLATE_PATHS:
-        return Again.NOT_LISTED
+        return Recreator.NOT_LISTED
     role = role_of(kind, pod.labels)
     if role is None:
-        return Again.UNKNOWN
-    return Again.CONTROLLER if role.recreated else Again.NEVER
+        return Recreator.UNKNOWN
+    return Recreator.CONTROLLER if role.recreated else Recreator.NEVER
 
 
 def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
@@ -62,17 +62,17 @@ def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
     return pod.owner is not None and pod.owner.group_kind == POD and not runs(pod.namespace, pod.owner.name)
 
 
-def sentence(what: Again, kind: str) -> str:
+def sentence(what: Recreator, kind: str) -> str:
     """Return a sentence about a deleted Pod whose controller has the `group/Kind` `kind`; "" if the controller
     recreates the Pod.
     """
     name = kind.removeprefix("/")
-    told = {
-        Again.CONTROLLER: "",
-        Again.NOTHING: "nothing replaces it",
-        Again.KUBELET: "a static Pod: the kubelet of its node starts it",
-        Again.NOT_LISTED: f"its {name.rpartition('/')[2]} is not in the cluster state: assumed not to be replaced",
-        Again.NEVER: f"its {name.rpartition('/')[2]} does not replace it",
-        Again.UNKNOWN: f"owned by {name}, a kind unknown to forewarn: assumed not to be replaced",
+    texts = {
+        Recreator.CONTROLLER: "",
+        Recreator.NOTHING: "nothing replaces it",
+        Recreator.KUBELET: "a static Pod: the kubelet of its node starts it",
+        Recreator.NOT_LISTED: f"its {name.rpartition('/')[2]} is not in the cluster state: assumed not to be replaced",
+        Recreator.NEVER: f"its {name.rpartition('/')[2]} does not replace it",
+        Recreator.UNKNOWN: f"owned by {name}, a kind unknown to forewarn: assumed not to be replaced",
     }
-    return told[what]
+    return texts[what]

@@ -166,20 +166,20 @@ def reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
     old = [size for size in rollout.old if size.replicas > 0]
     least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
     every = sum(size.replicas for size in rollout.every)
-    room = every - least - (new.replicas - new.status.available)
-    if not old or room <= 0:
+    max_scale_down = every - least - (new.replicas - new.status.available)
+    if not old or max_scale_down <= 0:
         return []
-    shrunk = _without_unhealthy(old, room)
+    shrunk = _without_unhealthy(old, max_scale_down)
     writes = _shrinks(rollout, old[: len(shrunk)], shrunk)
     if len(shrunk) < len(old):
         return writes
     spare = max(sum(size.status.available for size in (*old, new)) - least, 0)
-    left: list[Size] = []
+    scaled_down: list[Size] = []
     for size in shrunk:
         away = min(size.replicas, spare)
         spare -= away
-        left.append(size._replace(replicas=size.replicas - away))
-    return writes + _shrinks(rollout, shrunk, left)
+        scaled_down.append(size._replace(replicas=size.replicas - away))
+    return writes + _shrinks(rollout, shrunk, scaled_down)
 
 
 def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) -> list[UpdateWorkload]:
@@ -192,18 +192,18 @@ def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) ->
     return [write._replace(may_fail=True) for write in writes]
 
 
-def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
-    """Return the old ReplicaSets with sizes reduced by up to `room` unavailable Pods. Source:
+def _without_unhealthy(old: Sequence[Size], max_scale_down: int) -> list[Size]:
+    """Return the old ReplicaSets with sizes reduced by up to `max_scale_down` unavailable Pods. Source:
     `cleanupUnhealthyReplicas`.
 
     Stops at a ReplicaSet whose outdated status reports more available Pods than requested, an error in upstream.
     """
     shrunk: list[Size] = []
     for size in old:
-        if room > 0 and size.replicas < size.status.available:
+        if max_scale_down > 0 and size.replicas < size.status.available:
             break
-        away = min(room, size.replicas - size.status.available) if room > 0 else 0
-        room -= away
+        away = min(max_scale_down, size.replicas - size.status.available) if max_scale_down > 0 else 0
+        max_scale_down -= away
         shrunk.append(size._replace(replicas=size.replicas - away))
     return shrunk
 

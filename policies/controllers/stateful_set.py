@@ -132,9 +132,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         return []
     pods = view.pods_of(key)
     status = _counted(_revisions(state, pods), pods)
-    this = _partitioned(view, state, status, pods, now)
-    actions = _process(this)
-    completed = _completed(this)
+    sts = _partitioned(view, state, status, pods, now)
+    actions = _process(sts)
+    completed = _completed(sts)
     if completed != state.status:
         actions.append(SetStatus(key, completed))
     if seconds := min_ready_seconds(state):
@@ -226,69 +226,69 @@ def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[i
     return places
 
 
-def _process(this: _Set) -> list[Action]:
+def _process(sts: _Set) -> list[Action]:
     """Return the writes for the requested and the condemned Pods, and for the rollout. Source: `updateStatefulSet`."""
     actions: list[Action] = []
-    for ordinal, pod in this.replicas:
+    for ordinal, pod in sts.replicas:
         if pod is None and len(actions) >= MAX_AT_ONCE:
             continue
-        if _process_replica(this, ordinal, pod, actions) and this.monotonic:
+        if _process_replica(sts, ordinal, pod, actions) and sts.monotonic:
             return actions
-    for pod in this.condemned if this.claim_templates else ():
-        actions += _owners_to_set(this, pod.pod.name, pod.pod.uid)
-    first_unavailable = _first_unavailable(this)
-    for pod in this.condemned:
-        if _process_condemned(this, pod, first_unavailable, actions) and this.monotonic:
+    for pod in sts.condemned if sts.claim_templates else ():
+        actions += _owners_to_set(sts, pod.pod.name, pod.pod.uid)
+    first_unavailable = _first_unavailable(sts)
+    for pod in sts.condemned:
+        if _process_condemned(sts, pod, first_unavailable, actions) and sts.monotonic:
             return actions
-    if this.rolls:
-        _update(this, actions)
+    if sts.rolls:
+        _update(sts, actions)
     return actions
 
 
-def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
+def _process_replica(sts: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
     """Add the writes for a requested Pod to `actions`; return whether an ordered StatefulSet stops at this Pod.
 
     Source: `processReplica`.
     """
     if pod is None:
-        _create(this, ordinal, actions)
+        _create(sts, ordinal, actions)
         return True
     if pod.pod.terminal:
         if not pod.terminating:
-            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
+            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))
         return True
-    if this.claim_templates and pod.pod.phase in _PENDING:
-        missing = _missing_claims(this, pod.pod.name)
-        actions += [*map(CreateClaim, missing), *_owners_to_set(this, pod.pod.name, pod.pod.uid, creates=True)]
-    if pod.terminating or pod.ready is None or not this.available(pod):
+    if sts.claim_templates and pod.pod.phase in _PENDING:
+        missing = _missing_claims(sts, pod.pod.name)
+        actions += [*map(CreateClaim, missing), *_owners_to_set(sts, pod.pod.name, pod.pod.uid, creates=True)]
+    if pod.terminating or pod.ready is None or not sts.available(pod):
         return True
-    if this.claim_templates:
-        actions += _owners_to_set(this, pod.pod.name, pod.pod.uid)
+    if sts.claim_templates:
+        actions += _owners_to_set(sts, pod.pod.name, pod.pod.uid)
     return False
 
 
-def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
+def _create(sts: _Set, ordinal: int, actions: list[Action]) -> None:
     """Add the writes that create a Pod and its claims, unless a claim is being deleted or still belongs to the previous
     Pod.
 
     Source: `CreateStatefulPod`, `PodClaimIsStale`.
     """
-    name = f"{this.state.key[2]}-{ordinal}"
-    claims = [claim for claim in this.claims_of(name).values() if claim is not None]
-    if this.deletes_claims("whenScaled") and any(_is_owned_by_pod(claim, name) for claim in claims):
+    name = f"{sts.state.key[2]}-{ordinal}"
+    claims = [claim for claim in sts.claims_of(name).values() if claim is not None]
+    if sts.deletes_claims("whenScaled") and any(_is_owned_by_pod(claim, name) for claim in claims):
         return
     if any(claim.deleting for claim in claims):
-        actions.append(Requeue(this.state.key, this.now + _RETRY_SECONDS))
+        actions.append(Requeue(sts.state.key, sts.now + _RETRY_SECONDS))
         return
-    owners = _owners_to_set(this, name, "", creates=True)
-    actions.append(_new_pod(this, ordinal)._replace(claims=_missing_claims(this, name), claim_owners=owners))
+    owners = _owners_to_set(sts, name, "", creates=True)
+    actions.append(_new_pod(sts, ordinal)._replace(claims=_missing_claims(sts, name), claim_owners=owners))
 
 
-def _missing_claims(this: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
+def _missing_claims(sts: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
     """Return the missing claims of a Pod, to be created. Source: `createPersistentVolumeClaims`."""
-    view, (_, namespace, _) = this.view, this.state.key
-    missing = (name for name, claim in this.claims_of(pod_name).items() if claim is None)
-    templates = {claim_name(name, pod_name): template for name, template in this.claim_templates.items()}
+    view, (_, namespace, _) = sts.view, sts.state.key
+    missing = (name for name, claim in sts.claims_of(pod_name).items() if claim is None)
+    templates = {claim_name(name, pod_name): template for name, template in sts.claim_templates.items()}
     return [claim_of_template(view, namespace, name, templates[name], None) for name in missing]
 
 
@@ -296,38 +296,38 @@ def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
     return claim.owner is not None and claim.owner[:2] == ("Pod", name)
 
 
-def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False) -> list[SetClaimOwner]:
+def _owners_to_set(sts: _Set, pod_name: str, uid: str, *, creates: bool = False) -> list[SetClaimOwner]:
     """Return the changes of owner for a Pod's claims. `creates`: include missing claims, which are created first.
 
     Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`.
     """
-    is_scaled_down = not this.is_in_range(ordinal_of(pod_name, this.state.key[2]))
+    is_scaled_down = not sts.is_in_range(ordinal_of(pod_name, sts.state.key[2]))
     wanted: Owner | None = None
-    if is_scaled_down and this.deletes_claims("whenScaled"):
+    if is_scaled_down and sts.deletes_claims("whenScaled"):
         wanted = Owner("Pod", pod_name, uid, "v1")
-    elif this.deletes_claims("whenDeleted"):
-        wanted = Owner("StatefulSet", this.state.key[2], text(this.state.object, "metadata", "uid"), "apps/v1")
-    ours = {("StatefulSet", this.state.key[2]), ("Pod", pod_name)}
+    elif sts.deletes_claims("whenDeleted"):
+        wanted = Owner("StatefulSet", sts.state.key[2], text(sts.state.object, "metadata", "uid"), "apps/v1")
+    ours = {("StatefulSet", sts.state.key[2]), ("Pod", pod_name)}
     found = []
-    for name, claim in this.claims_of(pod_name).items():
+    for name, claim in sts.claims_of(pod_name).items():
         if claim is None and not creates:
             continue
         owner = None if claim is None else claim.owner
         is_stale = claim is not None and _is_owned_by_pod(claim, pod_name) and claim.owner_uid != uid
         is_strange = owner is not None and owner[:2] not in ours
         if not is_stale and not is_strange and (owner and owner[:2]) != (wanted and wanted[:2]):
-            found.append(SetClaimOwner(this.state.key[1], name, wanted))
+            found.append(SetClaimOwner(sts.state.key[1], name, wanted))
     return found
 
 
-def _new_pod(this: _Set, ordinal: int) -> CreatePod:
+def _new_pod(sts: _Set, ordinal: int) -> CreatePod:
     """Return the write that creates a Pod of the current or the update revision.
 
     Source: `newVersionedStatefulSetPod`.
     """
-    status, key = this.status, this.state.key
-    bound = status.current_replicas if this.partition is None else this.partition
-    is_current = (this.rolls or this.partition is not None) and ordinal < this.start + bound
+    status, key = sts.status, sts.state.key
+    bound = status.current_replicas if sts.partition is None else sts.partition
+    is_current = (sts.rolls or sts.partition is not None) and ordinal < sts.start + bound
     template = status.current_template if is_current else status.update_template
     name = f"{key[2]}-{ordinal}"
     labels = {
@@ -335,8 +335,8 @@ def _new_pod(this: _Set, ordinal: int) -> CreatePod:
         POD_INDEX: str(ordinal),
         CONTROLLER_REVISION: status.current if is_current else status.update,
     }
-    pod = pod_of_template(this.view, key, this.state.object, template)
-    return CreatePod(key, with_claims(labelled(pod, labels, name), this.claim_templates), template)
+    pod = pod_of_template(sts.view, key, sts.state.object, template)
+    return CreatePod(key, with_claims(labelled(pod, labels, name), sts.claim_templates), template)
 
 
 def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
@@ -351,48 +351,48 @@ def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
     return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
 
-def _first_unavailable(this: _Set) -> PodState | None:
+def _first_unavailable(sts: _Set) -> PodState | None:
     """Return the unavailable Pod with the lowest ordinal, requested Pods before condemned ones; or None."""
-    for pod in (*(pod for _, pod in this.replicas), *reversed(this.condemned)):
-        if pod is not None and (pod.terminating or not this.available(pod)):
+    for pod in (*(pod for _, pod in sts.replicas), *reversed(sts.condemned)):
+        if pod is not None and (pod.terminating or not sts.available(pod)):
             return pod
     return None
 
 
-def _process_condemned(this: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
+def _process_condemned(sts: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
     """Add the deletion of a condemned Pod to `actions`; return whether an ordered StatefulSet stops at this Pod.
 
     `first`: the result of `_first_unavailable`. Source: `processCondemned`.
     """
     if pod.terminating:
         return True
-    if this.monotonic and pod is not first and not (pod.ready is not None and this.available(pod)):
+    if sts.monotonic and pod is not first and not (pod.ready is not None and sts.available(pod)):
         return True
-    actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
+    actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))
     return True
 
 
-def _update(this: _Set, actions: list[Action]) -> None:
+def _update(sts: _Set, actions: list[Action]) -> None:
     """Add the deletion of the Pod with the highest ordinal and an old revision, if all Pods with higher ordinals
     are available.
     """
-    for ordinal, pod in reversed(this.replicas):
-        if pod is None or ordinal < this.start + (this.partition or 0):  # None: made in this sync
+    for ordinal, pod in reversed(sts.replicas):
+        if pod is None or ordinal < sts.start + (sts.partition or 0):  # None: made in this sync
             return
-        if not _is_of(pod, this.status.update, this.status) and not pod.terminating:
-            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
+        if not _is_of(pod, sts.status.update, sts.status) and not pod.terminating:
+            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))
             return
-        if pod.terminating or not this.available(pod):
+        if pod.terminating or not sts.available(pod):
             return
 
 
-def _completed(this: _Set) -> StatefulSetStatus:
+def _completed(sts: _Set) -> StatefulSetStatus:
     """Return the status; if the rollout is complete, the update revision is the current one.
 
     Upstream `completeRollingUpdate`.
     """
-    status, wanted = this.status, replicas_of(this.state)
-    if this.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
+    status, wanted = sts.status, replicas_of(sts.state)
+    if sts.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
         return status._replace(
             current=status.update, current_template=status.update_template, current_replicas=status.updated_replicas
         )

@@ -91,8 +91,8 @@ def claim_of_template(
     charge()
     metadata = {**mapping(template, "metadata"), "namespace": namespace, "name": name, "ownerReferences": []}
     spec = mapping(template, "spec")
-    made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
-    claim = PersistentVolumeClaim.from_api(made)
+    obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    claim = PersistentVolumeClaim.from_api(obj)
     annotated = BETA_STORAGE_CLASS in string_map(template, "metadata", "annotations")
     names_class = annotated or spec.get("storageClassName") is not None
     storage_class = claim.storage_class if names_class else view.default_storage_class()

@@ -104,8 +104,8 @@ def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiO
     spec, last = given.get("spec"), last_given.get("spec") or NOTHING
     if not isinstance(spec, dict):
         return given
-    kept = {key: value for key, value in stored["spec"].items() if value not in (None, "") and key not in last}
-    return {**given, "spec": {**kept, **spec}}
+    retained = {key: value for key, value in stored["spec"].items() if value not in (None, "") and key not in last}
+    return {**given, "spec": {**retained, **spec}}
 
 
 def _after(subject: ReviewedObject, answer: Answer, cluster: ClusterSnapshot) -> ClusterSnapshot:

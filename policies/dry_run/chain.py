@@ -196,8 +196,8 @@ _STAGES: Final = {CLASSES.kind: _answer_class, QUOTAS.kind: _answer_quota, PODS.
 
 def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
     """The spec of an update with fields that the Priority plugin restores from the old object."""
-    kept = {key: at(old, "spec", key) for key in ("priority", "preemptionPolicy") if spec.get(key) is None}
-    return {**spec, **kept}
+    stored_fields = {key: at(old, "spec", key) for key in ("priority", "preemptionPolicy") if spec.get(key) is None}
+    return {**spec, **stored_fields}
 
 
 def _prepared_pod(request: DecodedRequest, pod: ApiObject) -> ApiObject:

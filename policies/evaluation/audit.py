@@ -67,12 +67,12 @@ def audit(
     `subjects`: the result of `stored_objects`. `expired`, `max_work`, `disclose`, `simulations`: as in
     `EvaluationRequest`.
     """
-    heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
+    enabled = config._replace(disabled_rules=config.disabled_rules | _OF_ARRIVALS)
     found = evaluate(
         EvaluationRequest(
             ChangeSet(subjects),
             cluster,
-            heard,
+            enabled,
             phase=Phase.LINT,
             now=now,
             expired=expired,
@@ -86,7 +86,7 @@ def audit(
 
 
 def unsuppressed(
-    found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
+    findings: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
 ) -> tuple[list[Finding], int]:
     """Return the findings that no annotation or configuration suppresses, the most severe first, and the number of
     suppressed findings.
@@ -95,13 +95,13 @@ def unsuppressed(
 
     suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
     if not suppressions:
-        return found, 0
-    left, suppressed = suppress(found, suppressions, config.severity_of, now.date(), with_cluster=True)
+        return findings, 0
+    left, suppressed = suppress(findings, suppressions, config.linter_severity, now.date(), with_cluster=True)
     return _worst_first(left), suppressed
 
 
-def _worst_first(found: list[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path))
+def _worst_first(findings: list[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path))
 
 
 def _unchanged(obj: ApiObject) -> ReviewedObject:

@@ -287,8 +287,8 @@ def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rul
     foreign = (rule for rule in config.foreign if target in rule.TARGETS)
     for rule in (*_RULES_BY_TARGET[target], *foreign):
         severity, action = config.severity(rule), config.action(rule, target)
-        heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
-        if action is not Action.OFF and heard is not None and config.runs(rule):
+        default = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
+        if action is not Action.OFF and default is not None and config.runs(rule):
             yield rule, severity or Severity.ERROR, action
 
 

@@ -93,17 +93,17 @@ def applied(data: bytes, edits: Iterable[Edit]) -> bytes:
     lines = _lines(data)
     if lines is None:
         return data
-    kept: list[str | None] = [*lines]
+    new_lines: list[str | None] = [*lines]
     for edit in sorted(edits, key=lambda edit: (edit.location.line, edit.location.column), reverse=True):
         at = edit.location.line - 1
-        line = kept[at]
+        line = new_lines[at]
         if edit.new is None or line is None:
-            kept[at] = None
+            new_lines[at] = None
         else:
             start, end = edit.location.column - 1, edit.location.end_column - 1
-            kept[at] = line[:start] + edit.new + line[end:]
+            new_lines[at] = line[:start] + edit.new + line[end:]
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    return mark + "\n".join(line for line in kept if line is not None).encode()
+    return mark + "\n".join(line for line in new_lines if line is not None).encode()
 
 
 def _lines(data: bytes) -> list[str] | None:

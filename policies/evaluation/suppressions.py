@@ -142,19 +142,21 @@ def suppress(
     for suppression in valid:
         for rule in suppression.rules:
             by_rule.setdefault(rule, []).append(suppression)
-    kept: list[Finding] = []
+    unsuppressed: list[Finding] = []
     used: set[tuple[int, str]] = set()
     by_place = _Places(valid)
     for finding in findings:
         covering = [s for s in by_place.near(finding) if s.covers(finding)]
         used.update((id(s), finding.rule) for s in covering)
         if not covering:
-            kept.append(finding)
-    count = len(findings) - len(kept)
-    kept += _reported(invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity)
+            unsuppressed.append(finding)
+    count = len(findings) - len(unsuppressed)
+    unsuppressed += _reported(
+        invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity
+    )
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, with_cluster, read)))
-    kept += _reported(unused_suppression, unused, severity)
-    return Verdict(sorted(kept, key=lambda finding: finding.order), count)
+    unsuppressed += _reported(unused_suppression, unused, severity)
+    return Verdict(sorted(unsuppressed, key=lambda finding: finding.order), count)
 
 
 _UNUSED: Final = "suppresses nothing: no finding of {} here"
@@ -215,12 +217,12 @@ def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: 
 def _reported(
     rule: Rule, faults: Iterable[tuple[Suppression, str]], severity: Callable[[Rule], Severity | None]
 ) -> Iterator[Finding]:
-    heard = severity(rule)
-    if heard is None:
+    level = severity(rule)
+    if level is None:
         return
     for suppression, message in faults:
         about = suppression.object or NO_OBJECT
-        yield Finding(suppression.location or NO_LOCATION, heard, rule.ID, about, Text(message, _FIXES[rule.ID]))
+        yield Finding(suppression.location or NO_LOCATION, level, rule.ID, about, Text(message, _FIXES[rule.ID]))
 
 
 _FIXES: Final = {
@@ -268,11 +270,11 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
             raise ValueError("an entry is malformed; write the baseline again with --write-baseline")
         key = tuple(str(entry.get(k, "")) for k in ("rule", "file", "kind", "namespace", "name", "field"))
         known[key] += entry.get("count", 1)
-    kept = []
+    new = []
     for finding in findings:
         key = identity(finding)
         if known[key] > 0:
             known[key] -= 1
         else:
-            kept.append(finding)
-    return kept, len(findings) - len(kept), sum(count for count in known.values() if count > 0)
+            new.append(finding)
+    return new, len(findings) - len(new), sum(count for count in known.values() if count > 0)

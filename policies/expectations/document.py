@@ -89,41 +89,46 @@ def _expectation(entry: Any, line: int) -> Expectation:
     fields = _object(entry, "an expectation", ("name", "when", "expect"))
     name = _text(fields.get("name"), "name")
     when = _when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
-    told = _object(fields.get("expect"), "expect", ("run", "within", "noPending", "noPreemption", "by", "fit"))
-    found = Expectation(name, line, when)
-    if "run" in told:
-        found = found._replace(run=_selector(told["run"], "run"))
-    if "within" in told:
-        found = found._replace(within=seconds(told["within"], "within"))
-    if "noPending" in told:
-        found = found._replace(pending=_selector(told["noPending"], "noPending"))
-    if "noPreemption" in told:
-        found = found._replace(preempted=_selector(told["noPreemption"], "noPreemption"))
-    if "by" in told:
-        found = found._replace(by=_selector(told["by"], "by"))
-    if "fit" in told:
-        found = found._replace(fit=_fit(told["fit"]))
-    return _checked(found)
+    expected = _object(fields.get("expect"), "expect", ("run", "within", "noPending", "noPreemption", "by", "fit"))
+    expectation = Expectation(name, line, when)
+    if "run" in expected:
+        expectation = expectation._replace(run=_selector(expected["run"], "run"))
+    if "within" in expected:
+        expectation = expectation._replace(within=seconds(expected["within"], "within"))
+    if "noPending" in expected:
+        expectation = expectation._replace(pending=_selector(expected["noPending"], "noPending"))
+    if "noPreemption" in expected:
+        expectation = expectation._replace(preempted=_selector(expected["noPreemption"], "noPreemption"))
+    if "by" in expected:
+        expectation = expectation._replace(by=_selector(expected["by"], "by"))
+    if "fit" in expected:
+        expectation = expectation._replace(fit=_fit(expected["fit"]))
+    return _checked(expectation)
 
 
-def _checked(found: Expectation) -> Expectation:
-    if found.run is None and found.pending is None and found.preempted is None and found.fit is None:
+def _checked(expectation: Expectation) -> Expectation:
+    if (
+        expectation.run is None
+        and expectation.pending is None
+        and expectation.preempted is None
+        and expectation.fit is None
+    ):
         raise ValueError("expect must have one of run, noPending, noPreemption, fit")
-    if found.within is not None and found.run is None:
+    if expectation.within is not None and expectation.run is None:
         raise ValueError("within needs run")
-    if found.by != PodPattern() and found.preempted is None:
+    if expectation.by != PodPattern() and expectation.preempted is None:
         raise ValueError("by needs noPreemption")
-    if found.fit is not None and found.when.operation:
+    if expectation.fit is not None and expectation.when.operation:
         raise ValueError("fit is evaluated on the current cluster; remove when")
-    return found
+    return expectation
 
 
-def _when(told: Mapping[str, Any]) -> When:
-    if not told:
+def _when(condition: Mapping[str, Any]) -> When:
+    if not condition:
         return When()
-    if len(told) > 1:
+    if len(condition) > 1:
         raise ValueError(f"when must have one of {', '.join(_WHEN)}")
-    ((operation, value),) = told.items()
+    ((operation, value),) = condition.items()
     if operation in ("apply", "delete"):
         return When(operation, "file", _text(value, operation))
     fields = _object(value, operation, _WHEN[operation])

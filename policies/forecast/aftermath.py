@@ -67,7 +67,7 @@ class Aftermath(NamedTuple):
         """
         if not self.known:
             return {"incomplete": True}
-        told = {
+        document = {
             "replaced": self.replaced,
             "notReplaced": self.lost,
             "preempted": self.preempted,
@@ -76,7 +76,7 @@ class Aftermath(NamedTuple):
             "rejectedByQuota": self.rejected,
             "pendingNotEvaluated": self.omitted,
         }
-        return {key: number for key, number in told.items() if number}
+        return {key: number for key, number in document.items() if number}
 
     def to_coarse_dict(self) -> dict[str, object]:
         """Return `to_dict` with the lower end of a range in place of each count, and without the depth and
@@ -111,10 +111,10 @@ def aftermath_of(
     going = [victim for prediction in preempting for victim in prediction.victims if not victim.terminating]
     if len(going) > MAX_CYCLES:
         raise CutShort("too many victims to follow")
-    capacity = RemainingQuota(quotas_of or cluster.quotas_of)
+    remaining_quota = RemainingQuota(quotas_of or cluster.quotas_of)
     waiting = pending_in_order(cluster) if waiting is None else waiting
     nodes = {prediction.node for prediction in preempting}
-    cascade = _Cascade(cluster, snapshot, nodes, capacity, waiting, recreated)
+    cascade = _Cascade(cluster, snapshot, nodes, remaining_quota, waiting, recreated)
     cascade.evict(going, 0, own)
     return cascade.run()
 
@@ -124,13 +124,13 @@ class _Waiting:
     """A Pod without a node.
 
     `level`: 0 for a new Pod, 1 for the replacement of a victim of a new Pod, and so on. `is_new`: not tried yet.
-    `asked`: the Pod as quotas count it; None without quotas.
+    `counted`: the Pod as quotas count it; None without quotas.
     """
 
     pod: Pod
     level: int
     is_new: bool = True
-    asked: ApiObject | None = None
+    counted: ApiObject | None = None
 
 
 class _Cascade:
@@ -143,7 +143,7 @@ class _Cascade:
         cluster: ClusterSnapshot,
         snapshot: Snapshot,
         nodes: Iterable[str],
-        capacity: RemainingQuota,
+        remaining_quota: RemainingQuota,
         waiting: Waiting,
         recreated: Collection[str],
     ) -> None:
@@ -151,10 +151,10 @@ class _Cascade:
 
         `nodes`: the nodes with victims. Pods nominated to these nodes are Pending in addition to those of `waiting`.
         """
-        self._cluster, self._snapshot, self._capacity = cluster, snapshot, capacity
+        self._cluster, self._snapshot, self._remaining_quota = cluster, snapshot, remaining_quota
         self._now = 0.0
         self._numbers = count(1)
-        self._replacements = Replacements(cluster, capacity, self._numbers, recreated)
+        self._replacements = Replacements(cluster, remaining_quota, self._numbers, recreated)
         self._due: list[tuple[float, int, Pod | _Waiting]] = []
         """A heap of (time, sequence number, terminating victim or replacement)."""
         nominated = (snapshot.objects.nominated.get(name, ()) for name in nodes)
@@ -172,15 +172,15 @@ class _Cascade:
         while self._due:
             self._now = self._due[0][0]
             ended: list[Pod] = []
-            made, self._rejected = self._rejected, []
+            arriving, self._rejected = self._rejected, []
             while self._due and self._due[0][0] == self._now:
                 what = heappop(self._due)[2]
                 if isinstance(what, _Waiting):
-                    made.append(what)
+                    arriving.append(what)
                 else:
                     ended.append(what)
             self._end(ended)
-            self._let_in(self._in_order(made))
+            self._let_in(self._in_order(arriving))
             self._try({victim.node_name for victim in ended})
             self._let_go()
         pending, rejected = sum(waiting.level > 0 for waiting in self._waiting), len(self._rejected)
@@ -207,8 +207,8 @@ class _Cascade:
     def _evict(self, victim: Pod, level: int, *, is_replaced: bool) -> None:
         if level:
             self._preempted, self._levels = self._preempted + 1, max(self._levels, level)
-        deleted = self._now + victim.spec.termination_grace_period
-        heappush(self._due, (deleted, next(self._numbers), victim))
+        deletion_time = self._now + victim.spec.termination_grace_period
+        heappush(self._due, (deletion_time, next(self._numbers), victim))
         if not is_replaced:
             return
         replacement = self._replacements.of(victim)
@@ -217,17 +217,17 @@ class _Cascade:
             return
         self._replaced += 1
         kind = victim.owner.kind if victim.owner else ""
-        when = deleted if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
-        asked = self._replacements.as_counted(replacement) if self._capacity.limits(victim.namespace) else None
-        heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
+        when = deletion_time if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
+        counted = self._replacements.as_counted(replacement) if self._remaining_quota.limits(victim.namespace) else None
+        heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, counted=counted)))
 
-    def _in_order(self, made: Iterable[_Waiting]) -> Iterator[_Waiting]:
+    def _in_order(self, arriving: Iterable[_Waiting]) -> Iterator[_Waiting]:
         """Yield the Pods to create now; put the others into `_held`.
 
         An ordered StatefulSet creates no Pod while a Pod with a lower ordinal is Pending. Source:
         pkg/controller/statefulset, `processReplica`.
         """
-        for waiting in sorted(made, key=lambda waiting: _ordinal(waiting.pod)):
+        for waiting in sorted(arriving, key=lambda waiting: _ordinal(waiting.pod)):
             if self._is_held(waiting.pod):
                 self._held.append(waiting)
             else:
@@ -256,13 +256,13 @@ class _Cascade:
             for other in others
         )
 
-    def _let_in(self, made: Iterable[_Waiting]) -> None:
+    def _let_in(self, arriving: Iterable[_Waiting]) -> None:
         """Queue the Pods that no quota rejects. Rejects a Pod that equals a rejected one without another check."""
         vain: set[tuple[int, str]] = set()
-        for waiting in made:
-            pod, asked = waiting.pod, waiting.asked
-            alike = id(at(asked or NOTHING, "spec", "containers")), pod.priority_class_name
-            if asked is None or (alike not in vain and self._capacity.take(pod.namespace, asked)):
+        for waiting in arriving:
+            pod, counted = waiting.pod, waiting.counted
+            alike = id(at(counted or NOTHING, "spec", "containers")), pod.priority_class_name
+            if counted is None or (alike not in vain and self._remaining_quota.take(pod.namespace, counted)):
                 self._waiting.append(waiting)
             else:
                 vain.add(alike)
@@ -272,8 +272,8 @@ class _Cascade:
         """Remove terminated victims from the snapshot, and subtract them from the usage of quotas."""
         deleted = []
         for victim in victims:
-            if self._capacity.limits(victim.namespace):
-                self._capacity.give_back(victim.namespace, self._replacements.as_counted(victim))
+            if self._remaining_quota.limits(victim.namespace):
+                self._remaining_quota.give_back(victim.namespace, self._replacements.as_counted(victim))
             info = self._snapshot.get(victim.node_name)
             deleted += [pod for pod in info.pods if pod.identity == victim.identity] if info else []
         if deleted:

@@ -107,7 +107,7 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
         left -= len(pods)
         existing, omitted = max(new.wanted - len(new.pods), 0), len(new.pods) - len(pods)
         found.append((Placement(name, (), new.wanted, existing, new.without_claims, omitted), pods))
-    scheduler.find_overtaken()
+    scheduler.mark_overtaken()
     return Applied(tuple(_with_predictions(found, scheduler.arrivals)), scheduler.arrivals)
 
 
@@ -192,9 +192,9 @@ class _Scheduler:
         """
         for victim in prediction.victims:
             self._terminating.add((victim.identity, victim.node_name))
-            pushed = self.arrivals.get((victim.namespace, victim.name))
-            if pushed is not None and not victim.terminating:
-                pushed.preempted_by = prediction.pod.key
+            victim_arrival = self.arrivals.get((victim.namespace, victim.name))
+            if victim_arrival is not None and not victim.terminating:
+                victim_arrival.preempted_by = prediction.pod.key
         node = prediction.node
         stay = {pod.identity for pod in self._snapshot.objects.nominated.get(node, ())}
         for pod in before.objects.nominated.get(node, ()):
@@ -212,7 +212,7 @@ class _Scheduler:
             ASSIGNED_POD_DELETE, pod, None, lambda other: other.effective_priority <= pod.effective_priority
         )
 
-    def find_overtaken(self) -> None:
+    def mark_overtaken(self) -> None:
         """Set `overtaken` on nominated Pods that will not fit on their node after the victims terminate.
 
         Such a Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on the
@@ -221,8 +221,8 @@ class _Scheduler:
         nominated = self._snapshot.objects.nominated
         ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
         nodes = [info for name in {name for _, name in self._terminating} if (info := self._snapshot.get(name))]
-        deleted = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
-        in_the_end = self._snapshot.with_pods((), deleted)
+        terminating = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
+        in_the_end = self._snapshot.with_pods((), terminating)
         for pod in ours:
-            there = Prediction(in_the_end, pod).feasible
-            self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in there
+            feasible = Prediction(in_the_end, pod).feasible
+            self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in feasible

@@ -101,22 +101,22 @@ class Forecast:
             if creates_no_pods(subject, self._paths):
                 return None
             check_extents(subject, self._paths)
-            found = pod_change(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
-            if found.pods:
-                self._cluster.check_retained(found.pods[0].namespace)
+            change = pod_change(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+            if change.pods:
+                self._cluster.check_retained(change.pods[0].namespace)
         except CutShort as why:
             new = new_pods_of(subject, self._paths)
             return Impact((), new, None).stopped(why) if new else None
         except InvalidObject:
             return None  # other rules say what is wrong with it
-        if not found.pods or not_scheduled(found.pods[0], self._snapshot()):
+        if not change.pods or not_scheduled(change.pods[0], self._snapshot()):
             return None
-        return self._of_pods(subject, found, most)
+        return self._of_pods(subject, change, most)
 
-    def _of_pods(self, subject: ReviewedObject, found: PodChange, most: int | None) -> Impact:
-        pod, own = found.pods[0], frozenset(pod.identity for pod in found.own)
-        impact = Impact((), len(found.pods), found.pods[-1].effective_priority, own)
-        impact = impact._replace(keeps_old=found.keeps_old, deleted_first=found.deleted_first)
+    def _of_pods(self, subject: ReviewedObject, change: PodChange, most: int | None) -> Impact:
+        pod, own = change.pods[0], frozenset(pod.identity for pod in change.own)
+        impact = Impact((), len(change.pods), change.pods[-1].effective_priority, own)
+        impact = impact._replace(keeps_old=change.keeps_old, deleted_first=change.deleted_first)
         why_not = unmodelled(pod, self._snapshot())
         is_grouped = is_scheduled_by_group(pod, self._snapshot())
         if why_not and not is_grouped:
@@ -125,29 +125,29 @@ class Forecast:
             return impact._replace(rest="unknown")
         try:
             if is_grouped:
-                return self._of_group(found, impact, most, why_not)
-            done = self._in_full(found, impact, most)
+                return self._of_group(change, impact, most, why_not)
+            done = self._in_full(change, impact, most)
         except CutShort as why:
             return impact.stopped(why)
-        told = done.rest not in ("unknown", "not-predicted")
-        wanted = self._aftermath and (done.preempting or done.by_waiting) and told
+        is_predicted = done.rest not in ("unknown", "not-predicted")
+        wanted = self._aftermath and (done.preempting or done.by_waiting) and is_predicted
         done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes))
 
-    def _of_group(self, found: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
+    def _of_group(self, change: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
         `most`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
         """
         from forewarn.policies.forecast.pod_groups import group_forecast
 
-        arriving = found.pods[: 1 if found.one_by_one else most]
+        arriving = change.pods[: 1 if change.one_by_one else most]
         if not arriving:
             return impact._replace(rest="refused")
         if len(arriving) > MAX_SEQUENTIAL:
             raise too_many_pods(MAX_SEQUENTIAL)
-        is_rollout = found.rolled_out is not None or any(found.deleted.values()) or found.creates_claims is not None
+        is_rollout = change.rolled_out is not None or any(change.deleted.values()) or change.creates_claims is not None
         before = self._in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
         group = None if is_rollout else group_forecast(self._snapshot(), (*before, *arriving))
         if group is None or group.outcome == "not-predicted":
@@ -161,26 +161,26 @@ class Forecast:
         rest = "" if fitting == impact.new else "group"
         return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
 
-    def _in_full(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
+    def _in_full(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact: by a simulation for a rollout and for Pods with new claims, otherwise Pod by Pod.
 
         If a rollout is too large, only its first Pods are predicted, and `first_only` is set. Raises CutShort.
         """
-        too_many = max(len(found.pods), len(found.own)) > MAX_REHEARSED
-        is_rollout = found.rolled_out is not None
+        too_many = max(len(change.pods), len(change.own)) > MAX_REHEARSED
+        is_rollout = change.rolled_out is not None
         try:
-            done = None if too_many else self._rehearsed(found, impact, most)
+            done = None if too_many else self._rehearsed(change, impact, most)
         except CutShort:
             if self._expired():
                 raise
-            return self._one_by_one(found, impact, most)._replace(first_only=is_rollout)
-        done = self._one_by_one(found, impact, most) if done is None else done
+            return self._one_by_one(change, impact, most)._replace(first_only=is_rollout)
+        done = self._one_by_one(change, impact, most) if done is None else done
         return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
 
-    def _one_by_one(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
+    def _one_by_one(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact without a simulation, Pod by Pod. Raises CutShort."""
-        done = self._limited(found, impact, most)
-        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
+        done = self._limited(change, impact, most)
+        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
 
     def _rehearsed(self, found: PodChange, impact: Impact, most: int | None) -> Impact | None:
         """Return the impact by simulation; None if the change is predicted without one. Raises CutShort."""
@@ -203,29 +203,30 @@ class Forecast:
                 if self._before_simulation is not None:
                     self._before_simulation(impact, waiting)
                 creates = found.rolled_out is None and not found.own  # else what is stored must be known
-                arrived = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
+                rehearsal = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
         except InvalidObject:
             return None
-        return None if claims and arrived.has_unknown_volumes else self._of_rehearsal(arrived, found, impact)
+        return None if claims and rehearsal.has_unknown_volumes else self._of_rehearsal(rehearsal, found, impact)
 
-    def _of_rehearsal(self, arrived: Rehearsal, found: PodChange, impact: Impact) -> Impact | None:
+    def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
         """Return the impact after a simulation; None if a new Pod is Pending only because the simulation ended."""
-        if any(prediction.outcome != "pending" for prediction in arrived.pending):
+        if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
             return None
-        self._next = lambda: arrived.snapshot
-        self._placed.update(arrived.let_in)
-        if found.under_way:  # the number of new Pods with the old template is unknown
-            impact = impact._replace(new=max(impact.new, arrived.made, len(arrived.preempting) + len(arrived.pending)))
-        others = len(arrived.preempting) + len(arrived.pending)
-        fitting = max(min(arrived.made, impact.new) - others, 0)
+        self._next = lambda: rehearsal.snapshot
+        self._placed.update(rehearsal.let_in)
+        others = len(rehearsal.preempting) + len(rehearsal.pending)
+        if change.under_way:  # the number of new Pods with the old template is unknown
+            impact = impact._replace(new=max(impact.new, rehearsal.created, others))
+        fitting = max(min(rehearsal.created, impact.new) - others, 0)
         missing = impact.new - fitting - others
+        wanted = self._aftermath and (rehearsal.preempting or rehearsal.by_waiting)
         return impact._replace(
-            predictions=(*arrived.preempting, *arrived.pending),
+            predictions=(*rehearsal.preempting, *rehearsal.pending),
             fitting=fitting,
-            rest="" if missing <= 0 else "refused" if arrived.rejected else "later",
-            by_waiting=arrived.by_waiting,
-            let_in=arrived.let_in,
-            aftermath=arrived.aftermath if self._aftermath and (arrived.preempting or arrived.by_waiting) else None,
+            rest="" if missing <= 0 else "refused" if rehearsal.rejected else "later",
+            by_waiting=rehearsal.by_waiting,
+            let_in=rehearsal.let_in,
+            aftermath=rehearsal.aftermath if wanted else None,
         )
 
     def _all_fit(self, pods: Sequence[Pod]) -> bool:
@@ -245,27 +246,27 @@ class Forecast:
                 itself = impact.own | impact.let_in
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
                 preempting = (*impact.preempting, *impact.by_waiting)
-                comes = aftermath_of(
+                aftermath = aftermath_of(
                     self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting, self._recreated
                 )
         except (CutShort, InvalidObject):
-            comes = NOT_KNOWN
-        return impact._replace(aftermath=comes)
+            aftermath = NOT_KNOWN
+        return impact._replace(aftermath=aftermath)
 
-    def _limited(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
+    def _limited(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact of at most `most` new Pods. A quota rejects the others, unless old Pods terminate first.
 
         `most` None: all. Raises CutShort.
         """
-        rejected = most is not None and most < len(found.pods) and not found.deleted_first
-        arriving = found.pods[:most] if rejected else found.pods
+        rejected = most is not None and most < len(change.pods) and not change.deleted_first
+        arriving = change.pods[:most] if rejected else change.pods
         if not arriving:
             return impact._replace(rest="refused")
         self._waiting = None
         let_in: dict[str, Prediction] = {}
-        self._end_before(0, found, impact, let_in)
-        done = self._at_once(arriving, impact, found) if not any(found.deleted) else None
-        done = self._sequentially(arriving, impact, found, let_in) if done is None else done
+        self._end_before(0, change, impact, let_in)
+        done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
+        done = self._sequentially(arriving, impact, change, let_in) if done is None else done
         if let_in:
             self._placed.update(let_in)
             preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
@@ -273,7 +274,7 @@ class Forecast:
             done = done._replace(let_in=placed, by_waiting=preempt)
         return done._replace(rest="refused") if rejected and done.rest in ("", "later") else done
 
-    def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: PodChange) -> Impact | None:
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
         """Return the impact if all Pods fit or a DaemonSet has one for each node; None if they must be predicted one by
         one.
         """
@@ -292,15 +293,15 @@ class Forecast:
         if capacity.total > MAX_PLACED:
             return impact._replace(fitting=capacity.total).stopped(too_many_pods(MAX_PLACED))
         self._next = partial(filled, self._snapshot(), arriving[: capacity.total], capacity.by_node)
-        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), found, {})
+        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change, {})
 
-    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
+    def _on_each_node(self, arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode) -> Impact:
         """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims."""
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
-        placed = [node for node in arriving.nodes if node in found.fits]
+        placed = [node for node in arriving.nodes if node in on_each_node.fits]
         victims = 0
-        for node, candidate in found.others:
+        for node, candidate in on_each_node.others:
             if limited() and (len(predictions) >= MAX_DAEMONS or victims >= MAX_VICTIMS):
                 before = arriving.nodes.index(node) - len(predictions)
                 found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
@@ -313,7 +314,7 @@ class Forecast:
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
     def _sequentially(
-        self, arriving: Sequence[Pod], impact: Impact, found: PodChange, let_in: dict[str, Prediction]
+        self, arriving: Sequence[Pod], impact: Impact, change: PodChange, let_in: dict[str, Prediction]
     ) -> Impact:
         """Predict each Pod after the Pods before it. `let_in`: predictions of Pending Pods by identity; extended
         here.
@@ -329,21 +330,21 @@ class Forecast:
                 if predictions and self._expired():
                     return done("unknown")
                 if place:
-                    self._end_before(place, found, impact, let_in)
+                    self._end_before(place, change, impact, let_in)
                 prediction = Prediction(self._snapshot(), pod)
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
-                self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
+                self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
                 predictions.append(
                     prediction if is_pending else prediction.settled(begun, MAX_SHOWN - len(predictions) > 0)
                 )
                 self._add_replacements(prediction.victims, let_in)
                 preempting, victims = preempting + preempts, victims + len(prediction.victims)
-                waiting += is_pending or (preempts and not found.one_by_one)
+                waiting += is_pending or (preempts and not change.one_by_one)
                 if limited() and (preempting >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
                     raise too_many_preemptions(MAX_PREEMPTIONS)
-                if rest := _rest_after(waiting, found, arriving, is_pending=is_pending):
+                if rest := _rest_after(waiting, change, arriving, is_pending=is_pending):
                     return done(rest if len(predictions) < len(arriving) else "")
             if len(predictions) < len(arriving):
                 raise too_many_pods(MAX_SEQUENTIAL)
@@ -351,9 +352,9 @@ class Forecast:
             return done("").stopped(why)
         return done("")
 
-    def _end_before(self, place: int, found: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
+    def _end_before(self, place: int, change: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
         """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot."""
-        if deleted := found.deleted.get(place):
+        if deleted := change.deleted.get(place):
             self._next = partial(without, self._snapshot(), deleted)
             self._let_in(deleted, impact, let_in)
 
@@ -389,11 +390,11 @@ class Forecast:
             self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
 
 
-def _rest_after(waiting: int, found: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
+def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
     """Return the outcome of the Pods after a Pod if that Pod determines it, else "". `waiting`: Pods without a node."""
-    if found.window is not None and waiting >= found.window:
+    if change.window is not None and waiting >= change.window:
         return "later"
     if not is_pending or not are_equivalent(arriving):
         return ""
     # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
-    return "later" if found.one_by_one else "pending"
+    return "later" if change.one_by_one else "pending"

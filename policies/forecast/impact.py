@@ -119,59 +119,61 @@ class Impact(NamedTuple):
             return {"notPredicted": audience.shown.not_predicted}
         if audience.coarse:
             return self._to_coarse_dict(audience)
-        told: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
-        told |= {"newPods": self.new, "predicted": self.predicted}
-        told |= self._of_group(audience)
+        document: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
+        document |= {"newPods": self.new, "predicted": self.predicted}
+        document |= self._of_group(audience)
         if preempting := self.preempting:
-            told["preemptions"] = [_preemption_as_dict(prediction, audience) for prediction in preempting[:MAX_SHOWN]]
-            told |= _more("Preemptions", len(preempting))
+            document["preemptions"] = [
+                _preemption_as_dict(prediction, audience) for prediction in preempting[:MAX_SHOWN]
+            ]
+            document |= _more("Preemptions", len(preempting))
         if self.by_waiting:
-            told["byPendingPods"] = [
+            document["byPendingPods"] = [
                 _preemption_as_dict(prediction, audience) for prediction in self.by_waiting[:MAX_SHOWN]
             ]
-            told |= _more("ByPendingPods", len(self.by_waiting))
+            document |= _more("ByPendingPods", len(self.by_waiting))
         if self.aftermath is not None:
-            told["cascade"] = self.aftermath.to_dict()
+            document["cascade"] = self.aftermath.to_dict()
         if self.by_timing:
-            told["byTiming"] = True
+            document["byTiming"] = True
         if self.pending:
-            told["pending"] = self.pending
+            document["pending"] = self.pending
         if self.is_incomplete:
-            told["incomplete"] = True
+            document["incomplete"] = True
         if self.rest == "refused":
-            told["rejectedByQuota"] = self.new - self.predicted
+            document["rejectedByQuota"] = self.new - self.predicted
         if self.why_not:
-            told["notPredicted"] = self.why_not
+            document["notPredicted"] = self.why_not
         if self.assumes:
-            told["assumes"] = list(self.assumes)
-        return told
+            document["assumes"] = list(self.assumes)
+        return document
 
     def _of_group(self, audience: Audience) -> dict[str, object]:
         return {} if self.group is None else {"podGroup": self.group.as_annotation(audience)}
 
     def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
         """Return `to_dict` with the lower ends of ranges in place of numbers, and one entry for all preemptions."""
-        told: dict[str, object] = (
+        document: dict[str, object] = (
             {"coarse": True} if self.priority is None else {"coarse": True, "priority": self.priority}
         )
-        told |= self._of_group(audience)
+        document |= self._of_group(audience)
         if preempting := self.preempting:
-            told["preemptions"] = [_merged(preempting, audience)]
+            document["preemptions"] = [_merged(preempting, audience)]
         if self.by_waiting:
-            told["byPendingPods"] = [_merged(self.by_waiting, audience)]
+            document["byPendingPods"] = [_merged(self.by_waiting, audience)]
         if self.aftermath is not None:
-            told["cascade"] = self.aftermath.to_coarse_dict()
+            document["cascade"] = self.aftermath.to_coarse_dict()
         if self.pending:
-            told["pending"] = count_range(self.pending).lowest
+            document["pending"] = count_range(self.pending).lowest
         if self.is_incomplete:
-            told["incomplete"] = True
+            document["incomplete"] = True
         if self.rest == "refused":
-            told["rejectedByQuota"] = count_range(self.new - self.predicted).lowest
+            document["rejectedByQuota"] = count_range(self.new - self.predicted).lowest
         if self.why_not:
-            told["notPredicted"] = self.why_not
+            document["notPredicted"] = self.why_not
         if self.assumes:
-            told["assumes"] = list(self.assumes)
-        return told
+            document["assumes"] = list(self.assumes)
+        return document
 
     def stopped(self, why: CutShort) -> Impact:
         """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""
@@ -186,16 +188,16 @@ class Impact(NamedTuple):
 def _preemption_as_dict(prediction: Prediction, audience: Audience) -> dict[str, object]:
     """Return one preemption as a JSON object. Contains node names only for audiences with full access."""
     shown = shown_pods(prediction.victims, audience)
-    told: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
+    document: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
     if audience.sees_all:
         nodes = prediction.best_nodes
-        told["node"] = prediction.nominated_node
-        told |= {"orAnyOf": nodes[:MAX_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
+        document["node"] = prediction.nominated_node
+        document |= {"orAnyOf": nodes[:MAX_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
     if prediction.may_be_others:
-        told["byChance"] = True
+        document["byChance"] = True
     if shown.other_priorities is not None:
-        told |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
-    return {**told, "pdbViolations": prediction.num_pdb_violations}
+        document |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
+    return {**document, "pdbViolations": prediction.num_pdb_violations}
 
 
 def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, object]:
@@ -203,11 +205,11 @@ def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, 
     lower end of a range.
     """
     shown = shown_pods(victims_of(tuple(predictions)), audience)
-    told: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
-    told["byChance"] = True
+    document: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
+    document["byChance"] = True
     if shown.other_priorities is not None:
-        told |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
-    return {**told, "pdbViolations": int(any(prediction.num_pdb_violations for prediction in predictions))}
+        document |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
+    return {**document, "pdbViolations": int(any(prediction.num_pdb_violations for prediction in predictions))}
 
 
 def _more(what: str, count: int) -> dict[str, object]:

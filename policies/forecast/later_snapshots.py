@@ -53,9 +53,9 @@ def with_daemons(
 
 def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
     """Return the Snapshot without these Pods, found by identity and node."""
-    left: list[Pod] = []
+    remaining: list[Pod] = []
     for name in {pod.node_name for pod in deleted}:
         info = snapshot.get(name)
         identities = {pod.identity for pod in deleted if pod.node_name == name}
-        left += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
-    return snapshot.with_pods((), left)
+        remaining += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
+    return snapshot.with_pods((), remaining)

@@ -92,20 +92,24 @@ class GroupForecast(NamedTuple):
         """
         named = [victim.key for victim in self.victims if audience.may_name(victim.namespace)]
         values = [v.effective_priority for v in self.victims if not audience.may_name(v.namespace)]
-        told: dict[str, object] = {"name": self.group.name, "minCount": self.group.min_count, "outcome": self.outcome}
+        document: dict[str, object] = {
+            "name": self.group.name,
+            "minCount": self.group.min_count,
+            "outcome": self.outcome,
+        }
         if not audience.coarse:
-            told |= {"pods": len(self.pods), **({"missing": self.missing} if self.missing else {})}
+            document |= {"pods": len(self.pods), **({"missing": self.missing} if self.missing else {})}
         if self.units:
-            told["victims"] = named[:_MAX_NAMED]
-            told |= {"moreVictims": len(named) - _MAX_NAMED} if len(named) > _MAX_NAMED else {}
-            told["pdbViolations"] = min(self.num_pdb_violations, 1) if audience.coarse else self.num_pdb_violations
+            document["victims"] = named[:_MAX_NAMED]
+            document |= {"moreVictims": len(named) - _MAX_NAMED} if len(named) > _MAX_NAMED else {}
+            document["pdbViolations"] = min(self.num_pdb_violations, 1) if audience.coarse else self.num_pdb_violations
         if values and audience.coarse:
             band = priority_range(min(values), max(values))
-            told |= {"unnamedVictims": count_range(len(values)).lowest}
-            told |= {"unnamedPriorities": [band.lowest, band.highest]}
+            document |= {"unnamedVictims": count_range(len(values)).lowest}
+            document |= {"unnamedPriorities": [band.lowest, band.highest]}
         elif values:
-            told |= {"unnamedVictims": len(values), "unnamedPriorities": [min(values), max(values)]}
-        return told
+            document |= {"unnamedVictims": len(values), "unnamedPriorities": [min(values), max(values)]}
+        return document
 
     def snapshot_after(self, snapshot: Snapshot) -> Snapshot:
         """Return the Snapshot for the next cycle: with Pods bound, or nominated while their victims terminate."""

@@ -65,7 +65,7 @@ _BY_THE_CLOCK: Final = ("batch/CronJob",)
 class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
-    - `made`: number of Pods that the workload created and that exist at the end.
+    - `created`: number of Pods that the workload created and that exist at the end.
     - `preempting`, `by_waiting`: predictions of Pods of the workload, and of other Pending Pods, with the running Pods
       that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
@@ -74,7 +74,7 @@ class Rehearsal(NamedTuple):
     - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
     """
 
-    made: int
+    created: int
     preempting: tuple[Prediction, ...]
     by_waiting: tuple[Prediction, ...]
     pending: tuple[Prediction, ...]
@@ -114,7 +114,7 @@ class _Run(Simulation):
         self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool
     ) -> None:
         _check(change)
-        self._cluster, self._change, self._initial_impact, self._waiting = cluster, change, snapshot, waiting
+        self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
         self._creates = creates
         kind, *names = read_workload(change).key
         self._own = kind, "/".join(names)
@@ -154,7 +154,7 @@ class _Run(Simulation):
     # What is loaded
 
     def _load(self, _random: object) -> None:
-        for info in self._initial_impact.node_infos:
+        for info in self._snapshot.node_infos:
             charge(2)
             self.api.nodes[info.name] = info.node
             self.cache.node_tree.put(info.node)
@@ -225,10 +225,10 @@ class _Run(Simulation):
         if pod.terminating:
             return None
         if pod.node_name and not pod.terminal:
-            there = self._over.present(pod)
-            if there is None or there.terminating:
+            present = self._over.present(pod)
+            if present is None or present.terminating:
                 return None
-            pod = there
+            pod = present
         started = float(pod.start_time or 0)
         ready = started if pod.node_name and pod.ready and not pod.terminal else None
         if not pod.uid or (pod.ready and not pod.node_name):
@@ -276,14 +276,14 @@ class _Run(Simulation):
                 elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
-        made = [pod for pod in ours if not self.timeline.origins[pod.key].before]
-        pending = [Prediction(self.cache.snapshot(), pod) for pod in made if not pod.node_name]
+        created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
+        pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
         return Rehearsal(
-            len(made),
+            len(created),
             tuple(map(self._together, own.values())),
             tuple(map(self._together, others.values())),
             tuple(pending),
-            frozenset(waited & self._over.arrived),
+            frozenset(waited & self._over.bound_pods),
             None if self._unknown else self._aftermath({*own, *others}, evictions),
             self.cache.snapshot(),
             sum(each.missing for one, each in self.controllers.rejections.by_workload() if one == self._own),
@@ -296,16 +296,20 @@ class _Run(Simulation):
     def _running_victims(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
         """Return the victims that ran at the start, and that this preemption deleted, not an earlier deletion."""
         evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
-        return [victim for victim in evicted if victim.identity not in self._over.arrived]
+        return [victim for victim in evicted if victim.identity not in self._over.bound_pods]
 
     def _together(self, numbers: Sequence[int]) -> Prediction:
         """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
-        made = [self._preemptions[number] for number in numbers]
-        pod, last = made[-1].pod, made[-1].candidate
-        deleted = [victim for each in made for victim in self._running_victims(pod, each.candidate)]
-        candidate = Candidate(last.node_name, tuple(deleted), sum(each.candidate.num_pdb_violations for each in made))
-        by_chance = any(each.answer.by_chance for each in made)
-        return Prediction(self._initial_impact, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
+        preemptions = [self._preemptions[number] for number in numbers]
+        pod, last = preemptions[-1].pod, preemptions[-1].candidate
+        deleted = [victim for each in preemptions for victim in self._running_victims(pod, each.candidate)]
+        candidate = Candidate(
+            last.node_name, tuple(deleted), sum(each.candidate.num_pdb_violations for each in preemptions)
+        )
+        by_chance = any(each.answer.by_chance for each in preemptions)
+        return Prediction(
+            self._snapshot, pod, preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance)
+        )
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
         """Return the cascade after these preemptions, without Pods of the workload itself.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
-from forewarn.policies.controllers.recreated import Again, again, has_lost_owner
+from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.copies import replace
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
@@ -43,7 +43,7 @@ def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str],
         pod.owner is not None and cluster.workload(pod.owner.group_kind, pod.namespace, pod.owner.name) is not None
     )
     what = again(pod, recreated, is_there=is_there)
-    return what in (Again.CONTROLLER, Again.NOT_LISTED) and not has_lost_owner(pod, runs)
+    return what in (Recreator.CONTROLLER, Recreator.NOT_LISTED) and not has_lost_owner(pod, runs)
 
 
 class _Made(NamedTuple):
@@ -57,9 +57,18 @@ class Replacements:
     """The replacement Pods of one cascade. `numbers`: sequence numbers for unique names. `recreated`: see `again`."""
 
     def __init__(
-        self, cluster: ClusterSnapshot, capacity: RemainingQuota, numbers: Iterator[int], recreated: Collection[str]
+        self,
+        cluster: ClusterSnapshot,
+        remaining_quota: RemainingQuota,
+        numbers: Iterator[int],
+        recreated: Collection[str],
     ) -> None:
-        self._cluster, self._capacity, self._numbers, self._recreated = cluster, capacity, numbers, recreated
+        self._cluster, self._remaining_quota, self._numbers, self._recreated = (
+            cluster,
+            remaining_quota,
+            numbers,
+            recreated,
+        )
         self._templates: dict[tuple[str, str, str], _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
@@ -74,27 +83,27 @@ class Replacements:
         if owner is None or not is_recreated(victim, self._cluster, self._recreated, self.evicted):
             return None
         try:
-            made = self._made((owner.group_kind, victim.namespace, owner.name))
+            new_pod = self._made((owner.group_kind, victim.namespace, owner.name))
         except CutShort:
             raise
         except InvalidObject:
             return None
         number = next(self._numbers)
         name, uid = f"{victim.name}+{number}", f"{victim.identity}+{number}"
-        if made is not None and owner.kind not in AFTER_TERMINATION:
-            return replace(made.pod, name=name, uid=uid)
+        if new_pod is not None and owner.kind not in AFTER_TERMINATION:
+            return replace(new_pod.pod, name=name, uid=uid)
         same = replace(victim, name=name, uid=uid, node_name="", nominated_node_name="", start_time=None, ready=False)
         if owner.kind == "DaemonSet" and same.spec.node_affinity.required is not None:
             same = on_node(same, victim.node_name)
-        if made is None:
+        if new_pod is None:
             if same.spec.too_large:
                 raise CutShort(same.spec.too_large)
             return same
         return replace(
             same,
-            priority=made.pod.priority,
-            preemption_policy=made.pod.preemption_policy,
-            priority_class_name=made.pod.priority_class_name,
+            priority=new_pod.pod.priority,
+            preemption_policy=new_pod.pod.preemption_policy,
+            priority_class_name=new_pod.pod.priority_class_name,
         )
 
     def _made(self, key: tuple[str, str, str]) -> _Made | None:
@@ -114,7 +123,7 @@ class Replacements:
         check_metadata_extent(at(template, "metadata"))
         obj = made_of(namespace, owner, template)
         pod = admitted(obj, self._cluster)
-        if not self._capacity.limits(namespace):
+        if not self._remaining_quota.limits(namespace):
             return _Made(pod, NOTHING)
         return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
 
@@ -125,16 +134,16 @@ class Replacements:
         kube-scheduler counts and no limits.
         """
         try:
-            made = self._made((pod.owner.group_kind, pod.namespace, pod.owner.name)) if pod.owner else None
+            new_pod = self._made((pod.owner.group_kind, pod.namespace, pod.owner.name)) if pod.owner else None
         except InvalidObject:
-            made = None
-        if made is None or made.pod.occupies != pod.occupies:
+            new_pod = None
+        if new_pod is None or new_pod.pod.occupies != pod.occupies:
             counted = pod.occupies.resource.milli_cpu, pod.occupies.resource.memory
             requests = {"cpu": f"{counted[0]}m", "memory": str(counted[1])}
             made_up: ApiObject = {"containers": [{"name": "", "resources": {"requests": requests}}]}
             spec = self._counted.setdefault(counted, made_up)
         else:
-            spec = made.spec
+            spec = new_pod.spec
         return {
             "metadata": {"namespace": pod.namespace},
             "spec": {**spec, "priorityClassName": pod.priority_class_name},

@@ -29,13 +29,13 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
     Raises InvalidObject.
     """
     subject = ReviewedObject(obj)
-    found = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
-    if found.rolled_out is None:
+    change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
+    if change.rolled_out is None:
         return None
     impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False).of(subject)
     if impact is None:  # No new Pods yet, or Pods of another scheduler.
-        why = not_scheduled(found.pods[0], cluster.scheduling) if found.pods else ""
-        impact = Impact((), len(found.pods), None, rest="not-predicted" if why else "", why_not=why)
+        why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
+        impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
     return Placement(str(subject.ref), impact.predictions, impact.new, rollout=impact)
 
 
@@ -48,11 +48,11 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects if replicas is None else ()):
         try:
-            found = place_rollout(cluster, obj)
+            placement = place_rollout(cluster, obj)
         except InvalidObject:
             continue  # The other functions report the error.
-        if found is not None:
-            rollouts[index] = found
+        if placement is not None:
+            rollouts[index] = placement
     others = [obj for index, obj in enumerate(objects) if index not in rollouts]
     applied = _place(cluster, others, replicas)
     rest = iter(applied.placements)

@@ -41,7 +41,7 @@ class CacheOverSnapshot(SchedulerCache):
         self._known = snapshot.objects.workloads
         self._has_more = False
         """True after a change since the last snapshot."""
-        self.arrived: set[str] = set()
+        self.bound_pods: set[str] = set()
         """Identities of Pods that were assigned to a node."""
 
     def snapshot(self) -> Snapshot:
@@ -81,9 +81,9 @@ class CacheOverSnapshot(SchedulerCache):
         self._swap(pod, None)
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Treat a Pod as bound to a node, and record the Pod in `arrived`."""
+        """Treat a Pod as bound to a node, and record the Pod in `bound_pods`."""
         self._assumed.add(pod.uid)
-        self.arrived.add(pod.identity)
+        self.bound_pods.add(pod.identity)
         self._swap(pod, self._now.bound(pod, node))
 
     def _swap(self, pod: Pod, new: Pod | None) -> None:
@@ -128,8 +128,8 @@ class CacheOverSnapshot(SchedulerCache):
         """Replace the nomination of a Pod. `old`, `new`: the nominated Pod before and after; None: no nomination."""
         for pod in (old, new):
             if pod is not None and pod.nominated_node_name:
-                there = self._on(pod.nominated_node_name)
-                self._nominated[pod.nominated_node_name] = tuple(p for p in there if p.identity != pod.identity)
+                info = self._on(pod.nominated_node_name)
+                self._nominated[pod.nominated_node_name] = tuple(p for p in info if p.identity != pod.identity)
         if new is not None and new.nominated_node_name and not new.node_name:
             names = self._now.semantics.scheduler_names
             if is_responsible_for(new, names):

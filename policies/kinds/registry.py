@@ -19,7 +19,7 @@ class KindSpec(NamedTuple):
     `view`: module and class in policies.objects that decode an object (`from_api`); imported with the first object,
     so that the linter starts fast. `table`: the field of `ClusterObjects` that plugins read; add new fields in
     scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the kind
-    although it has no Pod template. `is_auxiliary`: the linter reads the kind, the webhook does not evaluate it.
+    although it has no Pod template. `is_lint_only`: the linter reads the kind, the webhook does not evaluate it.
     `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if the API server does not
     serve it or denies access.
     """
@@ -32,7 +32,7 @@ class KindSpec(NamedTuple):
     template: tuple[str, ...] = ()
     namespaced: bool = True
     is_evaluated: bool = False
-    is_auxiliary: bool = False
+    is_lint_only: bool = False
     verbs: tuple[str, ...] = ("list", "watch")
     optional: bool = False
 
@@ -70,10 +70,10 @@ KINDS: Final = (
              namespaced=False, is_evaluated=True, verbs=("get", "list", "watch")),
     KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_evaluated=True),
     KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_evaluated=True),
-    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", is_auxiliary=True),
+    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", is_lint_only=True),
     KindSpec("v1", "Node", "nodes", "node:Node", "nodes", namespaced=False),
     KindSpec("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "disruption_budget:PodDisruptionBudget",
-             "pdbs", is_auxiliary=True),
+             "pdbs", is_lint_only=True),
     _storage("StorageClass", "storageclasses", "storage_classes"),
     _storage("CSIDriver", "csidrivers", "csi_drivers"),
     _storage("CSINode", "csinodes", "csi_nodes"),
@@ -81,7 +81,7 @@ KINDS: Final = (
     _storage("VolumeAttachment", "volumeattachments", "attachments"),
     _storage("PersistentVolume", "persistentvolumes", "volumes", "v1"),
     _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
-        namespaced=True, is_auxiliary=True
+        namespaced=True, is_lint_only=True
     ),
     KindSpec("v1", "Service", "services", "service:Service", "services"),
     _workload("v1", "ReplicationController", "replicationcontrollers"),
@@ -134,7 +134,7 @@ POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }
 """`group/Kind` of each built-in workload -> the path of its Pod template."""
-LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_evaluated or spec.is_auxiliary)
+LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_evaluated or spec.is_lint_only)
 """Kinds of the linter without a Pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"

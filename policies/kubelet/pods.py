@@ -97,15 +97,15 @@ def _qos(obj: ApiObject) -> str:
         holders += [("spec", kind, index) for index in range(len(sequence(obj, "spec", kind)))]
     for holder in holders:
         base = at(obj, *holder)
-        own = read_resource_list(base, ("resources", "limits"), obj, holder)
-        asked = {**own, **read_resource_list(base, ("resources", "requests"), obj, holder)}
+        own_limits = read_resource_list(base, ("resources", "limits"), obj, holder)
+        own_requests = {**own_limits, **read_resource_list(base, ("resources", "requests"), obj, holder)}
         if holder == ("spec",):
-            asked = dict(pod_requests(obj).pod_level)
-        for amounts, given in ((requests, asked), (limits, own)):
+            own_requests = dict(pod_requests(obj).pod_level)
+        for amounts, given in ((requests, own_requests), (limits, own_limits)):
             for name, amount in given.items():
                 if name in (CPU, MEMORY) and amount > 0:
                     amounts[name] = amounts.get(name, 0) + amount
-        guaranteed = guaranteed and all(own.get(name, 0) > 0 for name in (CPU, MEMORY))
+        guaranteed = guaranteed and all(own_limits.get(name, 0) > 0 for name in (CPU, MEMORY))
     if not requests and not limits:
         return BEST_EFFORT
     same = all(limits.get(name) == amount for name, amount in requests.items()) and len(requests) == len(limits)

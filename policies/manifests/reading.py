@@ -71,8 +71,8 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
         reader.json(data)
     else:
         reader.yaml(data)
-    found = reader.reading()
-    return found._replace(comments=comments_of(data, file)) if b"forewarn:" in data else found
+    reading = reader.reading()
+    return reading._replace(comments=comments_of(data, file)) if b"forewarn:" in data else reading
 
 
 def _is_json(data: bytes, file: str) -> bool:

@@ -70,8 +70,8 @@ class DeviceTaintRule(NamedTuple):
 
         Source: upstream `applyPatches` of dynamic-resource-allocation `resourceslice/tracker`.
         """
-        asked = self.driver, self.pool, self.device
-        return self.selects and all(want in (None, have) for want, have in zip(asked, device, strict=True))
+        selected = self.driver, self.pool, self.device
+        return self.selects and all(want in (None, have) for want, have in zip(selected, device, strict=True))
 
 
 class RequestPolicy(NamedTuple):

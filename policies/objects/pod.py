@@ -23,7 +23,7 @@ _LONGEST: Final = 253
 
 
 @lru_cache(maxsize=16384)
-def _shared(text: str) -> str:
+def _interned(text: str) -> str:
     return text
 
 
@@ -32,7 +32,7 @@ def once(text: str) -> str:
 
     In contrast to `sys.intern`, which is permanent in Python 3.12, the cache is bounded.
     """
-    return _shared(text) if len(text) <= _LONGEST else text
+    return _interned(text) if len(text) <= _LONGEST else text
 
 
 @lru_cache(maxsize=256)
@@ -199,7 +199,7 @@ def wait_seconds(victims: Iterable[Pod]) -> int:
 
 def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
     """Return the entries of a Pod's `spec.resourceClaims`. Source: dynamic-resource-allocation `resourceclaim.Name`."""
-    made = {
+    generated = {
         text(entry, "name"): at(entry, "resourceClaimName") for entry in items(obj, "status", "resourceClaimStatuses")
     }
     claims = []
@@ -208,7 +208,7 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
         if claim:
             claims.append(PodClaim(name, claim))
         else:
-            claims.append(PodClaim(name, made.get(name), template, name in made))
+            claims.append(PodClaim(name, generated.get(name), template, name in generated))
     return tuple(claims)
 
 

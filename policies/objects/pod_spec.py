@@ -125,9 +125,11 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
     if not infeasible and not _resize_matters(pod):
         return spec.occupies
     status = mapping(pod, "status")
-    told = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
-    kept = repr((spec.requests, told, status.get("resources"), status.get("allocatedResources"), infeasible))
-    return _RESOURCES.get(kept, lambda: pod_resource(pod_requests(pod, status, infeasible=infeasible)), len(kept))
+    statuses = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
+    cache_key = repr((spec.requests, statuses, status.get("resources"), status.get("allocatedResources"), infeasible))
+    return _RESOURCES.get(
+        cache_key, lambda: pod_resource(pod_requests(pod, status, infeasible=infeasible)), len(cache_key)
+    )
 
 
 def _spec_text(pod: ApiObject) -> str:
@@ -266,12 +268,12 @@ def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible:
     running = {} if status is None else _running(pod)
     containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
     inits = tuple(_container(pod, "initContainers", i, running) for i in _indexes(pod, "initContainers"))
-    told = SILENT if status is None else _status_resources(status, pod, ("status",))
+    pod_level_running = SILENT if status is None else _status_resources(status, pod, ("status",))
     return PodRequests(
         containers=containers,
         init_containers=inits,
         pod_level=_pod_level(pod, PodRequests(containers, inits)),
-        running=told,
+        running=pod_level_running,
         infeasible=infeasible,
         overhead=read_resource_list(pod, ("spec", "overhead"), pod),
     )
@@ -314,9 +316,9 @@ def _running(pod: ApiObject) -> dict[str, Running]:
 
 def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:
     """Return the resources in one container status. `base`: path of the status, for errors."""
-    there = at(status, "resources", "requests") is not None
+    has_requests = at(status, "resources", "requests") is not None
     return Running(
-        read_resource_list(status, ("resources", "requests"), pod, base) if there else None,
+        read_resource_list(status, ("resources", "requests"), pod, base) if has_requests else None,
         read_resource_list(status, ("allocatedResources",), pod, base)
         if status.get("allocatedResources") is not None
         else None,
@@ -342,8 +344,10 @@ def _as_requested(entry: Any, containers: Any) -> bool:
     for container in containers:
         if container.get("name") == entry.get("name"):
             requests = at(container, "resources", "requests")
-            told = (entry.get("allocatedResources"), at(entry, "resources", "requests"))
-            return bool(all(amounts is None or amounts == requests for amounts in told) and told != (None, None))
+            resources = (entry.get("allocatedResources"), at(entry, "resources", "requests"))
+            return bool(
+                all(amounts is None or amounts == requests for amounts in resources) and resources != (None, None)
+            )
     return True
 
 

@@ -188,18 +188,18 @@ class Release(NamedTuple):
         """The given gates that do not affect predictions."""
         return [name for name in self.gates if name not in FEATURE_GATES and name not in NOT_MODELLED]
 
-    def semantics(self, told: int | None = None) -> Semantics:
-        """Return the semantics of a cluster that reports this minor version (`told`; None if unknown).
+    def semantics(self, reported_minor: int | None = None) -> Semantics:
+        """Return the semantics of a cluster that reports this minor version (`reported_minor`; None if unknown).
 
         Raises BadGates for invalid gates of that release, and ValueError if kube-scheduler would not start.
         """
-        found = self._of_release(told)
+        found = self._of_release(reported_minor)
         if self.scheduler is None or found.unknown:
             return found
         return replace(found, scheduler=self.scheduler(found))
 
-    def _of_release(self, told: int | None) -> Semantics:
-        minor = self.minor or told
+    def _of_release(self, reported_minor: int | None) -> Semantics:
+        minor = self.minor or reported_minor
         if minor is not None:
             return semantics_of(minor, self.gates, of_apiserver=self.of_apiserver)
         fault = BadGates()

@@ -25,8 +25,8 @@ def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]
         found = list(group)
         for finding in found[:MAX_PER_RULE]:
             about = f"{finding.object}: " if str(finding.object) else ""
-            one_line_finding = one_line(about + finding.message)
-            yield f"{paint(str(severity), str(severity))}: {one_line_finding} {paint(f'[{rule}]', 'dim')}"
+            message = one_line(about + finding.message)
+            yield f"{paint(str(severity), str(severity))}: {message} {paint(f'[{rule}]', 'dim')}"
         if len(found) > MAX_PER_RULE:
             yield f"  and {len(found) - MAX_PER_RULE} more of {rule}; use -o json for all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 MAX_LINES: Final = 20
 
 
-def lines(found: Autoscalers) -> Iterator[str]:
+def lines(autoscalers: Autoscalers) -> Iterator[str]:
     """The text lines; none without Pending Pods."""
-    of_ca, of_karpenter = found.cluster_autoscaler, found.karpenter
+    of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
     if not of_ca.pending:
         return
     if of_ca.counts == of_karpenter.counts == of_ca.pending:
         which = "the Pending Pod" if of_ca.pending == 1 else f"all {of_ca.pending} Pending Pods"
         yield f"cluster-autoscaler and Karpenter would try to scale up for {which}"
     else:
-        yield from _each(found)
-    if found.plan is not None:
-        yield from _planned(found.plan)
+        yield from _each(autoscalers)
+    if autoscalers.plan is not None:
+        yield from _planned(autoscalers.plan)
 
 
-def _each(found: Autoscalers) -> Iterator[str]:
-    for name, each in (("cluster-autoscaler", found.cluster_autoscaler), ("Karpenter", found.karpenter)):
+def _each(autoscalers: Autoscalers) -> Iterator[str]:
+    for name, each in (("cluster-autoscaler", autoscalers.cluster_autoscaler), ("Karpenter", autoscalers.karpenter)):
         others = listed([f"{why}: {count}" for why, count in each.others.items()])
         beside = f" ({others})" if others else ""
         yield f"{name} would try to scale up for {each.counts} of {plural(each.pending, 'Pending Pod')}{beside}"
@@ -63,16 +63,16 @@ def _scaled_up(each: ScaleUp) -> str:
     """
     option = each.option
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
-    told = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {which}"
+    line = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {which}"
     others = [
         f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
         for other in each.options
         if other.group != option.group
     ]
     if not others:
-        return told
+        return line
     lots = "; random choice among equals" if each.ties else ""
-    return f"{told}; least-waste: {_idle(option)} idle, instead of {listed(others)}{lots}"
+    return f"{line}; least-waste: {_idle(option)} idle, instead of {listed(others)}{lots}"
 
 
 def _idle(option: Option) -> str:
@@ -80,9 +80,9 @@ def _idle(option: Option) -> str:
     return f"{option.waste / 2:.1%}"
 
 
-def _why_not(left: NotHelped) -> str:
+def _why_not(not_helped: NotHelped) -> str:
     """Return the reasons with their node groups, for example `Insufficient memory (small, large)`."""
     by_reason: dict[str, list[str]] = {}
-    for group, reason in left.reasons.items():
+    for group, reason in not_helped.reasons.items():
         by_reason.setdefault(reason, []).append(group)
     return listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])

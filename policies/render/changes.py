@@ -53,16 +53,16 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
 def _change_text(entry: Mapping[str, Any]) -> str:
     ref = [str(at(entry, "object", key) or "") for key in ("kind", "namespace", "name")]
     about = f"{ref[0]} {'/'.join(part for part in ref[1:] if part)}".strip()
-    told = f"{at(entry, 'severity')}: {about and f'{about}: '}{at(entry, 'message')} [{at(entry, 'rule')}]"
-    return cut(one_line(told[: 4 * _LONG]), _LONG)
+    text = f"{at(entry, 'severity')}: {about and f'{about}: '}{at(entry, 'message')} [{at(entry, 'rule')}]"
+    return cut(one_line(text[: 4 * _LONG]), _LONG)
 
 
-def of_risks(found: Risks, previous: Mapping[str, Any]) -> list[Change]:
+def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[Change]:
     """Return workloads with changed risks. `previous`: the report of `risk -o json`. Raises ValueError for an invalid
     report.
     """
     before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
-    now = {each["workload"]: each for each in as_dict(found)["workloads"]}
+    now = {each["workload"]: each for each in as_dict(risks)["workloads"]}
     changes = [Change("new", name) for name in now if name not in before]
     changes += [Change("gone", cut(one_line(name), _LONG), "no running Pods") for name in before if name not in now]
     changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name])]
@@ -80,8 +80,8 @@ def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -
     classes, earlier = ({str(at(each, "class")) for each in _list(of)} for of in (now, before))
     for kind, names, verb in (("worse", classes - earlier, "may now"), ("better", earlier - classes, "may no longer")):
         if names:
-            who = cut(one_line(", ".join(sorted(names))), 80)
-            yield Change(kind, name, f"{verb} be preempted by {who}")
+            names_text = cut(one_line(", ".join(sorted(names))), 80)
+            yield Change(kind, name, f"{verb} be preempted by {names_text}")
     if now["priority"] != at(before, "priority"):
         yield Change("changed", name, f"priority {now['priority']} (was {cut(str(at(before, 'priority')), 20)})")
 
@@ -101,8 +101,8 @@ def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mappin
 def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
     """Yield the changes as lines of text: a summary, and at most MAX_SHOWN changes."""
     counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
-    told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
-    yield f"since {one_line(name)}: {told}"
+    summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
+    yield f"since {one_line(name)}: {summary}"
     for each in changes[:MAX_SHOWN]:
         yield f"  {each.kind}  {each.what}{each.why and f': {each.why}'}"
     if len(changes) > MAX_SHOWN:

@@ -53,52 +53,52 @@ def render(found: Levels, paint: Painter = plain) -> Iterator[str]:
     yield from (f"note: {note}" for note in notes(found))
 
 
-def markdown(found: Levels) -> str:
+def markdown(levels: Levels) -> str:
     """The table of costs and the matrix as Markdown."""
-    lines = [f"### {_title(found)}", "", *markdown_table(HEADS, _rows(found)), "", _MATRIX, ""]
-    lines += markdown_table(_matrix_heads(found), _matrix(found))
-    lines += ["", *(f"- {note}" for note in notes(found))]
+    lines = [f"### {_title(levels)}", "", *markdown_table(HEADS, _rows(levels)), "", _MATRIX, ""]
+    lines += markdown_table(_matrix_heads(levels), _matrix(levels))
+    lines += ["", *(f"- {note}" for note in notes(levels))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 _MATRIX: Final = "running Pods of each level (columns) that a new Pod (rows) may preempt:"
 
 
-def notes(found: Levels) -> Iterator[str]:
+def notes(levels: Levels) -> Iterator[str]:
     """Notes that explain the tables."""
-    old = sum(level.running.pods for level in found.levels if level.preempts is None)
+    old = sum(level.running.pods for level in levels.levels if level.preempts is None)
     if old:
         yield f"{_OLD}: {plural(old, 'running Pod')} with a priority that new Pods of the class do not get"
     yield "taints, node affinity and capacity restrict preemption further: `forewarn predict` shows the actual victims"
 
 
-def _title(found: Levels) -> str:
-    pods = sum(level.running.pods for level in found.levels)
-    classes = plural(count(found), "PriorityClass", "PriorityClasses")
-    return f"{classes}, {plural(pods, 'running Pod')}: {shares(found)} requested"
+def _title(levels: Levels) -> str:
+    pods = sum(level.running.pods for level in levels.levels)
+    classes = plural(count(levels), "PriorityClass", "PriorityClasses")
+    return f"{classes}, {plural(pods, 'running Pod')}: {shares(levels)} requested"
 
 
-def count(found: Levels) -> int:
+def count(levels: Levels) -> int:
     """The number of PriorityClasses."""
-    return sum(1 for level in found.levels if level.name and level.preempts is not None)
+    return sum(1 for level in levels.levels if level.name and level.preempts is not None)
 
 
-def shares(found: Levels) -> str:
+def shares(levels: Levels) -> str:
     """Return `63 % of cpu and 41 % of memory`: the requests of running Pods as shares of the allocatable amounts."""
-    size, has = sum(level.running.memory for level in found.levels), found.allocatable
-    return f"{percent_of_cpu(found)} % of cpu and {_percent(size, has.memory)} % of memory"
+    size, has = sum(level.running.memory for level in levels.levels), levels.allocatable
+    return f"{percent_of_cpu(levels)} % of cpu and {_percent(size, has.memory)} % of memory"
 
 
-def percent_of_cpu(found: Levels) -> int:
+def percent_of_cpu(levels: Levels) -> int:
     """Return the percentage of the allocatable cpu that running Pods request."""
-    return _percent(sum(level.running.milli_cpu for level in found.levels), found.allocatable.milli_cpu)
+    return _percent(sum(level.running.milli_cpu for level in levels.levels), levels.allocatable.milli_cpu)
 
 
 def _percent(part: int, whole: int) -> int:
     return round(100 * part / whole) if whole > 0 else 0
 
 
-def _rows(found: Levels) -> list[list[str | int]]:
+def _rows(levels: Levels) -> list[list[str | int]]:
     return [
         [
             number,
@@ -109,7 +109,7 @@ def _rows(found: Levels) -> list[list[str | int]]:
             *_capacity(level.running),
             *_reach(level, displaced),
         ]
-        for number, (level, displaced) in enumerate(zip(found.levels, found.could_displace, strict=True), 1)
+        for number, (level, displaced) in enumerate(zip(levels.levels, levels.could_displace, strict=True), 1)
     ]
 
 
@@ -132,14 +132,14 @@ def _capacity(requested: Requested) -> list[str]:
     return [cpu(requested.milli_cpu), memory(requested.memory)]
 
 
-def _matrix_heads(found: Levels) -> list[str]:
-    return ["", "PriorityClass", *(str(number) for number in range(1, len(found.levels) + 1))]
+def _matrix_heads(levels: Levels) -> list[str]:
+    return ["", "PriorityClass", *(str(number) for number in range(1, len(levels.levels) + 1))]
 
 
-def _matrix(found: Levels) -> list[list[str | int]]:
+def _matrix(levels: Levels) -> list[list[str | int]]:
     return [
-        [number, _name(level), *(count or "-" for count in found.cells(level))]
-        for number, level in enumerate(found.levels, 1)
+        [number, _name(level), *(count or "-" for count in levels.cells(level))]
+        for number, level in enumerate(levels.levels, 1)
         if level.preempts is not None
     ]
 
@@ -162,35 +162,35 @@ _VERBS: Final = {
 }
 
 
-def render_plan(found: Plan, paint: Painter = plain) -> Iterator[str]:
+def render_plan(plan: Plan, paint: Painter = plain) -> Iterator[str]:
     """The steps of a plan as text lines."""
-    good = found.is_complete and not found.preempted
-    yield paint(_plan_title(found), "bold")
-    if found.results:
-        yield from table(_STEP_HEADS, _step_rows(found)[:_MAX_STEPS], paint, texts=_STEP_TEXTS, longest=240)
-        if len(found.results) > _MAX_STEPS:
-            yield f"and {plural(len(found.results) - _MAX_STEPS, 'more step')}; use -o json for all"
-    yield from (paint(line, "good" if good else "warning") for line in _details(found))
-    yield from (f"note: {note}" for note in _plan_notes(found))
+    good = plan.is_complete and not plan.preempted
+    yield paint(_plan_title(plan), "bold")
+    if plan.results:
+        yield from table(_STEP_HEADS, _step_rows(plan)[:_MAX_STEPS], paint, texts=_STEP_TEXTS, longest=240)
+        if len(plan.results) > _MAX_STEPS:
+            yield f"and {plural(len(plan.results) - _MAX_STEPS, 'more step')}; use -o json for all"
+    yield from (paint(line, "good" if good else "warning") for line in _details(plan))
+    yield from (f"note: {note}" for note in _plan_notes(plan))
 
 
-def plan_markdown(found: Plan) -> str:
+def plan_markdown(plan: Plan) -> str:
     """The steps of a plan as Markdown: a table and a list."""
-    lines = [f"### {text_of(_plan_title(found))}", ""]
-    if found.results:
-        lines += [*markdown_table(_STEP_HEADS, _step_rows(found), longest=240), ""]
-    lines += [f"- {text_of(line.strip())}" for line in (*_details(found), *_plan_notes(found))]
+    lines = [f"### {text_of(_plan_title(plan))}", ""]
+    if plan.results:
+        lines += [*markdown_table(_STEP_HEADS, _step_rows(plan), longest=240), ""]
+    lines += [f"- {text_of(line.strip())}" for line in (*_details(plan), *_plan_notes(plan))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _plan_title(found: Plan) -> str:
-    if not found.results:
+def _plan_title(plan: Plan) -> str:
+    if not plan.results:
         return "nothing to change"
-    preempted = f"preempts {plural(found.preempted, 'Pod')}" if found.preempted else "preempts no Pods"
-    return f"{plural(len(found.results), 'step')}: this order {preempted}"
+    preempted = f"preempts {plural(plan.preempted, 'Pod')}" if plan.preempted else "preempts no Pods"
+    return f"{plural(len(plan.results), 'step')}: this order {preempted}"
 
 
-def _step_rows(found: Plan) -> list[list[str | int]]:
+def _step_rows(plan: Plan) -> list[list[str | int]]:
     return [
         [
             number,
@@ -200,7 +200,7 @@ def _step_rows(found: Plan) -> list[list[str | int]]:
             duration(result.finished_at - result.started),
             step_text(result.step),
         ]
-        for number, result in enumerate(found.results, 1)
+        for number, result in enumerate(plan.results, 1)
     ]
 
 
@@ -228,9 +228,9 @@ def _class_in(step: Step, each: PriorityClass) -> str:
     return f"{each.name} ({', '.join(parts)})"
 
 
-def _details(found: Plan) -> Iterator[str]:
+def _details(plan: Plan) -> Iterator[str]:
     """Lines about the steps with preemption or unfinished rollouts."""
-    for number, result in enumerate(found.results, 1):
+    for number, result in enumerate(plan.results, 1):
         preempting = pairs(result.preemptions)
         yield from (f"step {number}: {pair(*each)}" for each in preempting[:_MAX_PAIRS])
         if len(preempting) > _MAX_PAIRS:
@@ -238,24 +238,24 @@ def _details(found: Plan) -> Iterator[str]:
         if result.unfinished:
             names = listed(list(result.unfinished), _NAMED)
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
-    for each in found.rejected:
+    for each in plan.rejected:
         yield f"{each.workload}: admission rejects its new Pods, because their PriorityClass does not exist then"
-    if found.rejected:
+    if plan.rejected:
         yield "Fix: also pass these workloads with another priorityClassName (-f)"
-    pdbs = sorted(found.summary.violated_pdbs.items())
+    pdbs = sorted(plan.summary.violated_pdbs.items())
     yield from (violated(*each) for each in pdbs[:_MAX_PAIRS])
     if len(pdbs) > _MAX_PAIRS:
         yield f"{plural(len(pdbs) - _MAX_PAIRS, 'more violated PDB')}; use -o json for all"
-    if found.summary.stopped:
-        yield settled(found.summary)
+    if plan.summary.stopped:
+        yield settled(plan.summary)
 
 
 def _stuck(other: Alternative) -> str:
     return f", but the rollout of {listed(list(other.unfinished), _NAMED)} does not finish" if other.unfinished else ""
 
 
-def _plan_notes(found: Plan) -> Iterator[str]:
-    other = found.other
+def _plan_notes(plan: Plan) -> Iterator[str]:
+    other = plan.other
     if other is not None:
         preempted = plural(other.preempted, "Pod") if other.preempted else "no Pods"
         yield (
@@ -263,16 +263,16 @@ def _plan_notes(found: Plan) -> Iterator[str]:
             if other.careful
             else f"new classes get preemptionPolicy Never first: without this, the steps preempt {preempted}"
         )
-    pods = sum(sum(each.running.values()) for each in found.kept)
+    pods = sum(sum(each.running.values()) for each in plan.kept)
     if pods:
-        names = listed([each.workload for each in found.kept], _NAMED)
+        names = listed([each.workload for each in plan.kept], _NAMED)
         yield f"{plural(pods, 'running Pod')} of {names} keep their priority: a restart does not replace them"
-    if found.pending_before:
-        yield f"before the change: {plural(found.pending_before, 'Pod')} Pending"
-    if found.preempted_before:
-        preempted = plural(found.preempted_before, "Pod")
+    if plan.pending_before:
+        yield f"before the change: {plural(plan.pending_before, 'Pod')} Pending"
+    if plan.preempted_before:
+        preempted = plural(plan.preempted_before, "Pod")
         yield f"before step 1, Pending Pods preempt {preempted}: the table does not count them, the violated PDBs do"
-    if found.ignored:
-        yield f"ignored, because the cluster has no workload of this name: {listed(list(found.ignored), _NAMED)}"
-    yield from found.not_modelled
-    yield from found.summary.assumes
+    if plan.ignored:
+        yield f"ignored, because the cluster has no workload of this name: {listed(list(plan.ignored), _NAMED)}"
+    yield from plan.not_modelled
+    yield from plan.summary.assumes

@@ -135,18 +135,18 @@ def from_dict(document: dict[str, Any]) -> tuple[str, list[str], list[Outcome]]:
 
 def _outcome(value: Any) -> Outcome:
     """Raises ValueError."""
-    told = value if isinstance(value, dict) else {}
-    name, source, status, reason = (told.get(key) for key in ("cluster", "source", "status", "reason"))
+    document = value if isinstance(value, dict) else {}
+    name, source, status, reason = (document.get(key) for key in ("cluster", "source", "status", "reason"))
     if not (isinstance(name, str) and isinstance(source, str) and status in (0, 1, 2, 3)):
         raise ValueError("not the report of forewarn on several clusters")
     if isinstance(reason, str) and reason:
         return Outcome(name, source, status, reason)
-    row, rank = told.get("row"), told.get("rank")
-    if not isinstance(row, dict) or not isinstance(rank, list) or "report" not in told:
+    row, rank = document.get("row"), document.get("rank")
+    if not isinstance(row, dict) or not isinstance(rank, list) or "report" not in document:
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: no row and rank; write the report again with -o json")
     if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
-    return Outcome(name, source, status, "", rank, [*row.values()], told["report"])
+    return Outcome(name, source, status, "", rank, [*row.values()], document["report"])
 
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:

@@ -39,9 +39,9 @@ def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
     if upgrade is None:
         return
     done, of, rest = upgrade.done, plural(len(upgrade.steps), "node"), upgrade.not_reached
-    told = f"upgraded: {len(done)} of {of}"
-    told += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
-    yield paint(told, "good" if upgrade.complete else "warning")
+    text = f"upgraded: {len(done)} of {of}"
+    text += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
+    yield paint(text, "good" if upgrade.complete else "warning")
     if upgrade.forced:
         pods = plural(len(upgrade.forced), "Pod")
         yield paint(f"deleted after --drain-timeout: {pods} ({listed(list(upgrade.forced), _NAMED)})", "warning")
@@ -83,7 +83,7 @@ def upgrade_tables(answer: Answer) -> Iterator[UpgradeTable]:
 
 def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
     of_node = {step.node: pool.name for pool in pools for step in pool.steps}
-    preempted = Counter(of_node.get(push.node.removesuffix("-new"), "") for push in answer.preemptions)
+    preempted = Counter(of_node.get(preemption.node.removesuffix("-new"), "") for preemption in answer.preemptions)
     return [
         [
             pool.name or "(no label)",

@@ -58,8 +58,8 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
         return Result(name, cases, verdict.case, list(verdict.broken), notes=list(verdict.notes))
     lines = list(timeline(answer.simulation))
     more = [f"and {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
-    told = [*lines[:MAX_LINES], *more]
-    about = verdict.case, list(verdict.broken), told, answer_as_dict(answer), list(verdict.notes)
+    shown = [*lines[:MAX_LINES], *more]
+    about = verdict.case, list(verdict.broken), shown, answer_as_dict(answer), list(verdict.notes)
     return Result(name, cases, *about)
 
 
@@ -76,8 +76,8 @@ def render(results: Sequence[Result], paint: Painter = plain) -> Iterator[str]:
         yield from (f"  - {sentence}" for sentence in result.unanswered)
         yield from (paint(f"  note: {note}", "warning") for note in result.notes)
     broken, unanswered = _counts(results)
-    told = [f"{count} {what}" for count, what in ((broken, "failed"), (unanswered, "not evaluated")) if count]
-    yield f"{plural(len(results), 'expectation')}: {', '.join(told) or 'all met'}"
+    failures = [f"{count} {what}" for count, what in ((broken, "failed"), (unanswered, "not evaluated")) if count]
+    yield f"{plural(len(results), 'expectation')}: {', '.join(failures) or 'all met'}"
     if unanswered:
         yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
 
@@ -126,24 +126,29 @@ def _attribute(text: str) -> str:
 
 def as_dict(result: Result) -> dict[str, Any]:
     """The result as JSON."""
-    told: dict[str, Any] = {"name": result.name, "met": result.is_met, "cases": result.cases}
+    document: dict[str, Any] = {"name": result.name, "met": result.is_met, "cases": result.cases}
     if result.broken:
-        told |= {"case": result.case, "failures": list(result.broken), "timeline": list(result.timeline)}
-        told |= {"answer": result.answer} if result.answer else {}
-    told |= {"notEvaluated": list(result.unanswered)} if result.unanswered else {}
-    return told | ({"notes": list(result.notes)} if result.notes else {})
+        document |= {"case": result.case, "failures": list(result.broken), "timeline": list(result.timeline)}
+        document |= {"answer": result.answer} if result.answer else {}
+    document |= {"notEvaluated": list(result.unanswered)} if result.unanswered else {}
+    return document | ({"notes": list(result.notes)} if result.notes else {})
 
 
-def from_dict(told: Any) -> Result:
+def from_dict(document: Any) -> Result:
     """The result of `as_dict`. Raises ValueError for other input."""
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise ValueError("a test result must be an object")
-    name, cases, case, answer = told.get("name"), told.get("cases"), told.get("case", ""), told.get("answer")
-    parts = [told.get(key, []) for key in ("failures", "timeline", "notEvaluated", "notes")]
+    name, cases, case, answer = (
+        document.get("name"),
+        document.get("cases"),
+        document.get("case", ""),
+        document.get("answer"),
+    )
+    parts = [document.get(key, []) for key in ("failures", "timeline", "notEvaluated", "notes")]
     texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in parts)
     broken, lines, unanswered, notes = parts
     if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
         raise ValueError("a test result must have name, cases and case")
-    if not texts or not isinstance(answer, dict | None) or told.get("met") is bool(broken or unanswered):
+    if not texts or not isinstance(answer, dict | None) or document.get("met") is bool(broken or unanswered):
         raise ValueError("a test result must have consistent met, failures and notEvaluated")
     return Result(name, cases, case, broken, lines[: MAX_LINES + 1], answer, unanswered, notes)

@@ -24,17 +24,17 @@ _LARGE_CPU: Final = 10**8
 
 
 def render(
-    found: Headroom,
+    headroom: Headroom,
     paint: Painter = plain,
     reserve: Placeholders | None = None,
     buffers: Buffers | None = None,
 ) -> Iterator[str]:
     """The headroom as text lines."""
-    pod = found.pod
+    pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
-    yield paint(f"{found.name} ({named}priority {pod.effective_priority}, {size})", "bold")
-    yield from (f"  {line}" for line in _lines(found, paint))
+    yield paint(f"{headroom.name} ({named}priority {pod.effective_priority}, {size})", "bold")
+    yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
     if buffers is not None:
@@ -56,36 +56,36 @@ def size_of(pod: Pod) -> str:
     return f"{' and '.join(parts)} each" if parts else "no cpu or memory request"
 
 
-def _lines(found: Headroom, paint: Painter) -> Iterator[str]:
-    style = "good" if found.more[0] else "warning"
-    if (group := found.of_pod_group) is not None:
+def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
+    style = "good" if headroom.more[0] else "warning"
+    if (group := headroom.of_pod_group) is not None:
         fit = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')} fit"
         preempting = f"{group.preempting} with preemption for the group"
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
-    zones = listed([f"zone {zone} {count}" for zone, count in found.by_zone.items()], _SHOWN)
-    yield paint(f"without preemption: {count_text(found.without)}", style) + (f" ({zones})" if zones else "")
-    by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
+    zones = listed([f"zone {zone} {count}" for zone, count in headroom.by_zone.items()], _SHOWN)
+    yield paint(f"without preemption: {count_text(headroom.without)}", style) + (f" ({zones})" if zones else "")
+    by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     if by_node:
         yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
-    yield from (f"  {of_group(group)}" for group in (found.groups or ())[:_MAX_GROUPS])
-    if found.groups and len(found.groups) > _MAX_GROUPS:
-        yield f"  and {len(found.groups) - _MAX_GROUPS} more node groups; use -o json for all"
-    if found.reasons:
+    yield from (f"  {of_group(group)}" for group in (headroom.groups or ())[:_MAX_GROUPS])
+    if headroom.groups and len(headroom.groups) > _MAX_GROUPS:
+        yield f"  and {len(headroom.groups) - _MAX_GROUPS} more node groups; use -o json for all"
+    if headroom.reasons:
         yield "then no node fits:"
-        yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in found.reasons[:_SHOWN])
-    for left in found.stranded[:_SHOWN]:
-        free = stranded(left)
+        yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in headroom.reasons[:_SHOWN])
+    for stranded in headroom.stranded[:_SHOWN]:
+        free = stranded_text(stranded)
         if free:
-            yield f"stranded on nodes with {insufficient(left)}: {free}"
-    yield f"with preemption: {count_text(found.preempting)}{_never(found)}"
-    if found.by_class:
+            yield f"stranded on nodes with {insufficient_text(stranded)}: {free}"
+    yield f"with preemption: {count_text(headroom.preempting)}{_never(headroom)}"
+    if headroom.by_class:
         yield "with preemption, by PriorityClass:"
-    yield from (f"  {_of_class(each)}" for each in found.by_class)
-    yield from (f"note: {note}" for note in found.notes)
+    yield from (f"  {_of_class(each)}" for each in headroom.by_class)
+    yield from (f"note: {note}" for note in headroom.notes)
 
 
-def _never(found: Headroom) -> str:
-    return " (its class never preempts)" if found.pod.preemption_policy == "Never" else ""
+def _never(headroom: Headroom) -> str:
+    return " (its class never preempts)" if headroom.pod.preemption_policy == "Never" else ""
 
 
 def of_group(group: OfGroup) -> str:
@@ -104,23 +104,23 @@ def up_to_nodes(count: int) -> str:
     return plural(count, "node") if count == 1 else f"up to {plural(count, 'node')}"
 
 
-def _of_class(found: OfClass) -> str:
-    return f"{found.name} ({found.priority}{'' if found.preempts else ', never preempts'}): {count_text(found.fitting)}"
+def _of_class(row: OfClass) -> str:
+    return f"{row.name} ({row.priority}{'' if row.preempts else ', never preempts'}): {count_text(row.fitting)}"
 
 
-def insufficient(left: Stranded) -> str:
+def insufficient_text(stranded: Stranded) -> str:
     """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient memory and Pod slots`."""
-    names = ["Pod slots" if name == "pods" else name for name in left.scarce]
+    names = ["Pod slots" if name == "pods" else name for name in stranded.scarce]
     return f"insufficient {' and '.join(names)}"
 
 
-def stranded(left: Stranded) -> str:
+def stranded_text(stranded: Stranded) -> str:
     """Return a phrase with the free amounts of cpu and memory that no replica can use."""
-    if "pods" in left.scarce:
-        return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} memory"
-    if left.scarce == ("cpu",):
-        return f"{memory(left.memory)} memory"
-    return f"{cpu(left.milli_cpu)} cpu" if left.scarce == ("memory",) else ""
+    if "pods" in stranded.scarce:
+        return f"{cpu(stranded.milli_cpu)} cpu and {memory(stranded.memory)} memory"
+    if stranded.scarce == ("cpu",):
+        return f"{memory(stranded.memory)} memory"
+    return f"{cpu(stranded.milli_cpu)} cpu" if stranded.scarce == ("memory",) else ""
 
 
 def cpu(milli: int) -> str:
@@ -133,76 +133,76 @@ def memory(size: int) -> str:
     return f"{size / _GIB:.3g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
-def _placeholders(found: Placeholders, paint: Painter) -> Iterator[str]:
+def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
     """Lines about the placeholder Pods for a number of Pods."""
-    yield paint(f"to start {plural(found.wanted, 'Pod')} without waiting for new nodes:", "bold")
-    if found.obstacle:
-        yield paint(f"  placeholder Pods do not help: {found.obstacle}", "warning")
+    yield paint(f"to start {plural(reserve.wanted, 'Pod')} without waiting for new nodes:", "bold")
+    if reserve.obstacle:
+        yield paint(f"  placeholder Pods do not help: {reserve.obstacle}", "warning")
         yield "  Fix: use a CapacityBuffer, or a PriorityClass that preempts and has a higher value"
     else:
-        grace = f", after up to {found.grace} s of graceful termination" if found.existing and found.grace else ""
-        existing = plural(found.existing, "existing placeholder Pod")
-        room = f"{existing}: room for {_pods(found.reserved)}{grace}"
-        if found.existing or not found.pending:
-            yield f"  {room if found.existing else 'no existing placeholder Pods'}"
-        if found.pending:
-            yield paint(f"  {plural(found.pending, 'placeholder Pod')} Pending: no capacity reserved yet", "warning")
-        yield paint(f"  create {_of_size(found)}", "good" if not found.more else "warning")
-    yield from (f"    {line}" for line in _where(found))
-    if found.buffer is not None:
-        yield f"  or: CapacityBuffer with replicas {found.wanted} (no Pods are preempted; -o json shows the manifest)"
+        grace = f", after up to {reserve.grace} s of graceful termination" if reserve.existing and reserve.grace else ""
+        existing = plural(reserve.existing, "existing placeholder Pod")
+        capacity = f"{existing}: room for {_pods(reserve.reserved)}{grace}"
+        if reserve.existing or not reserve.pending:
+            yield f"  {capacity if reserve.existing else 'no existing placeholder Pods'}"
+        if reserve.pending:
+            yield paint(f"  {plural(reserve.pending, 'placeholder Pod')} Pending: no capacity reserved yet", "warning")
+        yield paint(f"  create {_of_size(reserve)}", "good" if not reserve.more else "warning")
+    yield from (f"    {line}" for line in _where(reserve))
+    if reserve.buffer is not None:
+        yield f"  or: CapacityBuffer with replicas {reserve.wanted} (no Pods are preempted; -o json shows the manifest)"
 
 
-def _buffers(found: Buffers, paint: Painter) -> Iterator[str]:
+def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     """The CapacityBuffers of the cluster, against the number of replicas that is needed."""
-    for each in found.own[:_MAX_GROUPS]:
+    for each in buffers.own[:_MAX_GROUPS]:
         of = "" if each.replicas is None else f" of {each.replicas}"
         problem = f" ({each.problem})" if each.problem else ""
         yield f"CapacityBuffer {each.namespace}/{each.name}: {each.provisioned}{of} replicas provisioned{problem}"
-    if len(found.own) > _MAX_GROUPS:
-        yield f"and {len(found.own) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
-    if found.needed is not None:
-        style = "good" if found.provisioned >= found.needed else "warning"
-        yield paint(f"CapacityBuffers for it provide {found.provisioned} of {found.needed} needed replicas", style)
-    if found.others:
-        more = plural(found.of_others, "replica")
-        yield f"{plural(found.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"
-    if found.provisioned or found.of_others:
+    if len(buffers.own) > _MAX_GROUPS:
+        yield f"and {len(buffers.own) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
+    if buffers.needed is not None:
+        style = "good" if buffers.provisioned >= buffers.needed else "warning"
+        yield paint(f"CapacityBuffers for it provide {buffers.provisioned} of {buffers.needed} needed replicas", style)
+    if buffers.others:
+        more = plural(buffers.of_others, "replica")
+        yield f"{plural(buffers.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"
+    if buffers.provisioned or buffers.of_others:
         yield "note: the counts above include the capacity of CapacityBuffers: kube-scheduler does not reserve it"
-    if found.omitted:
+    if buffers.omitted:
         yield "more CapacityBuffers exist than forewarn reads"
 
 
-def _of_size(found: Placeholders) -> str:
-    if not found.more:
+def _of_size(reserve: Placeholders) -> str:
+    if not reserve.more:
         return "no more placeholder Pods"
-    asks = found.pod.occupies.resource
-    named = f"PriorityClass {found.priority_class} (value {found.priority})"
-    named = named if found.priority_class else f"a new PriorityClass with value {found.priority}"
+    asks = reserve.pod.occupies.resource
+    named = f"PriorityClass {reserve.priority_class} (value {reserve.priority})"
+    named = named if reserve.priority_class else f"a new PriorityClass with value {reserve.priority}"
     size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} memory"
-    return f"{plural(found.more, 'more placeholder Pod')} of {size} each, with {named}"
+    return f"{plural(reserve.more, 'more placeholder Pod')} of {size} each, with {named}"
 
 
 def _pods(count: int) -> str:
     return plural(count, "Pod") if count else "no Pods"
 
 
-def _where(found: Placeholders) -> Iterator[str]:
-    if len(found.pools) > 1 or any(pool.pool for pool in found.pools):
-        for pool in found.pools[:_MAX_GROUPS]:
+def _where(reserve: Placeholders) -> Iterator[str]:
+    if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
+        for pool in reserve.pools[:_MAX_GROUPS]:
             reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
             yield f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
-    missing = found.more - found.fit
+    missing = reserve.more - reserve.fit
     if not missing:
         return
     yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes"
-    for group in found.groups[:_MAX_GROUPS]:
+    for group in reserve.groups[:_MAX_GROUPS]:
         count = "not enough nodes" if group.nodes is None else plural(group.nodes, "node")
         yield f"group {group.group}: {count}"
 
 
-def markdown(found: Headroom, reserve: Placeholders | None = None, buffers: Buffers | None = None) -> str:
+def markdown(headroom: Headroom, reserve: Placeholders | None = None, buffers: Buffers | None = None) -> str:
     """The headroom as Markdown: nested lists."""
-    first, *rest = render(found, reserve=reserve, buffers=buffers)
+    first, *rest = render(headroom, reserve=reserve, buffers=buffers)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

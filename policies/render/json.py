@@ -28,7 +28,7 @@ def render(report: Report, omitted: Mapping[str, int] = NOTHING, more: Mapping[s
     """
     found = counts(report.findings)
     marks = fingerprints(report.findings)
-    told = {
+    document = {
         "version": VERSION,
         "findings": ENTRIES,
         "summary": {
@@ -43,7 +43,7 @@ def render(report: Report, omitted: Mapping[str, int] = NOTHING, more: Mapping[s
         },
         **more,
     }
-    return in_parts(told, map(_finding, report.findings, marks), 2)
+    return in_parts(document, map(_finding, report.findings, marks), 2)
 
 
 def _finding(finding: Finding, mark: str) -> dict[str, Any]:

@@ -25,8 +25,8 @@ _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     """The report as Markdown: the most severe findings first, within GitHub's size limit."""
     found = counts(findings)
-    told = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "no findings"
-    lines = [f"### {title}: {told}", ""]
+    summary = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "no findings"
+    lines = [f"### {title}: {summary}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
         lines += map(_row, worst_first(findings)[:MAX_ROWS])

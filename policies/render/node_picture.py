@@ -11,7 +11,7 @@ from forewarn.policies.render.html.elements import element
 from forewarn.policies.render.html.node_data import band_label
 from forewarn.policies.render.simulation import settled
 from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
-from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, REMOVED_PLUGINS
+from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ def picture(answer: Answer) -> str:
     if omitted:
         parts.append(element("text", f"and {plural(omitted, 'node')} more", class_="dim", x=_MARGIN, y=top))
         top += 22
-    keys, height = _legend(bands, top, bool(answer.preemptions), bool((after.states == REMOVED_PLUGINS).any()))
+    keys, height = _legend(bands, top, bool(answer.preemptions), bool((after.states == REMOVED).any()))
     return _file(answer.title, height + 22, [*parts, *keys])
 
 
@@ -95,9 +95,9 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
 def _heads(answer: Answer) -> Iterator[Element]:
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running, {pending} Pending"
-    told = f"{counts}, {len(answer.preemptions)} preempted; {settled(answer.summary)}"
+    text = f"{counts}, {len(answer.preemptions)} preempted; {settled(answer.summary)}"
     yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
-    yield element("text", told, class_="dim", x=_MARGIN, y=66)
+    yield element("text", text, class_="dim", x=_MARGIN, y=66)
     yield element("text", "before", class_="head", x=_MARGIN, y=100)
     yield element("text", "after", class_="head", x=_AFTER, y=100)
 
@@ -129,20 +129,20 @@ def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, 
     x, y = corner
     state = frame.states[place]
     name = cut(one_line(node.name), 60)
-    made = element("g", element("title", name))
+    group = element("g", element("title", name))
     if cell.named:
         shown = element("text", cut(name, 9), class_="dim", x=x + cell.width // 2, y=y + cell.height + 15)
         shown.set("text-anchor", "middle")
-        made.append(shown)
+        group.append(shown)
     box = {"x": x, "y": y, "width": cell.width, "height": cell.height, "rx": 4}
-    if state == REMOVED_PLUGINS:
-        made.append(element("rect", class_="gone", **box))
-        return made
-    made.append(element("rect", class_="free", **box))
-    made.extend(_fill(frame.shares[place], cell, x, y))
+    if state == REMOVED:
+        group.append(element("rect", class_="gone", **box))
+        return group
+    group.append(element("rect", class_="free", **box))
+    group.extend(_fill(frame.shares[place], cell, x, y))
     if state == CORDONED:
-        made.append(element("rect", class_="cordoned", **box))
-    return made
+        group.append(element("rect", class_="cordoned", **box))
+    return group
 
 
 def _fill(shares: Sequence[Sequence[Sequence[int]]], cell: _Cell, x: int, y: int) -> Iterator[Element]:
@@ -165,15 +165,15 @@ def _color(band: int, bands: int) -> str:
     return f"b{round(band * 7 / (bands - 1)) if bands > 1 else 5}"
 
 
-def _legend(bands: NodeBands, top: int, pushed: bool, gone: bool) -> tuple[list[Element], int]:
-    """Return the elements of the legend, and its bottom position in pixels. `pushed`, `gone`: include victims,
+def _legend(bands: NodeBands, top: int, victims: bool, removed: bool) -> tuple[list[Element], int]:
+    """Return the elements of the legend, and its bottom position in pixels. `victims`, `removed`: include victims,
     removed nodes.
     """
     count = len(bands.bands)
     named = [(cut(band_label(band), 40), _color(place, count), "") for place, band in enumerate(bands.bands)][::-1]
     named.append(("free", "free", ""))
-    named += [("to be preempted", "free", "url(#hatch)")] if pushed else []
-    named += [("removed", "gone", "")] if gone else []
+    named += [("to be preempted", "free", "url(#hatch)")] if victims else []
+    named += [("removed", "gone", "")] if removed else []
     parts: list[Element] = []
     x, y = _MARGIN, top
     for label, kind, fill in named:

@@ -57,30 +57,30 @@ class KubeletAdmission(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The results for a node; None for parts that were not requested. `door`: the kubelet's admission of a Pod.
+    """The results for a node; None for parts that were not requested. `admission`: the kubelet's admission of a Pod.
     `shutdown`: groups of Pods in the order of shutdown.
     """
 
     node: str
     order: Order | None
-    door: KubeletAdmission | None
+    admission: KubeletAdmission | None
     shutdown: Sequence[Group] | None
 
 
-def render(found: Answer, paint: Painter = plain) -> Iterator[str]:
+def render(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     """The answers as text lines."""
-    if found.order:
-        yield paint(f"{found.node}, {heading(found.order)}", "bold")
-        yield from (f"  {line}" for line in _places(found.order))
-    if found.door:
-        yield verdict(found.door, found.node)
-        ended = found.door.preempted
-        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in ended[:MAX_LINES])
-        if len(ended) > MAX_LINES:
-            yield f"  and {len(ended) - MAX_LINES} more; use -o json for all"
-    if found.shutdown is not None:
-        yield f"{found.node}, {SHUTDOWN}"
-        for group in found.shutdown:
+    if answer.order:
+        yield paint(f"{answer.node}, {heading(answer.order)}", "bold")
+        yield from (f"  {line}" for line in _places(answer.order))
+    if answer.admission:
+        yield verdict(answer.admission, answer.node)
+        preempted = answer.admission.preempted
+        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in preempted[:MAX_LINES])
+        if len(preempted) > MAX_LINES:
+            yield f"  and {len(preempted) - MAX_LINES} more; use -o json for all"
+    if answer.shutdown is not None:
+        yield f"{answer.node}, {SHUTDOWN}"
+        for group in answer.shutdown:
             yield f"  priority {group.priority} and above, {group.seconds} s: {_members(group)}"
 
 
@@ -94,8 +94,8 @@ def _places(order: Order) -> Iterator[str]:
     width, names = len(str(len(places))), max((len(place.pod.key) for place in places), default=0)
     for number, place in enumerate(places[:MAX_LINES], 1):
         tied = " (tied with the previous)" if place.tied else ""
-        told = f"priority {place.pod.priority}: {why(place, order.amount)}{tied}"
-        yield f"{number:{width}}. {place.pod.key:{names}}  {told}"
+        text = f"priority {place.pod.priority}: {why(place, order.amount)}{tied}"
+        yield f"{number:{width}}. {place.pod.key:{names}}  {text}"
     if len(places) > MAX_LINES:
         yield f"and {len(places) - MAX_LINES} more; use -o json for all"
     if order.never:
@@ -138,17 +138,17 @@ def inodes(number: int) -> str:
     return plural(number, "inode")
 
 
-def verdict(door: KubeletAdmission, node: str) -> str:
+def verdict(admission: KubeletAdmission, node: str) -> str:
     """A sentence about the kubelet's admission of a Pod."""
-    if not door.insufficient:
-        return f"{door.admitted.key}: fits on {node}; the kubelet preempts no Pods"
-    lacks = listed([f"{_amount(name, amount)} {name}" for name, amount in door.insufficient.items()])
-    told = f"{door.admitted.key}: insufficient capacity on {node} (missing {lacks})"
-    if not door.admitted.critical:
-        return f"{told}: not critical, the kubelet rejects it"
-    if isinstance(door.victims, NotEnough):
-        return f"{told}: {door.victims}, the kubelet rejects it"
-    return f"{told}: the kubelet preempts {plural(len(door.victims), 'Pod')} and ignores PDBs"
+    if not admission.insufficient:
+        return f"{admission.admitted.key}: fits on {node}; the kubelet preempts no Pods"
+    insufficient = listed([f"{_amount(name, amount)} {name}" for name, amount in admission.insufficient.items()])
+    text = f"{admission.admitted.key}: insufficient capacity on {node} (missing {insufficient})"
+    if not admission.admitted.critical:
+        return f"{text}: not critical, the kubelet rejects it"
+    if isinstance(admission.victims, NotEnough):
+        return f"{text}: {admission.victims}, the kubelet rejects it"
+    return f"{text}: the kubelet preempts {plural(len(admission.victims), 'Pod')} and ignores PDBs"
 
 
 def _amount(name: str, amount: int) -> str:
@@ -182,28 +182,28 @@ def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
     return why(place, amount) + (f" (tied with {number - 1})" if place.tied else "")
 
 
-def markdown(found: Answer) -> str:
+def markdown(answer: Answer) -> str:
     """Return the requested parts (eviction order, kubelet admission, shutdown) as Markdown, a table for each."""
     lines: list[str] = []
-    if found.order:
-        order, amount = found.order, found.order.amount
+    if answer.order:
+        order, amount = answer.order, answer.order.amount
         rows = (
             (n, p.pod.key, p.pod.priority, uses(p, amount), requests(p, amount), reason(n, p, amount))
             for n, p in enumerate(order.places[:MAX_ROWS], 1)
         )
-        lines += [f"### {_line(f'{found.node}, {heading(order)}')}", ""]
+        lines += [f"### {_line(f'{answer.node}, {heading(order)}')}", ""]
         lines += [*_table(PLACES, rows, len(order.places)), ""]
         lines += [_line(_never(order)), ""] if order.never else []
-    if found.door:
-        ended = found.door.preempted
-        lines += [f"### {_line(verdict(found.door, found.node))}", ""]
-        if ended:
-            victims = ((pod.key, pod.priority, pod.qos) for pod in ended[:MAX_ROWS])
-            lines += [*_table(PREEMPTED_COLUMNS, victims, len(ended)), ""]
-    if found.shutdown is not None:
-        groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in found.shutdown[:MAX_ROWS])
-        lines += [f"### {_line(f'{found.node}, {SHUTDOWN}')}", ""]
-        lines += [*_table((*GROUPS, "names"), groups, len(found.shutdown)), ""]
+    if answer.admission:
+        preempted = answer.admission.preempted
+        lines += [f"### {_line(verdict(answer.admission, answer.node))}", ""]
+        if preempted:
+            victims = ((pod.key, pod.priority, pod.qos) for pod in preempted[:MAX_ROWS])
+            lines += [*_table(PREEMPTED_COLUMNS, victims, len(preempted)), ""]
+    if answer.shutdown is not None:
+        groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in answer.shutdown[:MAX_ROWS])
+        lines += [f"### {_line(f'{answer.node}, {SHUTDOWN}')}", ""]
+        lines += [*_table((*GROUPS, "names"), groups, len(answer.shutdown)), ""]
     return "\n".join(lines)
 
 

@@ -134,9 +134,9 @@ def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
     separately.
     """
     lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.attempts_of(each)}
-    told = _counts_text(outcomes([each for each in predictions if id(each) not in lost]))
+    text = _counts_text(outcomes([each for each in predictions if id(each) not in lost]))
     return (
-        ", ".join([*([told] if told else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
+        ", ".join([*([text] if text else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
     )
 
 

@@ -24,12 +24,12 @@ _ONE_POD: Final = "ONE POD LOST"
 _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
 
 
-def render_summary(found: Risks, paint: Painter = plain, width: int = 0) -> Iterator[str]:
+def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iterator[str]:
     """One page: a table of the workloads with the largest losses, and the number of workloads with each risk.
 
     `width`: as in `page_table`.
     """
-    shown = found.risks[:MAX_WORKLOADS]
+    shown = risks.risks[:MAX_WORKLOADS]
     heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
     if any(risk.pod_losses for risk in shown):
         heads.append(_ONE_POD)
@@ -37,11 +37,11 @@ def render_summary(found: Risks, paint: Painter = plain, width: int = 0) -> Iter
     lines = list(page_table(heads, rows, width))
     yield paint(lines[0], "bold")
     yield from lines[1:]
-    left = len(found.risks) - MAX_WORKLOADS
+    left = len(risks.risks) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
-    yield paint(verdict(found), "warning" if any(risk.losses for risk in found.risks) else "good")
-    yield from (paint(note, "warning") for note in notes(found))
+    yield paint(verdict(risks), "warning" if any(risk.losses for risk in risks.risks) else "good")
+    yield from (paint(note, "warning") for note in notes(risks))
 
 
 def _summary_row(risk: Risk) -> list[str | int]:
@@ -76,39 +76,39 @@ def _worst(risk: Risk) -> str:
     return f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
 
 
-def verdict(found: Risks) -> str:
+def verdict(risks: Risks) -> str:
     """A sentence with the number of workloads that lose replicas."""
-    total = plural(len(found.risks), "workload")
-    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in found.risks)
+    total = plural(len(risks.risks), "workload")
+    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.risks)
     fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
-    if not any(found.tried):
+    if not any(risks.tried):
         return f"{total}{fail}; no loss simulated"
-    zone, node = (_losing(found, what) for what in ("zone", "node"))
+    zone, node = (_losing(risks, what) for what in ("zone", "node"))
     return f"of {total}, {zone} with a lost zone, {node} with a lost node{fail}"
 
 
-def _losing(found: Risks, what: str) -> str:
-    count = sum(any(loss.what.startswith(f"{what} ") for loss in risk.losses) for risk in found.risks)
+def _losing(risks: Risks, what: str) -> str:
+    count = sum(any(loss.what.startswith(f"{what} ") for loss in risk.losses) for risk in risks.risks)
     return f"{count} {'loses' if count == 1 else 'lose'} replicas"
 
 
-def render(found: Risks, paint: Painter = plain) -> Iterator[str]:
+def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
     """The risks as text lines by workload, the largest losses first."""
-    for risk in found.risks[:MAX_WORKLOADS]:
+    for risk in risks.risks[:MAX_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
         title = f"{risk.workload} ({named}priority {risk.priority})"
         yield f"{paint(title, 'bold')}: {plural(risk.pods, 'Pod')} on {plural(risk.nodes, 'node')}"
-        yield from (f"  {line}" for line in _of_workload(risk, found, paint))
-    left = len(found.risks) - MAX_WORKLOADS
+        yield from (f"  {line}" for line in _of_workload(risk, risks, paint))
+    left = len(risks.risks) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
-    yield from (paint(note, "warning") for note in notes(found))
+    yield from (paint(note, "warning") for note in notes(risks))
 
 
-def _cut_off(found: Risks) -> Iterator[str]:
+def _cut_off(risks: Risks) -> Iterator[str]:
     """Yield lines about simulations of losses that did not reach a steady state, with the reasons."""
     by_why: dict[tuple[str, str], list[str]] = {}
-    for each in found.unended:
+    for each in risks.unended:
         why = f"stopped {each.stopped}" if each.stopped else f"without a steady state after {duration(each.at)}"
         by_why.setdefault((why, "" if each.stopped else "; increase --until"), []).append(each.what)
     for (why, longer), losses in by_why.items():
@@ -116,7 +116,7 @@ def _cut_off(found: Risks) -> Iterator[str]:
         yield f"{plural(len(losses), 'simulation')} {why} ({named}): results are as of then{longer}"
 
 
-def _of_workload(risk: Risk, found: Risks, paint: Painter) -> Iterator[str]:
+def _of_workload(risk: Risk, risks: Risks, paint: Painter) -> Iterator[str]:
     preemptors = preempted_by(risk)
     if preemptors:
         yield f"may be preempted by {preemptors}"
@@ -127,18 +127,18 @@ def _of_workload(risk: Risk, found: Risks, paint: Painter) -> Iterator[str]:
     yield from (
         f"PodGroup {each.pod_group} (priority {each.priority}): preempting one Pod preempts all "
         f"{plural(each.pods, 'Pod')} on {plural(each.nodes, 'node')}"
-        for each in risk.wholes
+        for each in risk.pod_groups
     )
     for loss in risk.pod_losses[:_MAX_LOSSES]:
         yield paint(f"losing Pod {loss.pod.rpartition('/')[2]} {loss.sentence}", "warning")
     if len(risk.pod_losses) > _MAX_LOSSES:
         yield f"and {len(risk.pod_losses) - _MAX_LOSSES} more; use -o json for all"
     if risk.losses:
-        told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
-        yield paint(f"loses replicas with the loss of {listed(told, _MAX_LOSSES)}{_rejected(risk.losses)}", "warning")
-    elif any(found.tried):
-        tried = f"{plural(found.tried[0], 'zone')}, {plural(found.tried[1], 'node')}"
-        cut_off = f", {len(found.unended)} not simulated to the end" if found.unended else ""
+        losses = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
+        yield paint(f"loses replicas with the loss of {listed(losses, _MAX_LOSSES)}{_rejected(risk.losses)}", "warning")
+    elif any(risks.tried):
+        tried = f"{plural(risks.tried[0], 'zone')}, {plural(risks.tried[1], 'node')}"
+        cut_off = f", {len(risks.unended)} not simulated to the end" if risks.unended else ""
         yield paint(f"survives the loss of any single zone or node ({tried}{cut_off})", "good")
     if risk.first_on:
         where = plural(risk.first_on, "node")
@@ -152,8 +152,8 @@ def preempted_by(risk: Risk) -> str:
         return ""
     others = [preemptor.priority_class for preemptor in preemptors[1:]]
     more = f" (and {listed(others)})" if others else ""
-    who = f"class {preemptors[0].priority_class} ({preemptors[0].priority}){more}"
-    return f"{who}: a Pod that requests {_size(preemptors[0])}"
+    first = f"class {preemptors[0].priority_class} ({preemptors[0].priority}){more}"
+    return f"{first}: a Pod that requests {_size(preemptors[0])}"
 
 
 HEADS: Final = (
@@ -177,16 +177,16 @@ def cells(risk: Risk) -> list[str | int]:
     return [risk.workload, named, risk.priority, risk.pods, losses or "-", preemptors, risk.first_on, effects]
 
 
-def notes(found: Risks) -> Iterator[str]:
+def notes(risks: Risks) -> Iterator[str]:
     """Lines about losses that were not simulated, or not completely."""
-    for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
-        if tried < there:
-            yield f"simulated the loss of {tried} of {plural(there, what)}; use --most N for more"
-    yield from _without_loss(found)
-    yield from _cut_off(found)
-    yield from (f"not predicted: replacement Pods of {problem}" for problem in found.unread[:MAX_WORKLOADS])
-    yield from found.assumes
-    yield from found.not_modelled[:_MAX_LOSSES]
+    for what, tried, existing in zip(("zone", "node"), risks.tried, risks.existing, strict=True):
+        if tried < existing:
+            yield f"simulated the loss of {tried} of {plural(existing, what)}; use --most N for more"
+    yield from _without_loss(risks)
+    yield from _cut_off(risks)
+    yield from (f"not predicted: replacement Pods of {problem}" for problem in risks.unread[:MAX_WORKLOADS])
+    yield from risks.assumes
+    yield from risks.not_modelled[:_MAX_LOSSES]
 
 
 def _without_loss(found: Risks) -> Iterator[str]:
@@ -198,15 +198,15 @@ def _without_loss(found: Risks) -> Iterator[str]:
         yield f"without any loss, {lose} to Pending Pods ({most} {anyway[most]}); the numbers above include these"
 
 
-def markdown(found: Risks) -> str:
+def markdown(risks: Risks) -> str:
     """The risks as Markdown: a table with the largest losses first."""
-    lines = [f"### Risks: {text_of(verdict(found))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    rows = (map(cell_of, cells(risk)) for risk in found.risks[:MAX_WORKLOADS])
+    lines = [f"### Risks: {text_of(verdict(risks))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    rows = (map(cell_of, cells(risk)) for risk in risks.risks[:MAX_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
-    left = len(found.risks) - MAX_WORKLOADS
+    left = len(risks.risks) - MAX_WORKLOADS
     lines += ["", f"and {plural(left, 'more workload')}"] if left > 0 else []
-    told = [f"- {text_of(note)}" for note in notes(found)]
-    return "\n".join([*lines, *(["", *told] if told else [])]) + "\n"
+    bullets = [f"- {text_of(note)}" for note in notes(risks)]
+    return "\n".join([*lines, *(["", *bullets] if bullets else [])]) + "\n"
 
 
 def _rejected(losses: Sequence[Loss]) -> str:
@@ -223,8 +223,10 @@ def _rejected(losses: Sequence[Loss]) -> str:
 def _size(preemptor: Preemptor) -> str:
     """Return a phrase with the requests of Pods of this class that would preempt the workload; "" if there are none."""
     parts = []
-    if preemptor.room[0] > preemptor.free[0]:
-        parts.append(f"more than {preemptor.free[0] / 1000:g} and up to {preemptor.room[0] / 1000:g} cpu")
-    if preemptor.room[1] > preemptor.free[1]:
-        parts.append(f"more than {preemptor.free[1] / _GIB:.3g}Gi and up to {preemptor.room[1] / _GIB:.3g}Gi memory")
+    if preemptor.capacity[0] > preemptor.free[0]:
+        parts.append(f"more than {preemptor.free[0] / 1000:g} and up to {preemptor.capacity[0] / 1000:g} cpu")
+    if preemptor.capacity[1] > preemptor.free[1]:
+        parts.append(
+            f"more than {preemptor.free[1] / _GIB:.3g}Gi and up to {preemptor.capacity[1] / _GIB:.3g}Gi memory"
+        )
     return ", or ".join(parts)

@@ -99,11 +99,11 @@ def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterato
     runs = sum(outcome.count for outcome, _ in outcomes)
     stories: dict[str, int] = {}
     for outcome, summary in outcomes:
-        told = "; ".join(_brief(summary))
-        stories[told] = stories.get(told, 0) + outcome.count
+        text = "; ".join(_brief(summary))
+        stories[text] = stories.get(text, 0) + outcome.count
     yield paint(f"outcomes of {runs} runs with randomized ties and races:", "bold")
-    for told, count in sorted(stories.items(), key=lambda item: -item[1]):
-        yield f"  {count}: {told}"
+    for text, count in sorted(stories.items(), key=lambda item: -item[1]):
+        yield f"  {count}: {text}"
 
 
 def _brief(summary: Summary) -> Iterator[str]:
@@ -132,21 +132,21 @@ def timeline(simulation: Simulation, paint: Painter = plain) -> Iterator[str]:
     """The important events as text lines, collapsed."""
     lines = list(_lines(simulation))
     width = max((len(duration(second)) for second, _ in lines), default=0)
-    for second, told in lines[:MAX_LINES]:
-        yield f"{paint(duration(second).rjust(width), 'dim')}  {told}"
+    for second, text in lines[:MAX_LINES]:
+        yield f"{paint(duration(second).rjust(width), 'dim')}  {text}"
     if len(lines) > MAX_LINES:
         yield f"{'…'.rjust(width)}  {len(lines) - MAX_LINES} more lines; use -o json for every event"
 
 
 def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
     levels, names, nominated = Levels(), names_in(simulation), dict[str, str]()
-    told: dict[_Line, list[Event]] = {}
+    by_line: dict[_Line, list[Event]] = {}
     for event in simulation.timeline.events:
         eviction = levels.next(event)
         line = _line(event, eviction, levels, names, nominated)
         if line is not None:
-            told.setdefault(line, []).append(event)
-    for line, events in told.items():
+            by_line.setdefault(line, []).append(event)
+    for line, events in by_line.items():
         yield line.second, _event_text(line, events)
 
 

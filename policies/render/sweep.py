@@ -71,7 +71,7 @@ def before(sweep: Sweep) -> str:
 
 def without(sweep: Sweep) -> str:
     """A sentence about the outcome without a change; "" if nothing would change."""
-    row = sweep.anyway
+    row = sweep.without_event
     if row is None:
         return ""
     fewer = f", {row.fewer} fewer running" if row.fewer else ""
@@ -88,8 +88,8 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
     yield paint(f"what if {EVERY[sweep.kind]}: {plural(len(sweep.rows), 'case')}", "bold")
     yield f"  before: {before(sweep)}"
-    if anyway := without(sweep):
-        yield f"  {anyway}"
+    if without_event := without(sweep):
+        yield f"  {without_event}"
     found = harmful(sweep)
     if found:
         rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
@@ -108,7 +108,8 @@ def markdown(sweep: Sweep) -> str:
     """The sweep as Markdown for a pull request."""
     lines = [f"### What if {EVERY[sweep.kind]}", ""]
     lines.append(
-        f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.anyway else "")
+        f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}"
+        + (f"; {without(sweep)}" if sweep.without_event else "")
     )
     found, heads = harmful(sweep), heads_of(sweep)
     if found:

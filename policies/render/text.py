@@ -52,8 +52,8 @@ def render(
         head = f"{printable(place.file)}:{place.line}:{place.column}"
         about = f"{finding.object}: " if str(finding.object) else ""
         severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
-        said = one_line(about + finding.message)
-        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {said} {rule}"
+        message = one_line(about + finding.message)
+        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {message} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
     for rule, count in left.items():
         yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.answer import Answer, Anyway, Preemption, WorkloadCount
+    from forewarn.policies.whatif.answer import Answer, Preemption, WithoutEvent, WorkloadCount
     from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
     from forewarn.policies.whatif.new_nodes import First, Starved
 
@@ -39,7 +39,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
     yield from (f"  {line}" for line in emptied(answer, paint))
-    yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *arrived(answer, paint)))
+    yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *new_node_lines(answer, paint)))
     yield f"  {settled(answer.summary)}"
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
     yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))
@@ -123,10 +123,10 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
     started = answer.fewer + answer.with_nodes - (answer.running_before - answer.running_after)
-    gone = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
+    lost = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
     parts = [
         f"{answer.fewer} lost" if answer.fewer or answer.with_nodes else "",
-        gone if answer.with_nodes else "",
+        lost if answer.with_nodes else "",
         f"{started} more of other workloads" if started else "",
     ]
     found = [part for part in parts if part]
@@ -147,7 +147,7 @@ def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
     return f"PDB {pdb}: {healthy} of {desired} desired Pods healthy at the end"
 
 
-def arrived(answer: Answer, paint: Painter = plain) -> Iterator[str]:
+def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     """Which Pods get to new nodes first, and the DaemonSets that do not, or that a restart leaves Pending."""
     found = answer.new_nodes
     if found is None:
@@ -160,11 +160,11 @@ def arrived(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     yield from _pending_daemons(found.starved, "DaemonSets with Pending Pods on new nodes:", paint)
 
 
-def _pending_daemons(found: Sequence[Starved], title: str, paint: Painter) -> Iterator[str]:
-    if found:
+def _pending_daemons(starved: Sequence[Starved], title: str, paint: Painter) -> Iterator[str]:
+    if starved:
         yield paint(title, "warning")
-    yield from limited(map(_starved, found), len(found), "DaemonSet", "DaemonSets")
-    if any(each.ranks_too_low for each in found):
+    yield from limited(map(_starved, starved), len(starved), "DaemonSet", "DaemonSets")
+    if any(each.ranks_too_low for each in starved):
         yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
 
 
@@ -208,27 +208,27 @@ def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[Worklo
         yield from (tell(other._replace(message=_SAME)) for other in others)
 
 
-def _short(standing: WorkloadCount) -> str:
-    who = f"{_workload_text(standing)}: {standing.before} → {standing.after}"
-    if standing.pending:
-        return f"{who}, {_waiting(standing)}"
-    why = standing.failure or sentence(standing.again, standing.kind)
-    return f"{who}: {why}" if standing.failure else f"{who} ({why})" if why else who
+def _short(workload: WorkloadCount) -> str:
+    name = f"{_workload_text(workload)}: {workload.before} → {workload.after}"
+    if workload.pending:
+        return f"{name}, {_waiting(workload)}"
+    why = workload.failure or sentence(workload.again, workload.kind)
+    return f"{name}: {why}" if workload.failure else f"{name} ({why})" if why else name
 
 
-def _pending_text(standing: WorkloadCount) -> str:
-    return f"{_workload_text(standing)}: {_waiting(standing)}"
+def _pending_text(workload: WorkloadCount) -> str:
+    return f"{_workload_text(workload)}: {_waiting(workload)}"
 
 
-def _workload_text(standing: WorkloadCount) -> str:
-    named = f"class {standing.priority_class}, " if standing.priority_class else ""
-    return f"{standing.workload} ({named}priority {standing.priority})"
+def _workload_text(workload: WorkloadCount) -> str:
+    named = f"class {workload.priority_class}, " if workload.priority_class else ""
+    return f"{workload.workload} ({named}priority {workload.priority})"
 
 
-def _waiting(standing: WorkloadCount) -> str:
-    unchanged = " (unchanged)" if standing.pending == standing.pending_before else ""
-    why = f": {standing.message}" if standing.message else ""
-    return f"{standing.pending} Pending{unchanged}{why}"
+def _waiting(workload: WorkloadCount) -> str:
+    unchanged = " (unchanged)" if workload.pending == workload.pending_before else ""
+    why = f": {workload.message}" if workload.message else ""
+    return f"{workload.pending} Pending{unchanged}{why}"
 
 
 def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
@@ -248,33 +248,33 @@ def _violated_lines(answer: Answer) -> Iterator[str]:
     yield from limited((violated(*each) for each in found), len(found), "violated PDB", "violated PDBs", "")
 
 
-def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
-    """Return a line about the preemptions between two workloads. `who`: name and priority of the preemptor, then of
+def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
+    """Return a line about the preemptions between two workloads. `key`: name and priority of the preemptor, then of
     the victim.
     """
-    by, by_priority, victim, priority = who
-    victims = listed([push.victim.rpartition("/")[2] for push in preemptions], _NAMED)
-    told = f"{by} (priority {by_priority}) preempts {plural(len(preemptions), 'Pod')} of {victim} (priority {priority})"
-    return told if victim == preemptions[0].victim else f"{told}: {victims}"
+    by, by_priority, victim, priority = key
+    victims = listed([preemption.victim.rpartition("/")[2] for preemption in preemptions], _NAMED)
+    text = f"{by} (priority {by_priority}) preempts {plural(len(preemptions), 'Pod')} of {victim} (priority {priority})"
+    return text if victim == preemptions[0].victim else f"{text}: {victims}"
 
 
 def without_it(answer: Answer) -> Iterator[str]:
     """Yield a sentence about the simulation without the change, if its outcome differs from the current state."""
-    anyway = answer.anyway
-    if anyway is None:
+    result = answer.without_event
+    if result is None:
         return
-    waiting = sum(each.pods for each in anyway.summary.waiting)
-    victims = len(anyway.summary.evictions)
+    waiting = sum(each.pods for each in result.summary.waiting)
+    victims = len(result.summary.evictions)
     preempted = plural(victims, "Pod") if victims else "no Pods"
-    yield f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(anyway)}"
+    yield f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(result)}"
 
 
-def _outcomes(anyway: Anyway) -> str:
+def _outcomes(result: WithoutEvent) -> str:
     """A phrase about other effects without the change: `, 2 fewer running, 1 rejected by a ResourceQuota`; "" for
     none.
     """
-    rejected = sum(each.pods for each in anyway.summary.missing)
-    fewer = f", {anyway.fewer} fewer running" if anyway.fewer else ""
+    rejected = sum(each.pods for each in result.summary.missing)
+    fewer = f", {result.fewer} fewer running" if result.fewer else ""
     return fewer + (f", {rejected} rejected by a ResourceQuota" if rejected else "")
 
 
@@ -336,15 +336,19 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
     lines += [f"{counts}, {len(answer.preemptions)} preempted", ""]
-    lines += [line for told in without_it(answer) for line in (text_of(told), "")]
-    progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *arrived(answer))]
+    lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
+    progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
-    told = [standing for standing in answer.standings if standing.lost or standing.pending]
-    if told:
+    affected_workloads = [standing for standing in answer.standings if standing.lost or standing.pending]
+    if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
-        lines += _each_reason_once(told[:MAX_LINES], _row)
-        lines += [f"\nand {plural(len(told) - MAX_LINES, 'more workload')}"] if len(told) > MAX_LINES else []
+        lines += _each_reason_once(affected_workloads[:MAX_LINES], _row)
+        lines += (
+            [f"\nand {plural(len(affected_workloads) - MAX_LINES, 'more workload')}"]
+            if len(affected_workloads) > MAX_LINES
+            else []
+        )
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
@@ -355,11 +359,11 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     return "\n".join(lines) + "\n"
 
 
-def _row(standing: WorkloadCount) -> str:
-    why = text_of(cut(one_line(standing.message or standing.failure), _LONGEST))
-    named = text_of(standing.priority_class or "-")
-    counts = f"{standing.before} → {standing.after} | {standing.pending}"
-    return f"| {text_of(standing.workload)} | {named} | {standing.priority} | {counts} | {why} |"
+def _row(workload: WorkloadCount) -> str:
+    why = text_of(cut(one_line(workload.message or workload.failure), _LONGEST))
+    named = text_of(workload.priority_class or "-")
+    counts = f"{workload.before} → {workload.after} | {workload.pending}"
+    return f"| {text_of(workload.workload)} | {named} | {workload.priority} | {counts} | {why} |"
 
 
 def _picture(answer: Answer) -> Iterator[str]:

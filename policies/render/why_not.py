@@ -71,8 +71,8 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
                 why += f", and {HELPLESS[NO_VICTIMS.reasons[0]]}"
             counts[why] += 1
             examples.setdefault(why, example)
-    said = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
-    return sorted(said, key=lambda item: (-item[0], item[1]))
+    reasons = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
+    return sorted(reasons, key=lambda item: (-item[0], item[1]))
 
 
 def _why(

@@ -169,8 +169,8 @@ def run_permit_plugins(
         waiting = status
     if waiting is None:
         return {}, None
-    told = "one or more plugins asked to wait and no plugin rejected pod"
-    return waits, Status(Code.WAIT, (*waiting.reasons, told))
+    message = "one or more plugins asked to wait and no plugin rejected pod"
+    return waits, Status(Code.WAIT, (*waiting.reasons, message))
 
 
 def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:

@@ -101,9 +101,9 @@ def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
     """
     known: set[Hashable] = set()
     for pod in matrix.kinds.members:
-        said = None if pod is None else node_constraints_of(pod.spec)
-        if pod is not None and said is not None and said not in known:
-            known.add(said)
+        constraints = None if pod is None else node_constraints_of(pod.spec)
+        if pod is not None and constraints is not None and constraints not in known:
+            known.add(constraints)
             yield replace(pod, node_name="")
 
 

@@ -48,9 +48,9 @@ class LazySnapshot:
     @classmethod
     def of(cls, snapshot: Snapshot) -> LazySnapshot:
         """Return a LazySnapshot for a Snapshot that is already built."""
-        made = cls(snapshot.objects)
-        made._built = snapshot
-        return made
+        lazy = cls(snapshot.objects)
+        lazy._built = snapshot
+        return lazy
 
     @property
     def built(self) -> Snapshot | None:

@@ -41,10 +41,10 @@ def with_installed() -> dict[str, type]:
             raise InvalidPlugin(
                 f"{entry_point.value}: {type(error).__name__}: {cut(str(error), _MAX_MESSAGE)}"
             ) from None
-        made = guarded(plugin)
-        if made.name in found:
-            raise InvalidPlugin(f"{entry_point.value}: there is a plugin {made.name} already")
-        found[made.name] = made
+        guarded_plugin = guarded(plugin)
+        if guarded_plugin.name in found:
+            raise InvalidPlugin(f"{entry_point.value}: there is a plugin {guarded_plugin.name} already")
+        found[guarded_plugin.name] = guarded_plugin
     return found
 
 

@@ -184,14 +184,14 @@ class Framework(ProfilePlugins):
         No further plugin runs after one that succeeds, fails, or returns another code than Unschedulable. Source:
         upstream `RunPostFilterPlugins`.
         """
-        said: dict[str, PostFilterResult] = {}
+        results: dict[str, PostFilterResult] = {}
         reasons: list[str] = []
         for plugin in self.post_filters:
-            result = said[plugin.name] = plugin.post_filter(state, pod, statuses)
+            result = results[plugin.name] = plugin.post_filter(state, pod, statuses)
             if result.status is None or result.status.code is not Code.UNSCHEDULABLE:
-                return result, said
+                return result, results
             reasons += result.status.reasons
-        return PostFilterResult(unschedulable(*reasons)), said
+        return PostFilterResult(unschedulable(*reasons)), results
 
     def prioritize_nodes(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
@@ -254,9 +254,9 @@ class Framework(ProfilePlugins):
         before = {"preScore": "needs_pre_score", "preFilter": "scores_what_pre_filter_found"}
         return next(
             (
-                getattr(plugin, said)
-                for point, said in before.items()
-                if getattr(plugin, said, "") and plugin.name not in self.profile.at(point)
+                getattr(plugin, reason)
+                for point, reason in before.items()
+                if getattr(plugin, reason, "") and plugin.name not in self.profile.at(point)
             ),
             "",
         )

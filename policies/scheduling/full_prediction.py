@@ -85,14 +85,14 @@ class FullPrediction:
             fit = self._fit if self._fit.is_valid(matrix) else NodeFit(snapshot, pod, matrix, framework)
             lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
             lower.settle(rows, matrix, snapshot)
-            gone = first_rejections(fit, self._static, WithoutLower(lower, matrix))
-            helps = potential & (lower.count > 0) & (gone.codes < 0)
+            without_lower = first_rejections(fit, self._static, WithoutLower(lower, matrix))
+            helps = potential & (lower.count > 0) & (without_lower.codes < 0)
             nodes = np.flatnonzero(helps)
             candidates = candidates_on(fit, lower, nodes) if len(nodes) else None
         dropped: dict[str, Status] = {}
         for row in rows[~helps[rows]].tolist():
-            code = int(gone.codes[row])
-            status = gone.statuses[code] if lower.count[row] else NO_VICTIMS
+            code = int(without_lower.codes[row])
+            status = without_lower.statuses[code] if lower.count[row] else NO_VICTIMS
             dropped[snapshot.node_infos[row].node.name] = status
         if candidates is None:
             return Preemption(statuses=dropped, potential_nodes=len(rows))

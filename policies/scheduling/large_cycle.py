@@ -162,9 +162,9 @@ class Cycle:
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
         plugins, reasons, left = self.static_rejections()
-        found = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
+        rejections = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
         plugins, reasons = set(plugins), reasons.copy()
-        count_rejections(found, left, plugins, reasons)
+        count_rejections(rejections, left, plugins, reasons)
         return frozenset(plugins), reasons
 
     def unhelped(self) -> Counter[str]:
@@ -179,12 +179,12 @@ class Cycle:
         Pods with equal node constraints share the result: do not modify it. Raises NotValid.
         """
         key, table = self.node_fit.static_key, self.snapshot.objects.nodes
-        kept = self.matrix.static_rejections
-        known = kept.get(key)
+        cache = self.matrix.static_rejections
+        known = cache.get(key)
         if known is None or known[1] is not table:
-            if len(kept) >= _CACHE_SIZE:
-                kept.clear()
-            known = kept[key] = self.pod.spec, table, self._work_out_static()
+            if len(cache) >= _CACHE_SIZE:
+                cache.clear()
+            known = cache[key] = self.pod.spec, table, self._work_out_static()
         found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
         return found
 
@@ -326,11 +326,11 @@ class Scores:
         return spread_scores(self.pod, constraints, rows, self.matrix) if constraints else 0
 
     def _wanted(self) -> _Wanted:
-        spec, kept = self.pod.spec, self.matrix.wanted
-        found: _Wanted | None = kept.get(id(spec))
-        if found is None or found.plan is not self._plan:
-            if len(kept) >= _CACHE_SIZE:
-                kept.clear()
+        spec, cache = self.pod.spec, self.matrix.wanted
+        wanted: _Wanted | None = cache.get(id(spec))
+        if wanted is None or wanted.plan is not self._plan:
+            if len(cache) >= _CACHE_SIZE:
+                cache.clear()
             amounts = spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
             least = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
             amounts = spec.requests.total(use_status=True)
@@ -344,19 +344,19 @@ class Scores:
                 balance,
                 (weights[NodeResourcesFit.name], weights[NodeResourcesBalancedAllocation.name]),
             )
-            found = kept[id(spec)] = _Wanted(spec, self._plan, resources, images)
-        return found
+            wanted = cache[id(spec)] = _Wanted(spec, self._plan, resources, images)
+        return wanted
 
     def _images(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
         """Return the scores of upstream's ImageLocality; 0 for nodes without any of the images."""
         if not self.matrix.nodes.anywhere(_has_images):
             return 0
-        there = self.matrix.nodes.where(_has_images)[rows]
+        with_images = self.matrix.nodes.where(_has_images)[rows]
         infos, framework = self.snapshot.node_infos, self._framework
         found = np.zeros(len(rows), np.int64)
         plugin: ImageLocality = framework.plugin(ImageLocality.name)
         state = CycleState()
-        for place in np.flatnonzero(there).tolist():
+        for place in np.flatnonzero(with_images).tolist():
             info = infos[rows[place]]
             if not wanted.images.isdisjoint(info.node.images):
                 found[place] = plugin.score(state, self.pod, info)
@@ -366,16 +366,16 @@ class Scores:
         """Return the default spread constraints of the Pod, cached while its Services and its controller are
         unchanged.
         """
-        pod, objects, kept = self.pod, self.snapshot.objects, self.matrix.default_constraints
+        pod, objects, cache = self.pod, self.snapshot.objects, self.matrix.default_constraints
         controller = controller_of(pod, objects)
         key = pod.namespace, id(pod.labels), pod.owner
-        known = kept.get(key)
+        known = cache.get(key)
         if known is None or known[1] is not objects.services or known[2] is not controller:
-            if len(kept) >= _CACHED_CONSTRAINTS:
-                kept.clear()
-            known = kept[key] = pod.labels, objects.services, controller, default_constraints(pod, objects)
-        found: Constraints = known[3]
-        return found
+            if len(cache) >= _CACHED_CONSTRAINTS:
+                cache.clear()
+            known = cache[key] = pod.labels, objects.services, controller, default_constraints(pod, objects)
+        constraints: Constraints = known[3]
+        return constraints
 
 
 def percentage_of(framework: Framework) -> int:

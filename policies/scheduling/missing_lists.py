@@ -45,13 +45,13 @@ def assumptions(
     `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
     absent = _absent(objects, pods, victims=victims, created=created) if objects.unlisted else []
-    told = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
+    notes = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
     if objects.omitted:
         large = plural(objects.omitted, "object is", "objects are")
-        told.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
+        notes.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
     if objects.semantics.preview:
-        told.append(objects.semantics.preview)
-    return tuple(told[0 if absent else 1 :])
+        notes.append(objects.semantics.preview)
+    return tuple(notes[0 if absent else 1 :])
 
 
 def lists_storage(objects: ClusterObjects) -> bool:

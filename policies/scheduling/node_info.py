@@ -78,21 +78,21 @@ class NodeInfo:
 
     def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
         """Return a copy with these Pods in this order. Adjusts the resources only by the added and removed Pods."""
-        gone = {id(pod): pod for pod in self.pods}
-        arrived = [pod for pod in pods if gone.pop(id(pod), None) is None]
+        removed = {id(pod): pod for pod in self.pods}
+        added = [pod for pod in pods if removed.pop(id(pod), None) is None]
         copy = self.clone()
         copy.pods = list(pods)
-        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in arrived):
+        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in added):
             with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
             copy.pods_with_affinity = with_affinity
             copy.pods_with_required_anti_affinity = [
                 pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity
             ]
-        if self.used_ports or any(pod.spec.host_ports for pod in arrived):
+        if self.used_ports or any(pod.spec.host_ports for pod in added):
             copy.used_ports = {port for pod in pods for port in pod.spec.host_ports}
-        for pod in arrived:
+        for pod in added:
             copy.count(pod, 1)
-        for pod in gone.values():
+        for pod in removed.values():
             copy.count(pod, -1)
         return copy
 

@@ -61,7 +61,7 @@ class MemberCycle(Prediction):
         super().__init__(snapshot, pod, reasons=True)
 
     @cached_property
-    def _rejected(self) -> str:
+    def _not_predicted(self) -> str:
         return not_scheduled(self.pod, self.snapshot)
 
     @cached_property
@@ -200,21 +200,21 @@ def schedule_pod_group(
     def again(emptied: Snapshot) -> Run:
         return run_algorithm(emptied, group, pods, len(scheduled), place)
 
-    found = _post_filter(snapshot, pods, run, lambda: preempt_for_group(snapshot, group, pods, again, order))
-    if found.error:
-        return _all_fail(pods, found.error)._replace(tried_code=Code.UNSCHEDULABLE)
-    message = f"{run.message}, {found.message}"
-    nominations = (found.preemption.nominations if found.preemption is not None else None) or {}
+    post_filtered = _post_filter(snapshot, pods, run, lambda: preempt_for_group(snapshot, group, pods, again, order))
+    if post_filtered.error:
+        return _all_fail(pods, post_filtered.error)._replace(tried_code=Code.UNSCHEDULABLE)
+    message = f"{run.message}, {post_filtered.message}"
+    nominations = (post_filtered.preemption.nominations if post_filtered.preemption is not None else None) or {}
     members = list[MemberStatus]()
     for number, pod in enumerate(pods):
         status = run.tried[number] if number < len(run.tried) else MemberStatus(message=run.message)
         if not status.node:
             members.append(status._replace(nominated=nominations.get(pod.identity, status.nominated)))
-        elif found.preemption is not None:
+        elif post_filtered.preemption is not None:
             members.append(MemberStatus(message=message, nominated=nominations.get(pod.identity)))
         else:
             members.append(MemberStatus(message=f"{GROUP_UNSCHEDULABLE}, {message}", nominated=""))
-    return PodGroupResult(Code.UNSCHEDULABLE, members, message, found.preemption, Code.UNSCHEDULABLE)
+    return PodGroupResult(Code.UNSCHEDULABLE, members, message, post_filtered.preemption, Code.UNSCHEDULABLE)
 
 
 def _all_fail(pods: Sequence[Pod], why: str) -> PodGroupResult:
@@ -288,10 +288,10 @@ def _post_filter(
             reasons.append(_CLAIMS_RETURNED)
         elif plugin == _DEFAULT_PREEMPTION:
             found = preempt()
-            said = f"pod group preemption: {found.message}"
+            message = f"pod group preemption: {found.message}"
             if found.is_error:
-                return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {said}')
+                return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {message}')
             if found.nominations is not None or found.is_final:
-                return _PostFiltered(said, found if found.nominations is not None else None)
-            reasons.append(said)
+                return _PostFiltered(message, found if found.nominations is not None else None)
+            reasons.append(message)
     return _PostFiltered(", ".join(reasons))

@@ -84,16 +84,16 @@ def preempt_for_group(
     if not lower:
         return GroupPreemption(NO_VICTIMS, is_final=True)
     emptied = without_victims(snapshot, lower)
-    found = run_algorithm(emptied)
-    if found.code is not None:
-        return GroupPreemption(found.message)
-    nodes = {node: emptied.node_infos[emptied.rows[node]].clone() for _, node, _ in found.placed}
-    domain = Domain(emptied, nodes, [_assignment(pod, node, seen) for pod, node, seen in found.placed])
+    run = run_algorithm(emptied)
+    if run.code is not None:
+        return GroupPreemption(run.message)
+    nodes = {node: emptied.node_infos[emptied.rows[node]].clone() for _, node, _ in run.placed}
+    domain = Domain(emptied, nodes, [_assignment(pod, node, seen) for pod, node, seen in run.placed])
     victims, num_violating = domain.reprieve(lower)
     count = sum(len(victim.pods) for victim in victims)
     return GroupPreemption(
         f"found a placement for podgroup, preempting {count} victims",
-        {pod.identity: node for pod, node, _ in found.placed},
+        {pod.identity: node for pod, node, _ in run.placed},
         victims,
         num_violating,
     )
@@ -108,12 +108,12 @@ def _policy(snapshot: Snapshot, group: PodGroup, pods: Iterable[Pod]) -> str:
 
 def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:
     """Return the Snapshot without the Pods of these victims. PDBs and nominations do not change."""
-    gone = {id(pod) for victim in victims for pod in victim.pods}
-    charge(len(gone))
+    victim_ids = {id(pod) for victim in victims for pod in victim.pods}
+    charge(len(victim_ids))
     changed = {
-        info.name: NodeInfo(info.node, (pod for pod in info.pods if id(pod) not in gone), info.semantics)
+        info.name: NodeInfo(info.node, (pod for pod in info.pods if id(pod) not in victim_ids), info.semantics)
         for info in snapshot.node_infos
-        if any(id(pod) in gone for pod in info.pods)
+        if any(id(pod) in victim_ids for pod in info.pods)
     }
     return snapshot.with_node_states(changed, snapshot.objects.nominated, {})
 

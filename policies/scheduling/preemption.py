@@ -120,8 +120,8 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
     `DryRunPreemption`.
     """
     if state.in_columns is not None:
-        told: Preemption = state.in_columns.preempt()
-        return told
+        preemption: Preemption = state.in_columns.preempt()
+        return preemption
     snapshot = handle.snapshot
     looked_at: Sequence[NodeInfo] = snapshot.node_infos
     if statuses.absent.code is not Code.UNSCHEDULABLE:

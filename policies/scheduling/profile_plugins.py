@@ -46,10 +46,10 @@ class ProfilePlugins:
 
     def plugin(self, name: str) -> Any:
         """Return the plugin `name` of the profile; create the plugin on first use."""
-        made: Any = self._made.get(name)
-        if made is None:
-            made = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
-        return made
+        known: Any = self._made.get(name)
+        if known is None:
+            known = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
+        return known
 
     @property
     def without_columns(self) -> str:

@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL
 from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
 from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
-from forewarn.policies.scheduling.vectorized.cost_cache import CostCache, ranks_that_go
+from forewarn.policies.scheduling.vectorized.cost_cache import CostCache, victim_ranks
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import candidate_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
@@ -161,12 +161,12 @@ class RecurringCycle:
 
         Only this Pod's cycle sees the node in this state.
         """
-        room = request.fitting_nodes.get(spec.leaves)
-        if room is None:
-            room = request.fitting_nodes[spec.leaves] = FittingNodes()
-        room.sync(request, spec)
+        fitting_nodes = request.fitting_nodes.get(spec.leaves)
+        if fitting_nodes is None:
+            fitting_nodes = request.fitting_nodes[spec.leaves] = FittingNodes()
+        fitting_nodes.sync(request, spec)
         self._ends_before_all = False
-        self._fitting, self.nodes = room, room.nodes
+        self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
             self.nodes += bool(request.full[self._own.row]) - self._own.full
@@ -327,5 +327,5 @@ class RecurringCycle:
         snapshot, matrix = self.snapshot, self._matrix
         row = snapshot.rows[name]
         lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
-        ranks = ranks_that_go(self._occupancy(lower), row, lower)
+        ranks = victim_ranks(self._occupancy(lower), row, lower)
         return candidate_of(lower, row, np.array(ranks, np.intp), snapshot)

@@ -105,20 +105,20 @@ class SchedulingCycle:
     @property
     def without_columns(self) -> str:
         """The reason why every plugin runs on every node, as text after "because"; "" if numpy computes the outcome."""
-        return "" if self._rejected else why_not_in_columns(self.framework, self.pod)
+        return "" if self._not_predicted else why_not_in_columns(self.framework, self.pod)
 
     @cached_property
-    def _rejected(self) -> str:
+    def _not_predicted(self) -> str:
         return not_predicted(self.pod, self.snapshot)
 
     @cached_property
     def _decision(self) -> _Decision:
-        if self._rejected:
-            return _Decision(fault=self._rejected)
+        if self._not_predicted:
+            return _Decision(fault=self._not_predicted)
         try:
-            held = self._gated
-            if held:
-                return _Decision(fault=held)
+            reason = self._pre_enqueue_reason
+            if reason:
+                return _Decision(fault=reason)
             found = self._in_columns or self._walked_through
             preempts = found.nominated is not None
             fault = extender_decisions(self._extenders, fits=bool(found.feasible), preempts=preempts)
@@ -127,7 +127,7 @@ class SchedulingCycle:
             return _Decision(fault=str(fault))
 
     @property
-    def _gated(self) -> str:
+    def _pre_enqueue_reason(self) -> str:
         """The reason why a third-party PreEnqueue plugin keeps the Pod out of the queue, or "".
 
         `not_predicted` covers the plugins of kube-scheduler.
@@ -158,18 +158,18 @@ class SchedulingCycle:
 
     @cached_property
     def _filtered(self) -> Filtered:
-        if self._rejected:
+        if self._not_predicted:
             return Filtered((), NodeToStatus())
         try:
             is_small = not pays(len(self.snapshot.node_infos))
             if is_small or self.snapshot.may_preempt_groups(self.pod.effective_priority):
                 raise NotValid
-            whole = FullPrediction(self.framework, self.pod)
+            full_prediction = FullPrediction(self.framework, self.pod)
         except NotValid:
             self._state = CycleState()
         else:
-            self._state.in_columns = whole
-            return whole.filtered
+            self._state.in_columns = full_prediction
+            return full_prediction.filtered
         return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
 
     @cached_property
@@ -177,7 +177,7 @@ class SchedulingCycle:
         """The outcome by the numpy implementation; None if reasons are requested, or if the implementation does
         not support the Pod.
         """
-        if self._rejected or self._reasons:
+        if self._not_predicted or self._reasons:
             return None
         return self._known or vectorized_answer(self.framework, self.pod)
 
@@ -186,8 +186,8 @@ class SchedulingCycle:
         """The complete results by the numpy implementation, if reasons are requested and the implementation
         supports the Pod; or None.
         """
-        whole: FullPrediction | None = self._state.in_columns
-        return whole
+        full_prediction: FullPrediction | None = self._state.in_columns
+        return full_prediction
 
     @property
     def pre_filter(self) -> Status | None:
@@ -259,9 +259,9 @@ class SchedulingCycle:
         feasible = self.feasible
         if len(feasible) < 2:
             return {}, ""
-        asked = next((e for e in self._extenders if e.prioritize_verb), None)
-        if asked is not None:
-            return {}, f"{named(asked)} scores them too, and cannot be asked"
+        prioritizer = next((e for e in self._extenders if e.prioritize_verb), None)
+        if prioritizer is not None:
+            return {}, f"{named(prioritizer)} scores them too, and cannot be asked"
         rows = self.snapshot.rows
         nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
         state = self._state if self._columns is None and self.in_columns is None else CycleState()
@@ -307,14 +307,14 @@ class SchedulingCycle:
     @cached_property
     def preemption(self) -> Preemption:
         """The result of preemption; without candidates if the Pod fits, or if the cycle ends with an error."""
-        if self._rejected or self._filtered.error:
+        if self._not_predicted or self._filtered.error:
             return Preemption()
         framework, statuses = self.framework, self._filtered.statuses
         if self._filtered.nodes:
             reason = pod_eligible_to_preempt_others(self.pod, statuses, self.snapshot)
             return Preemption(eligible=not reason, ineligible_reason=reason)
-        result, said = framework.run_post_filter_plugins(self._state, self.pod, statuses)
-        found = next((r.details for r in said.values() if isinstance(r.details, Preemption)), None)
+        result, post_filter_results = framework.run_post_filter_plugins(self._state, self.pod, statuses)
+        found = next((r.details for r in post_filter_results.values() if isinstance(r.details, Preemption)), None)
         if result.nominated_node_name and (found is None or result.details is not found):
             return Preemption(best_candidates=(Candidate(result.nominated_node_name, ()),))
         return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)

@@ -92,9 +92,9 @@ class Snapshot:
         """
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
-        gone = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
-        if gone and base.objects.semantics == objects.semantics:
-            base, dirty = base.without_nodes(gone), dirty.difference(gone)
+        deleted = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
+        if deleted and base.objects.semantics == objects.semantics:
+            base, dirty = base.without_nodes(deleted), dirty.difference(deleted)
         rows = base.rows
         if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
@@ -105,15 +105,15 @@ class Snapshot:
     def without_nodes(self, names: Iterable[str]) -> Snapshot:
         """Return a Snapshot without the named nodes, which takes over the derived values. `objects` does not change."""
         rows = np.array(sorted(self.rows[name] for name in names), np.intp)
-        gone = set(rows.tolist())
-        left = [info for row, info in enumerate(self.node_infos) if row not in gone]
-        found = Snapshot(self.objects, left, self.columns.without(rows))
+        removed = set(rows.tolist())
+        left = [info for row, info in enumerate(self.node_infos) if row not in removed]
+        snapshot = Snapshot(self.objects, left, self.columns.without(rows))
         with self.derived.lock:
             matrix, self.derived.matrix = self.derived.matrix, None
             if matrix is not None:
                 matrix.remove(rows)
-                found.derived.matrix = matrix
-        return found
+                snapshot.derived.matrix = matrix
+        return snapshot
 
     def with_node_infos(
         self, objects: ClusterObjects, changed: Mapping[int, NodeInfo], *, in_place: bool = False
@@ -144,24 +144,24 @@ class Snapshot:
         node_infos = [clean.get(name) or _node_info(objects, name) for name in names]
         return cls(objects, node_infos, Columns.build(node_infos))
 
-    def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
-        """Return a Snapshot with the Pods `bound` added to their nodes, and the Pods `gone` evicted and removed.
+    def with_pods(self, bound: Iterable[Pod], removed: Iterable[Pod]) -> Snapshot:
+        """Return a Snapshot with the Pods `bound` added to their nodes, and the Pods `removed` evicted and removed.
 
         PDBs of evicted Pods allow fewer disruptions. Removes nominations of bound Pods, and nominations that preemptors
         clear.
         """
-        bound, gone = list(bound), list(gone)
+        bound, removed = list(bound), list(removed)
         changed: dict[str, NodeInfo] = {}
         work = meter()
-        for pods, change in ((gone, NodeInfo.remove_pod), (bound, NodeInfo.add_pod)):
+        for pods, change in ((removed, NodeInfo.remove_pod), (bound, NodeInfo.add_pod)):
             for pod in pods:
                 work.charge(2)
                 if pod.node_name not in changed:
                     work.charge(_CLONING)
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
-        nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, gone)
-        charged = charged_pdbs(self.pdbs, gone) if gone else {}
+        nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, removed)
+        charged = charged_pdbs(self.pdbs, removed) if removed else {}
         return self.with_node_states(changed, _over(self.objects.nominated, nominated), charged)
 
     def with_node_states(

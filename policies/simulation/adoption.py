@@ -46,9 +46,9 @@ def completed(
             by_namespace.setdefault(pod.pod.namespace, []).append(pod)
     controlled = {state.controller for state in every.values()}
     for key in [key for key in every if key[0] == DEPLOYMENT and key not in controlled]:
-        found = _missing_replica_set(every[key], by_namespace.get(key[1], ()), every)
-        if found is not None:
-            every[found.key] = found
+        workload_state = _missing_replica_set(every[key], by_namespace.get(key[1], ()), every)
+        if workload_state is not None:
+            every[workload_state.key] = workload_state
     _read_job_statuses(every, states)
     owners = _Owners([state for state in every.values() if state.key[0] in _ADOPTING])
     return list(every.values()), [owners.adopt(pod) for pod in states]

@@ -288,8 +288,8 @@ class ApiServer:
         self.timeline.origins[pod.key] = origin_of(pod, top, found, before=before)
 
     def _keep(self, uid: str, **changed: Any) -> None:
-        told, known = self.stored.get(uid, _NOTHING_STORED)
-        self.stored[uid] = Stored(changed.get("told", told), changed.get("condition", known))
+        last_notified, known = self.stored.get(uid, _NOTHING_STORED)
+        self.stored[uid] = Stored(changed.get("told", last_notified), changed.get("condition", known))
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
         """Store a new or changed Pod, or remove one (`new` None), and notify the watchers.

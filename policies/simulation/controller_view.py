@@ -82,10 +82,10 @@ class ControllerView:
         Of a Job, includes removed Pods, and excludes Pods that the Job has counted.
         """
         present = self._api.by_controller.get(key, {}).values()
-        gone, released = self._deleted.get(key, {}), self._released.get(key)
-        if not gone and not released:
+        deleted, released = self._deleted.get(key, {}), self._released.get(key)
+        if not deleted and not released:
             return list(present)
-        return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]
+        return [*deleted.values(), *(state for state in present if state.pod.uid not in (released or ()))]
 
     def counts(self, key: Key, /) -> PodCounts | None:
         """Return the numbers of active and ready Pods of a workload."""

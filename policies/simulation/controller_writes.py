@@ -169,7 +169,7 @@ class ControllerWrites:
             return
         owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
         pod = pod if pod.name else replace(pod, name=self._name(action))
-        self.rejections.made(key, self.api.create_pod(replace(pod, owner=owner), action.template))
+        self.rejections.created(key, self.api.create_pod(replace(pod, owner=owner), action.template))
 
     def _name(self, action: CreatePod) -> str:
         if action.owner[0] == DAEMON_SET:

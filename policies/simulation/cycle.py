@@ -171,8 +171,8 @@ class SchedulingAlgorithm:
                 if cycle.fits_on(pod.nominated_node_name):
                     return Fits(pod.nominated_node_name)
                 found = cycle.find(self._rows(snapshot))
-                unresolved_events = _no_node if member else self._fits_nowhere
-                result = self._best(cycle, found) if len(found.rows) else unresolved_events(cycle)
+                reject = _reject_member if member else self._reject_and_preempt
+                result = self._best(cycle, found) if len(found.rows) else reject(cycle)
             except NotValid:
                 return None
         names = named_nodes(pod.spec.node_affinity.required)
@@ -201,7 +201,7 @@ class SchedulingAlgorithm:
             return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
         return Fits(infos[rows[top_place(best)]].name)
 
-    def _fits_nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
+    def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
         snapshot, pod = cycle.snapshot, cycle.pod
         if not cycle.preempts:
@@ -292,7 +292,7 @@ def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> s
     return f"{message} preemption: {found}, preempting {len(candidate.victims)} victims"
 
 
-def _no_node(cycle: Cycle | RecurringCycle) -> Rejected:
+def _reject_member(cycle: Cycle | RecurringCycle) -> Rejected:
     """Return the rejection of a Pod that does not preempt and fits on no node."""
     plugins, reasons = cycle.rejection()
     return Rejected(fit_error(len(cycle.snapshot.node_infos), reasons), plugins)
@@ -328,5 +328,5 @@ def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None 
     message = f"0/{nodes} nodes are available:"
     if pre_filter is not None:
         return f"{message} {', '.join(pre_filter.reasons)}."
-    told = sorted(f"{count} {reason}" for reason, count in reasons.items())
-    return f"{message} {', '.join(told)}." if told else message
+    counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"{message} {', '.join(counted)}." if counted else message

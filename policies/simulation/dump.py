@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.views import key_of
-from forewarn.policies.controllers.recreated import Again, again
+from forewarn.policies.controllers.recreated import Recreator, again
 from forewarn.policies.controllers.replica_set import deletion_cost
 from forewarn.policies.controllers.view import PodState
 from forewarn.policies.findings import listed, plural
@@ -164,7 +164,7 @@ def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
     """Return the `group/Kind` of the unknown controller of a Pod; "" for terminal Pods and for known or no
     controllers.
     """
-    if pod.owner is None or pod.terminal or again(pod, recreated, is_there=False) is not Again.UNKNOWN:
+    if pod.owner is None or pod.terminal or again(pod, recreated, is_there=False) is not Recreator.UNKNOWN:
         return ""
     return pod.owner.group_kind
 

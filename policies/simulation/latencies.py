@@ -40,7 +40,7 @@ class Latencies:
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
         self._creating = 1.0 if random is None or not asks_webhooks else random.uniform(1.0, _ASKED)
-        self._asking = _WEBHOOK_SECONDS if random is None and asks_webhooks else 0.0
+        self._webhook_seconds = _WEBHOOK_SECONDS if random is None and asks_webhooks else 0.0
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:
@@ -52,7 +52,7 @@ class Latencies:
 
     def replacement(self, name: str) -> float:
         """Return the seconds to create a Pod that replaces a removed Pod."""
-        return self._asking + self.write("create", name)
+        return self._webhook_seconds + self.write("create", name)
 
     def cycle(self, name: str) -> float:
         """Return the seconds of a scheduling cycle. `name`: varies the duration a little."""

@@ -51,8 +51,8 @@ class PodGarbageCollector:
                 yield self._writes.latencies.write("patch", f"{action.namespace}/{action.name}")
             pod = api.pod(action.namespace, action.name)
             bound = pod is not None and bool(pod.node_name)
-            who = "pod garbage collector"
-            yield from self._writes.delete(action.namespace, action.name, force=True, message=who, disrupted=bound)
+            reason = "pod garbage collector"
+            yield from self._writes.delete(action.namespace, action.name, force=True, message=reason, disrupted=bound)
         if not grows_only:  # Source: `wait.UntilWithContext`, which waits when it is through
             self._collected_for += clock.now - begun
         if self._quarantine or any(state.pod.node_name for state in pods):

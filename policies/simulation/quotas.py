@@ -50,8 +50,8 @@ class Quotas:
         """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
-        self._quota = RemainingQuota(quotas_of, _RepeatedPods(read=self._resources_of))
-        self._counted: dict[tuple[int, str], tuple[object, ApiObject]] = {}
+        self._remaining_quota = RemainingQuota(quotas_of, _RepeatedPods(read=self._resources_of))
+        self._counted_pods: dict[tuple[int, str], tuple[object, ApiObject]] = {}
         """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
         for quotas).
         """
@@ -62,10 +62,10 @@ class Quotas:
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""
-        if not self._quota.limits(pod.namespace):
+        if not self._remaining_quota.limits(pod.namespace):
             return ""
         try:
-            return self._quota.rejection(pod.namespace, self._counted_spec(pod, template))[:_LONGEST]
+            return self._remaining_quota.rejection(pod.namespace, self._counted_pod(pod, template))[:_LONGEST]
         except InvalidObject as error:
             return str(error)[:_LONGEST]
 
@@ -74,46 +74,46 @@ class Quotas:
 
         Does nothing for a terminated Pod, which no longer counted.
         """
-        if not state.pod.terminal and self._quota.limits(state.pod.namespace):
+        if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
     def _give_back(self, state: PodState) -> Generator[float | None, None, None]:
         yield self._latencies.write("status", state.pod.namespace)
         try:
             template = self._template_for(state.pod) if state.template is None else state.template
-            self._quota.give_back(state.pod.namespace, self._counted_spec(state.pod, template))
+            self._remaining_quota.give_back(state.pod.namespace, self._counted_pod(state.pod, template))
         except InvalidObject:
             return
         self.given_back += 1
 
-    def _counted_spec(self, pod: Pod, template: ApiObject | None) -> ApiObject:
+    def _counted_pod(self, pod: Pod, template: ApiObject | None) -> ApiObject:
         """Return a Pod as an object with only the fields that quotas read: namespace, PriorityClass name and spec.
 
         The spec is the template's, with defaults. Without a template: one container with the cpu and memory requests
         that kube-scheduler counts, and no limits.
         """
         about = pod.occupies if template is None else template
-        known = self._counted.get((id(about), pod.priority_class_name))
+        known = self._counted_pods.get((id(about), pod.priority_class_name))
         if known is None:
             spec = self._requests(pod) if template is None else self._spec(pod, template)
             metadata = {"namespace": pod.namespace}
-            asked = {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
-            known = self._counted[id(about), pod.priority_class_name] = about, asked
+            counted = {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
+            known = self._counted_pods[id(about), pod.priority_class_name] = about, counted
         return known[1]
 
-    def _resources_of(self, asked: ApiObject) -> PodResources:
-        found = self._resources.get(id(asked))
+    def _resources_of(self, counted: ApiObject) -> PodResources:
+        found = self._resources.get(id(counted))
         if found is None:
-            found = self._resources[id(asked)] = read_pod_resources(asked)
+            found = self._resources[id(counted)] = read_pod_resources(counted)
         return found
 
     def _spec(self, pod: Pod, template: ApiObject) -> Mapping[str, Any]:
-        made = {"metadata": {"namespace": pod.namespace}, "spec": dict(mapping(template, "spec"))}
-        return mapping(self._defaulted(made), "spec")
+        pod_object = {"metadata": {"namespace": pod.namespace}, "spec": dict(mapping(template, "spec"))}
+        return mapping(self._defaulted(pod_object), "spec")
 
     def _requests(self, pod: Pod) -> Mapping[str, Any]:
-        asked = pod.occupies.resource
-        requests = {"cpu": f"{asked.milli_cpu}m", "memory": str(asked.memory)}
+        resource = pod.occupies.resource
+        requests = {"cpu": f"{resource.milli_cpu}m", "memory": str(resource.memory)}
         return {"containers": [{"name": "", "resources": {"requests": requests}}]}
 
 

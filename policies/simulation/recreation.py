@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.controllers.recreated import Again, again, has_lost_owner
+from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
 from forewarn.policies.copies import replace
 
 if TYPE_CHECKING:
@@ -37,14 +37,16 @@ class Recreation:
         pod: Pod = change.old.pod
         if pod.owner is None or (pod.owner.group_kind, pod.namespace, pod.owner.name) in self._api.workloads:
             return
-        if again(pod, self._api.recreated, is_there=False) is Again.CONTROLLER and not has_lost_owner(pod, self._runs):
+        if again(pod, self._api.recreated, is_there=False) is Recreator.CONTROLLER and not has_lost_owner(
+            pod, self._runs
+        ):
             self._clock.spawn(self._create(pod))
 
     def _runs(self, namespace: str, name: str) -> bool:
         found = self._api.pods.get((namespace, name))
         return found is not None and not found.terminating and not found.pod.terminal
 
-    def _create(self, gone: Pod) -> Generator[float | None, None, None]:
-        yield self._latencies.write("create", gone.key)
-        pod = replace(gone, node_name="", nominated_node_name="", start_time=None, phase="Pending")
+    def _create(self, deleted: Pod) -> Generator[float | None, None, None]:
+        yield self._latencies.write("create", deleted.key)
+        pod = replace(deleted, node_name="", nominated_node_name="", start_time=None, phase="Pending")
         self._api.create_pod(replace(pod, uid="", terminating=False, preempted=False), None)

@@ -23,13 +23,13 @@ class RejectedWorkload(NamedTuple):
     """A workload whose new Pods a quota rejects.
 
     `failures`: consecutive failed syncs. `missing`: Pods that the last sync could not create. `message`: of the quota.
-    `gone`: number of Pods subtracted from quotas until the last sync.
+    `given_back`: number of Pods subtracted from quotas until the last sync.
     """
 
     failures: int
     missing: int
     message: str
-    gone: int
+    given_back: int
 
 
 class Rejections:
@@ -54,11 +54,11 @@ class Rejections:
             self._api.timeline.add("refused", message=f"{self.group(key)}: {message}")
         sync.message = message
 
-    def made(self, key: Key, stored: bool) -> None:
+    def created(self, key: Key, stored: bool) -> None:
         """Record that the current sync sent a Pod. `stored`: whether the API server created the Pod."""
         sync = self._syncs.get(key)
         if sync is not None:
-            sync.made += stored
+            sync.created += stored
 
     def stops(self, key: Key) -> bool:
         """Report whether the current sync creates no more Pods, because a quota rejected one."""
@@ -72,8 +72,8 @@ class Rejections:
             self._now.pop(key, None)
             return None
         failures = before.failures if before is not None else 0
-        gone = self._api.quotas.given_back if self._api.quotas is not None else 0
-        self._now[key] = RejectedWorkload(failures + 1, sync.wanted - sync.made, sync.message, gone)
+        given_back = self._api.quotas.given_back if self._api.quotas is not None else 0
+        self._now[key] = RejectedWorkload(failures + 1, sync.wanted - sync.created, sync.message, given_back)
         first, longest = _JOB_BACK_OFF if key[0] == "batch/Job" else _BACK_OFF
         return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
 
@@ -95,7 +95,7 @@ class Rejections:
         """Whether a Pod was subtracted from quotas since the last rejection, so that a retry may succeed."""
         quotas = self._api.quotas
         return quotas is not None and any(
-            each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
+            each.given_back < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
         )
 
     def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
@@ -108,7 +108,7 @@ class Rejections:
 class _Sync:
     """One sync of a workload: the numbers of Pods to create and of created Pods, and the message of a rejection."""
 
-    __slots__ = ("made", "message", "wanted")
+    __slots__ = ("created", "message", "wanted")
 
     def __init__(self, wanted: int) -> None:
-        self.wanted, self.made, self.message = wanted, 0, ""
+        self.wanted, self.created, self.message = wanted, 0, ""

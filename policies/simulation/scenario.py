@@ -191,10 +191,10 @@ def bounded(obj: ApiObject) -> ApiObject:
     spec = obj.get("spec")
     job = at(obj, "spec", "jobTemplate", "spec") if obj.get("kind") == "CronJob" else spec
     for field, where in (("replicas", spec), ("parallelism", job)):
-        asked = where.get(field) if isinstance(where, dict) else None
-        if isinstance(asked, int) and asked > MAX_REPLICAS:
+        value = where.get(field) if isinstance(where, dict) else None
+        if isinstance(value, int) and value > MAX_REPLICAS:
             name = at(obj, "metadata", "name")
-            raise ValueError(f"{obj.get('kind')} {name}: {field} {asked:,} is more than the {MAX_REPLICAS:,} simulated")
+            raise ValueError(f"{obj.get('kind')} {name}: {field} {value:,} is more than the {MAX_REPLICAS:,} simulated")
     return obj
 
 

@@ -222,9 +222,9 @@ class Scheduler:
         self.nominator.add(pod, result.nominated)
         self.api.timeline.add("unschedulable", pod.key, message=result.message)
         condition = (_ERROR if result.error else _UNSCHEDULABLE, result.message)
-        told = self.api.stored.get(pod.uid, _NOTHING_STORED).condition == condition
+        is_unchanged = self.api.stored.get(pod.uid, _NOTHING_STORED).condition == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
-        if told and not nominates:
+        if is_unchanged and not nominates:
             return None
         nominated = result.nominated if nominates else None
         return partial(self.api.patch_pod_status, (pod.namespace, pod.name), condition, nominated)

@@ -169,7 +169,7 @@ class SchedulerCache:
         """Add or change a workload or PDB."""
         kind, namespace, name = state.key
         if kind == PDB:
-            pdb = self._budget(state)
+            pdb = self._pdb(state)
             if self._pdbs.get((namespace, name)) == pdb:
                 return
             self._snapshot = None
@@ -188,7 +188,7 @@ class SchedulerCache:
         else:
             self._workloads.pop(state.key)
 
-    def _budget(self, state: WorkloadState) -> PodDisruptionBudget:
+    def _pdb(self, state: WorkloadState) -> PodDisruptionBudget:
         key, status = state.key[1:], cast("Any", state.status)
         known = self._read.get(key)
         if known is None or known[0] is not state.object:

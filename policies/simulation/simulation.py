@@ -168,8 +168,8 @@ class Simulation:
         if state is None:
             return None
         template = template_of(state.object)
-        made = pod_of_template(self._view, state.key, state.object, template)
-        return template if made.occupies == pod.occupies else None
+        new_pod = pod_of_template(self._view, state.key, state.object, template)
+        return template if new_pod.occupies == pod.occupies else None
 
     def _arrange_arrivals(self) -> None:
         time = -1.0
@@ -194,7 +194,7 @@ class Simulation:
         while self.clock.is_due_before(0.0, self._place):
             self._advance()
 
-    def first_syncs(self) -> bool:
+    def run_first_syncs(self) -> bool:
         """After `begin`: run the first sync of every controller, up to the first Pod garbage collection.
 
         Returns True if nothing changes; if not, discard this simulation. If nothing changes, all Pods are as at the
@@ -214,7 +214,7 @@ class Simulation:
     def expect(self, arrivals: Sequence[Arrival]) -> None:
         """Add arrivals from time 0 on to a simulation that has none and has not run.
 
-        After `first_syncs`, only losses of nodes are allowed, and time starts at 0 again.
+        After `run_first_syncs`, only losses of nodes are allowed, and time starts at 0 again.
         """
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
         if arrivals:
@@ -223,7 +223,7 @@ class Simulation:
 
     @property
     def is_as_if_new(self) -> bool:
-        """After `first_syncs` and a run: whether a new simulation would have had the same result.
+        """After `run_first_syncs` and a run: whether a new simulation would have had the same result.
 
         False if a DaemonSet created or deleted Pods at once, when other controllers would still have had their first
         sync.

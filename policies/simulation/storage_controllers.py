@@ -58,8 +58,8 @@ class StorageControllers:
         if self._api.storage.unlisted:
             why = "not in the cluster snapshot: Pods are simulated without their volumes"
             found.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
-        told = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in found)
-        return [f"not modelled: {count} ({names}): {why}" for count, names, why in told]
+        rows = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in found)
+        return [f"not modelled: {count} ({names}): {why}" for count, names, why in rows]
 
     def start(self) -> None:
         """Process every claim that is not bound, and watch changes from now on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.controllers.recreated import Again
+from forewarn.policies.controllers.recreated import Recreator
 from forewarn.policies.simulation.timeline import Origin
 
 if TYPE_CHECKING:
@@ -71,7 +71,13 @@ class StoredPodGroups:
         self._timeline.add("groupCreated" if old is None else "groupUpdated", group=group.key)
         shown, classes = f"PodGroup {group.key}", group.class_names
         self._timeline.origins[name_of_group(group)] = Origin(
-            shown, group.namespace, group.priority, classes[0] if classes else "", Again.UNKNOWN, self._clock.now < 0, 0
+            shown,
+            group.namespace,
+            group.priority,
+            classes[0] if classes else "",
+            Recreator.UNKNOWN,
+            self._clock.now < 0,
+            0,
         )
         self._notify(old, new)
 

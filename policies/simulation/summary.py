@@ -29,14 +29,16 @@ class Names:
         for kind, group in workloads:
             kinds.setdefault(group, set()).add(kind)
         several = {group: _kind_names_of(each) for group, each in kinds.items() if len(each) > 1}
-        self._kind_names = {(kind, group): f"{each[kind]} {group}" for group, each in several.items() for kind in each}
-        self._groups = {told: group for (_, group), told in self._kind_names.items()}
+        self._display_names = {
+            (kind, group): f"{each[kind]} {group}" for group, each in several.items() for kind in each
+        }
+        self._groups = {name: group for (_, group), name in self._display_names.items()}
 
     def of(self, workload: tuple[str, str]) -> str:
         """Return the display name of a workload (`group/Kind`, `namespace/name`); `namespace/name` for an unknown
         one.
         """
-        return self._kind_names.get(workload, workload[1])
+        return self._display_names.get(workload, workload[1])
 
     def group(self, name: str) -> str:
         """Return the `namespace/name` in a display name."""
@@ -251,11 +253,11 @@ def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
     for state in simulation.api.pods.values():
         if not state.pod.node_name and not state.pod.terminal:
             groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
-    told = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
+    messages = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
         if not state.pod.node_name and (why := _why_group_pending(simulation, state.pod)):
-            told[state.pod.key] = why
-    return [_of_group(origins, group, pods, told) for group, pods in sorted(groups.items())]
+            messages[state.pod.key] = why
+    return [_of_group(origins, group, pods, messages) for group, pods in sorted(groups.items())]
 
 
 def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
@@ -274,8 +276,8 @@ def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
     return lacks if missing > 0 else ""
 
 
-def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], told: Mapping[str, str]) -> Waiting:
-    message = next((told[pod] for pod in pods if pod in told), "")
+def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:
+    message = next((messages[pod] for pod in pods if pod in messages), "")
     return Waiting(group, len(pods), origins[pods[0]].priority, message, sum(origins[pod].before for pod in pods))
 
 

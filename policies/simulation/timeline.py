@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.controllers.recreated import Again
+from forewarn.policies.controllers.recreated import Recreator
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
     namespace: str
     priority: int
     priority_class: str
-    again: Again
+    again: Recreator
     before: bool
     grace: int
     kind: str = ""
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
     @property
     def controlled(self) -> bool:
         """Whether the Pod's controller recreates the Pod."""
-        return self.again is Again.CONTROLLER
+        return self.again is Recreator.CONTROLLER
 
     @property
     def workload(self) -> tuple[str, str]:
@@ -100,17 +100,17 @@ class Timeline:
             self.last = self._clock.now
 
 
-def origin_of(pod: Pod, top: Key | None, found: Again, *, before: bool) -> Origin:
-    """Return the origin of a new Pod. `top`: its top workload. `found`: what recreates the Pod. `before`: whether it
-    existed at time 0.
+def origin_of(pod: Pod, top: Key | None, recreator: Recreator, *, before: bool) -> Origin:
+    """Return the origin of a new Pod. `top`: its top workload. `recreator`: what recreates the Pod. `before`: whether
+    it existed at time 0.
 
     A static Pod, which its node owns, is its own workload.
     """
     kind, name = ("", pod.key) if top is None else (top[0], "/".join(top[1:]))
-    if found is Again.KUBELET:
+    if recreator is Recreator.KUBELET:
         name = pod.key
     grace = pod.spec.termination_grace_period
-    return Origin(name, pod.namespace, pod.effective_priority, pod.priority_class_name, found, before, grace, kind)
+    return Origin(name, pod.namespace, pod.effective_priority, pod.priority_class_name, recreator, before, grace, kind)
 
 
 def node_change(old: Node, new: Node) -> str:

@@ -75,10 +75,10 @@ def find_files(
     directories: dict[str, str] = {}
     for path in paths:
         if path == STDIN or not os.path.isdir(path):
-            found: Iterable[File] = (File(path),)
+            files: Iterable[File] = (File(path),)
         else:
-            found = _Walk(path, suffixes, omitted, as_git=as_git).files()
-        for file in found:
+            files = _Walk(path, suffixes, omitted, as_git=as_git).files()
+        for file in files:
             real = file.path if file.path == STDIN else _real(file.path, directories)
             if real not in seen:
                 seen.add(real)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.controllers.recreated import Again
+from forewarn.policies.controllers.recreated import Recreator
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class WorkloadCount(NamedTuple):
     pending_before: int
     pending: int
     message: str = ""
-    again: Again = Again.CONTROLLER
+    again: Recreator = Recreator.CONTROLLER
     """The controller that recreates the Pods of the workload."""
     kind: str = ""
     """`group/Kind` of the Pods' controller; for a simulated workload, of the top-level workload."""
@@ -85,7 +85,7 @@ class Bound(NamedTuple):
     t: float
 
 
-class Anyway(NamedTuple):
+class WithoutEvent(NamedTuple):
     """The outcome without the event. `fewer`: number of Pods that no longer run at the end."""
 
     summary: Summary
@@ -97,7 +97,7 @@ class Answer(NamedTuple):
 
     - `standings`: the workloads whose numbers change, or that have too few Pods.
     - `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if the PDB has too few Pods at the end and had enough before.
-    - `anyway`: the outcome without the event, if the cluster is not in a steady state.
+    - `without_event`: the outcome without the event, if the cluster is not in a steady state.
     - `stuck`: node that was not drained -> its remaining Pods. `forbidden`: such a Pod -> the PDBs that block its
       eviction. `upgrade`: the progress of an upgrade.
     - `unread`: objects that their controllers cannot process, with the reason. `not_modelled`: parts of the answer that
@@ -118,7 +118,7 @@ class Answer(NamedTuple):
     bound: Sequence[Bound]
     simulation: Simulation
     summary: Summary
-    anyway: Anyway | None
+    without_event: WithoutEvent | None
     autoscalers: Autoscalers
     occupancy: Occupancy | None = None
     upgrade: Upgrade | None = None
@@ -171,7 +171,7 @@ def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, 
 
 def as_dict(answer: Answer) -> dict[str, Any]:
     """Return the answer as a JSON object."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "change": answer.title,
         "settled": answer.summary.settled,
         "settledAt": round(answer.summary.settled_at, 4),
@@ -226,12 +226,12 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "notModelled": list(answer.not_modelled),
     }
     if answer.new_nodes is not None:
-        told["newNodes"] = new_nodes.as_dict(answer.new_nodes)
+        document["newNodes"] = new_nodes.as_dict(answer.new_nodes)
     if answer.starved:
-        told["pendingDaemonSets"] = new_nodes.starved_as_dicts(answer.starved)
+        document["pendingDaemonSets"] = new_nodes.starved_as_dicts(answer.starved)
     if answer.upgrade is not None:
         blocking = [blockers.as_dict(each) for each in answer.blockers]
-        told["upgrade"] = answer.upgrade.to_dict() | {"blockers": blocking}
-    if answer.anyway is not None:
-        told["withoutChange"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
-    return told
+        document["upgrade"] = answer.upgrade.to_dict() | {"blockers": blocking}
+    if answer.without_event is not None:
+        document["withoutChange"] = answer.without_event.summary.to_dict() | {"fewer": answer.without_event.fewer}
+    return document

@@ -187,11 +187,11 @@ def _why_not_karpenter(waiting: Waiting) -> str:
     return _DAEMON if owner is not None and (owner.api_version, owner.kind) == ("apps/v1", "DaemonSet") else ""
 
 
-def as_dict(found: Autoscalers) -> dict[str, Any]:
+def as_dict(autoscalers: Autoscalers) -> dict[str, Any]:
     """Return the autoscalers' reaction as a JSON object."""
-    names = (("clusterAutoscaler", found.cluster_autoscaler), ("karpenter", found.karpenter))
-    told: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
-    return told | ({"nodeGroups": _plan_as_dict(found.plan)} if found.plan else {})
+    names = (("clusterAutoscaler", autoscalers.cluster_autoscaler), ("karpenter", autoscalers.karpenter))
+    document: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
+    return document | ({"nodeGroups": _plan_as_dict(autoscalers.plan)} if autoscalers.plan else {})
 
 
 def _plan_as_dict(plan: Plan) -> dict[str, Any]:

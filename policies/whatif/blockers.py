@@ -57,6 +57,6 @@ def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) 
     return Blocker(pdb, [pod for pod, _ in pods], nodes, healthy, desired, expected)
 
 
-def as_dict(found: Blocker) -> dict[str, Any]:
+def as_dict(blocker: Blocker) -> dict[str, Any]:
     """Return the blocker as a JSON object."""
-    return found._asdict() | {"never": found.never}
+    return blocker._asdict() | {"never": blocker.never}

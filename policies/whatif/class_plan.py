@@ -125,13 +125,13 @@ def plan(
     return found._replace(other=_alternative(careful, careful=True))
 
 
-def _alternative(found: Plan, *, careful: bool) -> Alternative:
-    return Alternative(careful, found.preempted, [name for result in found.results for name in result.unfinished])
+def _alternative(plan: Plan, *, careful: bool) -> Alternative:
+    return Alternative(careful, plan.preempted, [name for result in plan.results for name in result.unfinished])
 
 
-def _badness(found: Plan) -> tuple[bool, int, int]:
+def _badness(plan: Plan) -> tuple[bool, int, int]:
     """Return the sort key of a plan among alternative orders; the best plan has the smallest."""
-    return not found.is_complete, found.preempted, sum(result.pending for result in found.results[-1:])
+    return not plan.is_complete, plan.preempted, sum(result.pending for result in plan.results[-1:])
 
 
 def _can_preempt(new: PriorityClass) -> bool:
@@ -258,29 +258,29 @@ def _pending(simulation: Simulation) -> int:
     return sum(1 for s in simulation.api.pods.values() if not s.pod.node_name and s.active)
 
 
-def as_dict(found: Plan) -> dict[str, Any]:
+def as_dict(plan: Plan) -> dict[str, Any]:
     """Return the plan as a JSON object."""
     return {
-        "preempted": found.preempted,
-        "complete": found.is_complete,
-        "pendingBefore": found.pending_before,
-        "preemptedBefore": found.preempted_before,
+        "preempted": plan.preempted,
+        "complete": plan.is_complete,
+        "pendingBefore": plan.pending_before,
+        "preemptedBefore": plan.preempted_before,
         "alternative": None
-        if found.other is None
+        if plan.other is None
         else {
-            "neverFirst": found.other.careful,
-            "preempted": found.other.preempted,
-            "unfinished": list(found.other.unfinished),
+            "neverFirst": plan.other.careful,
+            "preempted": plan.other.preempted,
+            "unfinished": list(plan.other.unfinished),
         },
-        "steps": [_step_as_dict(result) for result in found.results],
-        "keepPriority": [_ranked_as_dict(each) for each in found.kept],
-        "rejected": [_ranked_as_dict(each) for each in found.rejected],
-        "settled": found.summary.settled,
-        **({"stopped": found.summary.stopped} if found.summary.stopped else {}),
-        "violatedPDBs": dict(found.summary.violated_pdbs),
-        "ignored": list(found.ignored),
-        "notModelled": list(found.not_modelled),
-        "assumptions": list(found.summary.assumes),
+        "steps": [_step_as_dict(result) for result in plan.results],
+        "keepPriority": [_ranked_as_dict(each) for each in plan.kept],
+        "rejected": [_ranked_as_dict(each) for each in plan.rejected],
+        "settled": plan.summary.settled,
+        **({"stopped": plan.summary.stopped} if plan.summary.stopped else {}),
+        "violatedPDBs": dict(plan.summary.violated_pdbs),
+        "ignored": list(plan.ignored),
+        "notModelled": list(plan.not_modelled),
+        "assumptions": list(plan.summary.assumes),
     }
 
 

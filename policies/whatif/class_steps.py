@@ -160,9 +160,9 @@ def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked
     final = [change.classes[name] for name, each in new.items() if each != change.classes[name]]
     if final:
         yield Step("recreate", final)
-    gone = [c for name, c in sorted(old.items()) if name not in change.classes]
-    if gone:
-        yield Step("delete", gone)
+    deleted = [c for name, c in sorted(old.items()) if name not in change.classes]
+    if deleted:
+        yield Step("delete", deleted)
 
 
 def _changed(current: PriorityClass, new: PriorityClass, action: str) -> PriorityClass:
@@ -194,11 +194,11 @@ def _units(
 
 
 def _default_unit(
-    name: str, moved: list[PriorityClass], left: Sequence[Ranked], recreated: dict[str, Step], change: Wanted
+    name: str, moved: list[PriorityClass], ranked: Sequence[Ranked], recreated: dict[str, Step], change: Wanted
 ) -> _Unit:
     """The unit that moves the default to the class `name`; takes the class's step out of `recreated`."""
     first = [recreated.pop(name)] if name in recreated else []
-    mine = [each for each in left if _has_default(each, name, change) or (first and _class_of(each) == name)]
+    mine = [each for each in ranked if _has_default(each, name, change) or (first and _class_of(each) == name)]
     return _Unit([*first, Step("default", moved)], mine)
 
 

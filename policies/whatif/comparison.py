@@ -19,7 +19,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
 from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
-from forewarn.policies.whatif.answer import Answer, Anyway, Bound, Preemption, WorkloadCount
+from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WithoutEvent, WorkloadCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def ask(
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
-        anyway=_without(world) if without else None,
+        without_event=_without_event(world) if without else None,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         occupancy=occupancy,
         upgrade=question.upgrade,
@@ -145,8 +145,8 @@ def _is_daemon(state: PodState) -> bool:
 
 
 def _runs(state: PodState, simulation: Simulation) -> bool:
-    there = not state.terminating and not state.pod.terminal
-    return there and state.pod.node_name in simulation.api.nodes
+    exists = not state.terminating and not state.pod.terminal
+    return exists and state.pod.node_name in simulation.api.nodes
 
 
 class _Count:
@@ -230,10 +230,10 @@ def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str,
 
 def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
     """Yield the Pods that ran at time 0 and were preempted or deleted since, or whose node was removed."""
-    gone = {event.pod for event in simulation.timeline.events if event.event in ("preempted", "deleted", "gone")}
-    gone.update(state.pod.key for state in simulation.api.strays())
+    removed = {event.pod for event in simulation.timeline.events if event.event in ("preempted", "deleted", "gone")}
+    removed.update(state.pod.key for state in simulation.api.strays())
     for state in simulation.world.pods:
-        if state.pod.key in gone and state.pod.node_name and not state.pod.terminal and not state.terminating:
+        if state.pod.key in removed and state.pod.node_name and not state.pod.terminal and not state.terminating:
             yield state.pod
 
 
@@ -325,11 +325,16 @@ def at_rest(world: World) -> bool:
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def _without(world: World) -> Anyway | None:
+def _without_event(world: World) -> WithoutEvent | None:
     """Return the outcome without the event; None if nothing changes without the event."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()
-    found = Anyway(summarize(simulation), sum(losses.of(simulation).values()))
-    quiet = not (found.fewer or found.summary.evictions or found.summary.waiting or found.summary.missing)
-    return None if quiet and at_rest(world) else found
+    without_event = WithoutEvent(summarize(simulation), sum(losses.of(simulation).values()))
+    quiet = not (
+        without_event.fewer
+        or without_event.summary.evictions
+        or without_event.summary.waiting
+        or without_event.summary.missing
+    )
+    return None if quiet and at_rest(world) else without_event

@@ -25,7 +25,7 @@ from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.autoscalers import is_expendable
-from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, Estimate, Like
+from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, EquivalenceGroup, Estimate
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
@@ -228,16 +228,16 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
 
 def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
     """Return how many Pods equal to `pod` fit, and the cluster with these Pods; None if there are too many to place."""
-    room = capacity_for(snapshot, pod)
-    if room is None:
+    capacity = capacity_for(snapshot, pod)
+    if capacity is None:
         count, full = _one_by_one(snapshot, pod, preempting=False)
         return count, full if count.is_exact else None
-    by_node = room.in_one_order()
-    if room.total > MAX_PLACED:
-        return Count(room.total, by_node=by_node), None
+    by_node = capacity.in_one_order()
+    if capacity.total > MAX_PLACED:
+        return Count(capacity.total, by_node=by_node), None
     every = _numbered(pod)
     bound = [snapshot.bound(next(every), node) for node, count in by_node.items() for _ in range(count)]
-    return Count(room.total, by_node=by_node), snapshot.with_pods(bound, ())
+    return Count(capacity.total, by_node=by_node), snapshot.with_pods(bound, ())
 
 
 def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: bool) -> Count:
@@ -253,8 +253,12 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
         except MissingNode as fault:
             raise InvalidObject(f"not predicted: {fault}") from None
         return fill(without_victims(snapshot, lower), pod)[0]
-    room = capacity_for(snapshot, pod, preempting=True)
-    return _one_by_one(snapshot, pod, preempting=True)[0] if room is None else Count(room.total, by_node=room.by_node)
+    capacity = capacity_for(snapshot, pod, preempting=True)
+    return (
+        _one_by_one(snapshot, pod, preempting=True)[0]
+        if capacity is None
+        else Count(capacity.total, by_node=capacity.by_node)
+    )
 
 
 def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
@@ -263,7 +267,7 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
     `full`: the cluster with all Pods that fit; None if too many.
     """
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
-    found: list[OfGroup] = []
+    results: list[OfGroup] = []
     try:
         with metered(lambda: False, MAX_WORK):
             for group in groups:
@@ -271,10 +275,10 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
                 capped = group.max_added is None or group.max_added > nodes
                 base = cluster.scheduling if full is None else full
                 more, why = _of_group(Estimate(base, group, nodes, 0, daemon_sets), pod, nodes, full is not None)
-                found.append(OfGroup(group.name, nodes, capped, more, why))
+                results.append(OfGroup(group.name, nodes, capped, more, why))
     except CutShort:
-        found += [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in groups[len(found) :]]
-    return found
+        results += [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in groups[len(results) :]]
+    return results
 
 
 def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
@@ -284,7 +288,7 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
     """
     if nodes <= 0:
         return Count(0), MAX_SIZE_REACHED
-    if why := estimate.why_not(Like([pod])):
+    if why := estimate.why_not(EquivalenceGroup([pod])):
         return Count(0), why
     try:
         each = estimate.on_one_node(pod, MAX_SEQUENTIAL)
@@ -295,8 +299,8 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
     if not is_full:
         return Count(0, is_exact=False), _NOT_FILLED
     larger = estimate.with_all()
-    room = capacity_for(larger, pod)
-    return (Count(room.total) if room is not None else _one_by_one(larger, pod, preempting=False)[0]), ""
+    capacity = capacity_for(larger, pod)
+    return (Count(capacity.total) if capacity is not None else _one_by_one(larger, pod, preempting=False)[0]), ""
 
 
 def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:
@@ -353,15 +357,15 @@ def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
 
 def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
     """Return the free amounts of full nodes, grouped by their insufficient resources, most nodes first."""
-    asked = pod.occupies.resource
+    requests = pod.occupies.resource
     found: dict[tuple[str, ...], Stranded] = {}
     for info in snapshot.node_infos:
         cpu, memory, pods = _free(info)
-        lacking = [
-            ("cpu", asked.milli_cpu and cpu < asked.milli_cpu),
-            ("memory", asked.memory and memory < asked.memory),
+        insufficient = [
+            ("cpu", requests.milli_cpu and cpu < requests.milli_cpu),
+            ("memory", requests.memory and memory < requests.memory),
         ]
-        scarce = tuple(name for name, lacks in (*lacking, ("pods", pods < 1)) if lacks)
+        scarce = tuple(name for name, is_insufficient in (*insufficient, ("pods", pods < 1)) if is_insufficient)
         if scarce:
             one = found.get(scarce, Stranded(scarce, 0, 0, 0))
             more = one.nodes + 1, one.milli_cpu + max(cpu, 0), one.memory + max(memory, 0)

@@ -82,20 +82,20 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
     return sorted(found.values(), key=lambda each: (-each.pods, each.workload))
 
 
-def as_dict(found: NewNodes) -> dict[str, Any]:
+def as_dict(new_nodes: NewNodes) -> dict[str, Any]:
     """Return the added nodes as a JSON object."""
     return {
-        "nodes": list(found.names),
+        "nodes": list(new_nodes.names),
         "scheduled": [
-            each._asdict() | {"first": round(each.first, 4), "last": round(each.last, 4)} for each in found.first
+            each._asdict() | {"first": round(each.first, 4), "last": round(each.last, 4)} for each in new_nodes.first
         ],
-        "pendingDaemonSets": starved_as_dicts(found.starved),
+        "pendingDaemonSets": starved_as_dicts(new_nodes.starved),
     }
 
 
-def starved_as_dicts(found: Sequence[Starved]) -> list[dict[str, Any]]:
+def starved_as_dicts(starved: Sequence[Starved]) -> list[dict[str, Any]]:
     """Return the DaemonSets with Pending Pods as JSON objects."""
     return [
         {"workload": each.workload, "priority": each.priority, "pods": each.pods, "ranksTooLow": each.ranks_too_low}
-        for each in found
+        for each in starved
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.whatif.occupancy import BEFORE, HERE
+from forewarn.policies.whatif.occupancy import BEFORE, SCHEDULABLE
 from forewarn.policies.whatif.priority_levels import Requested
 from forewarn.policies.whatif.questions import ZONE
 
@@ -56,18 +56,18 @@ class NodeBands:
     """The nodes of a simulation, sorted by zone and name, and the bands of priorities, lowest first."""
 
     def __init__(self, occupancy: Occupancy | Placed, preemptions: Iterable[Preemption]) -> None:
-        stays = occupancy.intervals
+        intervals = occupancy.intervals
         self.nodes = sorted(occupancy.nodes.values(), key=lambda node: (zone_of(node), node.name))
         places = {node.name: place for place, node in enumerate(self.nodes)}
-        self.intervals = [stay for stay in stays if stay.node in places]
+        self.intervals = [interval for interval in intervals if interval.node in places]
         self.doomed = _preempted(self.intervals, preemptions)
         self.bands = _bands(self.intervals)
         self._least = np.array([band.least for band in self.bands], dtype=np.int64)
-        self._where = np.array([places[stay.node] for stay in self.intervals], dtype=np.int64)
-        priorities = np.array([stay.priority for stay in self.intervals], dtype=np.int64)
+        self._where = np.array([places[interval.node] for interval in self.intervals], dtype=np.int64)
+        priorities = np.array([interval.priority for interval in self.intervals], dtype=np.int64)
         self._band = np.searchsorted(self._least, priorities, "right") - 1
-        self._start = np.array([stay.start for stay in self.intervals])
-        self._end = np.array([stay.end for stay in self.intervals])
+        self._start = np.array([interval.start for interval in self.intervals])
+        self._end = np.array([interval.end for interval in self.intervals])
         self._shares = self._of_their_nodes(places)
         self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
 
@@ -76,24 +76,27 @@ class NodeBands:
 
         `places`: index of each node by name.
         """
-        room = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
+        allocatable = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
         shares = [
-            (stay.milli_cpu / room[places[stay.node]][CPU], stay.memory / room[places[stay.node]][MEMORY])
-            for stay in self.intervals
+            (
+                interval.milli_cpu / allocatable[places[interval.node]][CPU],
+                interval.memory / allocatable[places[interval.node]][MEMORY],
+            )
+            for interval in self.intervals
         ]
         return np.array(shares).reshape(-1, 2)
 
     def frame(self, t: float) -> Frame:
         """Return the state of all nodes at `t` seconds; BEFORE is the start, infinity the end of the simulation."""
-        there = (self._start <= t) & ((self._end > t) | (self._end == inf))
-        cells = (self._where[there] * max(len(self.bands), 1) + self._band[there]) * 2 + self.doomed[there]
+        on_node = (self._start <= t) & ((self._end > t) | (self._end == inf))
+        cells = (self._where[on_node] * max(len(self.bands), 1) + self._band[on_node]) * 2 + self.doomed[on_node]
         size = len(self.nodes) * len(self.bands) * 2
-        summed = [np.bincount(cells, self._shares[there, what], size) for what in (CPU, MEMORY)]
+        summed = [np.bincount(cells, self._shares[on_node, what], size) for what in (CPU, MEMORY)]
         shares = np.minimum(np.rint(np.stack(summed, axis=-1) * WHOLE), 255).astype(np.uint8)
         return Frame(t, shares.reshape(len(self.nodes), len(self.bands), 2, 2), self._states(t))
 
     def _states(self, t: float) -> NDArray[np.uint8]:
-        states = np.full(len(self.nodes), HERE, dtype=np.uint8)
+        states = np.full(len(self.nodes), SCHEDULABLE, dtype=np.uint8)
         for moment, place, state in self._changes:
             if moment <= t:
                 states[place] = state
@@ -112,15 +115,15 @@ class NodeBands:
         return [float(second) for second in seconds[:most]]
 
 
-def requests_by_class(stays: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
+def requests_by_class(intervals: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
     """Return the Pods on nodes before and after the simulation, by (priority, PriorityClass), with their requests."""
     found: dict[tuple[int, str], tuple[Requested, Requested]] = {}
-    for stay in stays:
-        key = stay.priority, stay.priority_class
+    for interval in intervals:
+        key = interval.priority, interval.priority_class
         before, after = found.get(key, (Requested(), Requested()))
-        pod = Requested(1, stay.milli_cpu, stay.memory)
-        before = before.plus(pod) if stay.start == BEFORE else before
-        found[key] = before, after.plus(pod) if stay.end == inf else after
+        pod = Requested(1, interval.milli_cpu, interval.memory)
+        before = before.plus(pod) if interval.start == BEFORE else before
+        found[key] = before, after.plus(pod) if interval.end == inf else after
     return found
 
 
@@ -129,25 +132,27 @@ def zone_of(node: Node) -> str:
     return node.labels.get(ZONE, "")
 
 
-def _preempted(stays: Sequence[PodInterval], preemptions: Iterable[Preemption]) -> NDArray[np.bool_]:
+def _preempted(intervals: Sequence[PodInterval], preemptions: Iterable[Preemption]) -> NDArray[np.bool_]:
     """Return [interval]: true if the Pod's time on the node ended by preemption."""
     moments: dict[str, list[float]] = {}
     for preemption in preemptions:
         moments.setdefault(preemption.victim, []).append(preemption.t)
-    told = [any(stay.start <= t <= stay.end for t in moments.get(stay.pod, ())) for stay in stays]
-    return np.array(told, dtype=bool)
+    is_preempted = [
+        any(interval.start <= t <= interval.end for t in moments.get(interval.pod, ())) for interval in intervals
+    ]
+    return np.array(is_preempted, dtype=bool)
 
 
-def _bands(stays: Sequence[PodInterval]) -> list[Band]:
+def _bands(intervals: Sequence[PodInterval]) -> list[Band]:
     """Return the bands: one for each priority; above MAX_BANDS, neighbours are merged to about equal numbers of
     Pods.
     """
     counts: dict[int, dict[str, int]] = {}
-    for stay in stays:
-        classes = counts.setdefault(stay.priority, {})
-        classes[stay.priority_class] = classes.get(stay.priority_class, 0) + 1
+    for interval in intervals:
+        classes = counts.setdefault(interval.priority, {})
+        classes[interval.priority_class] = classes.get(interval.priority_class, 0) + 1
     groups: list[list[int]] = []
-    total, seen = len(stays), 0
+    total, seen = len(intervals), 0
     for priority in sorted(counts):
         part = seen * MAX_BANDS // total
         if len(counts) <= MAX_BANDS or not groups or part >= len(groups):

@@ -42,7 +42,7 @@ _NODE_ALONE: Final = frozenset(
 """Filters that read only the Pod and one node: their PreFilter state is valid for all equal Pods."""
 
 
-class Like:
+class EquivalenceGroup:
     """Pods that are equal for scheduling. `reasons`: why no Pod fits, by node group. Source: equivalence `PodGroup`."""
 
     def __init__(self, pods: list[Pod]) -> None:
@@ -88,16 +88,18 @@ class Estimate:
         """Return the cluster with the added nodes that have a Pod of the estimate."""
         return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._used_names])
 
-    def why_not(self, like: Like) -> str:
+    def why_not(self, equivalence_group: EquivalenceGroup) -> str:
         """Return why the Pods do not fit on a new, empty node of the group; "" if they fit.
 
         Source: upstream `SchedulablePodGroups`.
         """
-        if why := not_predicted(like.pods[0], self._base):
+        if why := not_predicted(equivalence_group.pods[0], self._base):
             return why
         try:
-            framework = framework_of(self._with_template, like.pods[0])
-            rejected = self._rejected(_Prepared(framework, like.pods[0]), like.pods[0], self._template)
+            framework = framework_of(self._with_template, equivalence_group.pods[0])
+            rejected = self._rejected(
+                _Prepared(framework, equivalence_group.pods[0]), equivalence_group.pods[0], self._template
+            )
         except PluginFault as fault:
             return str(fault)
         return "" if rejected is None else ", ".join(rejected.reasons)
@@ -123,11 +125,13 @@ class Estimate:
             self._add_node()
         return self._base.with_nodes([info.clone() for info in self._infos])
 
-    def run(self, likes: Iterable[Like]) -> None:
+    def run(self, equivalence_groups: Iterable[EquivalenceGroup]) -> None:
         """Place Pods on new nodes, the largest Pods first. Source: upstream `Estimate`."""
         more = True
-        for like in sorted(likes, key=lambda like: -self._score(like.pods[0])):
-            rest = self._on_added(like.pods)
+        for equivalence_group in sorted(
+            equivalence_groups, key=lambda equivalence_group: -self._score(equivalence_group.pods[0])
+        ):
+            rest = self._on_added(equivalence_group.pods)
             if more:
                 more = self._on_new(rest)
 
@@ -136,9 +140,9 @@ class Estimate:
 
         Source: `calculatePodScore`.
         """
-        asked, has = pod.occupies.resource, self.group.node.allocatable
-        score = asked.milli_cpu / has.milli_cpu if has.milli_cpu > 0 else 0.0
-        return score + (asked.memory / has.memory if has.memory > 0 else 0.0)
+        requests, allocatable = pod.occupies.resource, self.group.node.allocatable
+        score = requests.milli_cpu / allocatable.milli_cpu if allocatable.milli_cpu > 0 else 0.0
+        return score + (requests.memory / allocatable.memory if allocatable.memory > 0 else 0.0)
 
     def _on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """Place equal Pods on nodes added before, up to the first Pod that does not fit; return the Pods left.
@@ -266,5 +270,5 @@ class _Prepared:
         self.framework, self.state = framework, CycleState()
         result, _ = framework.run_pre_filter_plugins(self.state, pod)
         self.rejected, self.names = result.status, result.names
-        asked = {name for name, _ in framework.filters if name not in self.state.skip_filter}
-        self.holds = result.status is None and result.names is None and asked <= _NODE_ALONE
+        filters = {name for name, _ in framework.filters if name not in self.state.skip_filter}
+        self.holds = result.status is None and result.names is None and filters <= _NODE_ALONE

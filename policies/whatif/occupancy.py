@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BEFORE: Final = -inf
 """The start of stays that exist at time 0."""
-HERE, CORDONED, REMOVED_PLUGINS = range(3)
+SCHEDULABLE, CORDONED, REMOVED = range(3)
 
 
 class PodInterval(NamedTuple):
@@ -74,9 +74,9 @@ class Occupancy:
     def intervals(self) -> Sequence[PodInterval]:
         """The Pods' intervals on nodes: first those that have ended, in order of their end, then the others."""
         names = Names(origin.workload for origin in self._origins.values())
-        stays = (*self._ended, *self._open.values())
-        told = ((stay, names.of((stay.kind, stay.group))) for stay in stays)
-        return [stay if name == stay.group else stay._replace(group=name) for stay, name in told]
+        intervals = (*self._ended, *self._open.values())
+        named = ((interval, names.of((interval.kind, interval.group))) for interval in intervals)
+        return [interval if name == interval.group else interval._replace(group=name) for interval, name in named]
 
     def _watch(self, change: Change) -> None:
         if change.kind == "Pod":
@@ -107,12 +107,12 @@ class Occupancy:
             )
 
     def _close(self, identity: str) -> None:
-        stay = self._open.pop(identity, None)
-        if stay is not None:
-            self._ended.append(stay._replace(end=self._clock.now))
+        interval = self._open.pop(identity, None)
+        if interval is not None:
+            self._ended.append(interval._replace(end=self._clock.now))
 
     def _note(self, name: str, node: Node | None, now: float) -> None:
-        state = REMOVED_PLUGINS if node is None else CORDONED if node.unschedulable else HERE
+        state = REMOVED if node is None else CORDONED if node.unschedulable else SCHEDULABLE
         if node is not None:
             self.nodes.setdefault(name, node)
         self.node_changes.append(NodeChange(now, name, state))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, PodInterval
+from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, SCHEDULABLE, NodeChange, PodInterval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,28 +24,32 @@ class Placed:
     def __init__(
         self,
         cluster: ClusterSnapshot,
-        coming: Iterable[tuple[Pod, str, str]],
-        going: Collection[str] = (),
+        added: Iterable[tuple[Pod, str, str]],
+        ended: Collection[str] = (),
         only: Collection[str] | None = None,
     ) -> None:
         """Record the Pods before and after a placement.
 
-        `coming`: new Pods as (Pod, node, name of its workload); `going`: identities of the Pods that end; `only`: names
+        `added`: new Pods as (Pod, node, name of its workload); `ended`: identities of the Pods that end; `only`: names
         of the nodes to show, None for all.
         """
         infos = [each for each in cluster.scheduling.node_infos if only is None or each.node.name in only]
         self.nodes: Mapping[str, Node] = {info.node.name: info.node for info in infos}
         self.node_changes: Sequence[NodeChange] = [
-            NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else HERE) for node in self.nodes.values()
+            NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else SCHEDULABLE)
+            for node in self.nodes.values()
         ]
-        there = ((pod, cluster.top_workload_of(pod)) for info in infos for pod in info.pods)
+        existing = ((pod, cluster.top_workload_of(pod)) for info in infos for pod in info.pods)
         self.intervals: Sequence[PodInterval] = [
-            *(_stay(p, p.node_name, made_by, BEFORE, AT if p.identity in going else inf) for p, made_by in there),
-            *(_stay(pod, node, made_by, AT, inf) for pod, node, made_by in coming),
+            *(
+                _interval(p, p.node_name, made_by, BEFORE, AT if p.identity in ended else inf)
+                for p, made_by in existing
+            ),
+            *(_interval(pod, node, made_by, AT, inf) for pod, node, made_by in added),
         ]
 
 
-def _stay(pod: Pod, node: str, group: str, start: float, end: float) -> PodInterval:
+def _interval(pod: Pod, node: str, group: str, start: float, end: float) -> PodInterval:
     asks = pod.occupies.resource
     return PodInterval(
         pod=pod.key,

@@ -74,21 +74,21 @@ class Placeholders(NamedTuple):
 
 
 def placeholders(
-    cluster: ClusterSnapshot, obj: ApiObject, found: Headroom, wanted: int, options: Options, cutoff: int
+    cluster: ClusterSnapshot, obj: ApiObject, headroom: Headroom, wanted: int, options: Options, cutoff: int
 ) -> Placeholders:
     """Return the placeholder Pods for an object.
 
-    `found`: the headroom of the object. `cutoff`: the lowest priority for which cluster-autoscaler scales up.
+    `headroom`: the headroom of the object. `cutoff`: the lowest priority for which cluster-autoscaler scales up.
     """
-    pod, snapshot = found.pod, cluster.scheduling
+    pod, snapshot = headroom.pod, cluster.scheduling
     never = pod.preemption_policy == PREEMPT_NEVER
     alive = [other for other in cluster.pods.values() if _reserves(other, options)]
     all_of_them = [other for other in alive if other.node_name]
     usable = [] if never else [other for other in all_of_them if other.effective_priority < pod.effective_priority]
-    without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (found.without, None)
-    reserved = max(without.pods - found.without.pods, 0)
+    without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (headroom.without, None)
+    reserved = max(without.pods - headroom.without.pods, 0)
     more = 0 if never else max(wanted - reserved, 0)
-    fit = min(more, found.without.pods)
+    fit = min(more, headroom.without.pods)
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
     return Placeholders(
         wanted=wanted,
@@ -101,8 +101,8 @@ def placeholders(
         fit=fit,
         priority=priority,
         priority_class=name,
-        pools=_pools(cluster, found.without.by_node or {}, without.by_node or {}),
-        groups=_groups(found, more - fit),
+        pools=_pools(cluster, headroom.without.by_node or {}, without.by_node or {}),
+        groups=_groups(headroom, more - fit),
         buffer=_buffer(obj, wanted),
         obstacle=_obstacle(pod, priority, cutoff),
     )
@@ -142,12 +142,12 @@ def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[s
     return [ForPool(pool, now[pool], max(later[pool] - now[pool], 0)) for pool in sorted(later | now) if later[pool]]
 
 
-def _groups(found: Headroom, missing: int) -> list[ForGroup]:
+def _groups(headroom: Headroom, missing: int) -> list[ForGroup]:
     """Return the nodes to add, for each node group in which a placeholder Pod fits.
 
     `missing`: number of Pods without a place.
     """
-    groups = [group for group in found.groups or () if group.nodes and group.more.pods]
+    groups = [group for group in headroom.groups or () if group.nodes and group.more.pods]
     if not missing:
         return []
     return [ForGroup(group.name, _nodes(missing, group.more.pods, group.nodes)) for group in groups]
@@ -173,27 +173,27 @@ def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
     }
 
 
-def as_dict(found: Placeholders) -> dict[str, Any]:
+def as_dict(placeholders: Placeholders) -> dict[str, Any]:
     """Return the placeholder Pods as a JSON object."""
-    requests = found.pod.occupies.resource
+    requests = placeholders.pod.occupies.resource
     return {
-        "wanted": found.wanted,
+        "wanted": placeholders.wanted,
         "existing": {
-            "pods": found.existing,
-            "pending": found.pending,
-            "reserve": found.reserved,
-            "terminationSeconds": found.grace,
+            "pods": placeholders.existing,
+            "pending": placeholders.pending,
+            "reserve": placeholders.reserved,
+            "terminationSeconds": placeholders.grace,
         },
         "create": {
-            "pods": found.more,
-            "fitNow": found.fit,
+            "pods": placeholders.more,
+            "fitNow": placeholders.fit,
             "milliCpu": requests.milli_cpu,
             "memory": requests.memory,
-            "priorityClass": found.priority_class,
-            "priority": found.priority,
+            "priorityClass": placeholders.priority_class,
+            "priority": placeholders.priority,
         },
-        "pools": [pool._asdict() for pool in found.pools],
-        "nodeGroups": [group._asdict() for group in found.groups],
-        "obstacle": found.obstacle,
-        "capacityBuffer": found.buffer,
+        "pools": [pool._asdict() for pool in placeholders.pools],
+        "nodeGroups": [group._asdict() for group in placeholders.groups],
+        "obstacle": placeholders.obstacle,
+        "capacityBuffer": placeholders.buffer,
     }

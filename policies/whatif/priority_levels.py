@@ -117,10 +117,10 @@ def _allocatable(cluster: ClusterSnapshot) -> Requested:
     )
 
 
-def as_dict(found: Levels) -> dict[str, Any]:
+def as_dict(levels: Levels) -> dict[str, Any]:
     """Return the levels as a JSON object."""
     return {
-        "allocatable": _requested(found.allocatable),
+        "allocatable": _requested(levels.allocatable),
         "classes": [
             {
                 "class": level.name,
@@ -132,11 +132,11 @@ def as_dict(found: Levels) -> dict[str, Any]:
                 "couldDisplace": _requested(displaced),
                 "mayPreempt": [
                     {"class": other.name, "value": other.value, "pods": count}
-                    for other, count in zip(found.levels, found.cells(level), strict=True)
+                    for other, count in zip(levels.levels, levels.cells(level), strict=True)
                     if count
                 ],
             }
-            for level, displaced in zip(found.levels, found.could_displace, strict=True)
+            for level, displaced in zip(levels.levels, levels.could_displace, strict=True)
         ],
     }
 

@@ -65,8 +65,8 @@ def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
     """Return the question of losing all nodes in a zone. Raises InvalidInput if no node is in the zone."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
-    told = f"zone {zone} lost: {_nodes_text(nodes, cluster)}"
-    return Question(told, [_of_node("lost", node.name) for node in nodes])
+    heading = f"zone {zone} lost: {_nodes_text(nodes, cluster)}"
+    return Question(heading, [_of_node("lost", node.name) for node in nodes])
 
 
 def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
@@ -90,8 +90,8 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
     `selector`: `key=value,key=value`. Raises InvalidInput.
     """
     nodes = _selected(cluster, _labels(selector, cluster), f"pool {selector}")
-    told = f"pool {selector} lost: {_nodes_text(nodes, cluster)}"
-    return Question(told, [_of_node("lost", node.name) for node in nodes])
+    heading = f"pool {selector} lost: {_nodes_text(nodes, cluster)}"
+    return Question(heading, [_of_node("lost", node.name) for node in nodes])
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
@@ -114,8 +114,8 @@ def upgraded(
     nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
-    told = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
-    return Question(told, upgrade=Upgrade(nodes, most, seconds, surge, force), drained=[node.name for node in nodes])
+    heading = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
+    return Question(heading, upgrade=Upgrade(nodes, most, seconds, surge, force), drained=[node.name for node in nodes])
 
 
 def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:
@@ -171,14 +171,14 @@ def _named(
     Raises InvalidInput for other arguments and unknown workloads.
     """
     kind, _, name = workload.partition("/")
-    asked, _, group = kind.lower().partition(".")
-    known = next((known for names, known in kinds.items() if asked in names), None)
+    kind_name, _, group = kind.lower().partition(".")
+    known = next((known for names, known in kinds.items() if kind_name in names), None)
     if known is not None and group not in ("", *_groups(known)):
         known = None
     if known is None or not name or "/" in name:
         listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
-        told = f"use KIND/NAME with one of {listing}; set the namespace with -n"
-        raise InvalidInput(f"{workload}: {_with_kind(cluster, workload, namespace, kinds) or told}")
+        hint = f"use KIND/NAME with one of {listing}; set the namespace with -n"
+        raise InvalidInput(f"{workload}: {_with_kind(cluster, workload, namespace, kinds) or hint}")
     version, kind = known.split(" ")
     if cluster.workload(_kind_of(known), namespace, name) is None:
         raise InvalidInput(f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(known), namespace, name)}")

@@ -163,25 +163,25 @@ def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *
     cluster = cache.snapshot()
     info = cluster.scheduling.get(node)
     assert info is not None
-    lacks = insufficient_on(info, pod)
-    if not lacks:
+    requirements = insufficient_on(info, pod)
+    if not requirements:
         return Resized(pod.key, node, ACCEPTED)
     if pod.critical and not preempts:
         others = [read_pod(_as_stored(cache, other.namespace, other.name, other)) for other in info.pods]
         try:
-            evicted = tuple(sorted(other.key for other in pods_to_preempt(pod, others, lacks)))
-            return Resized(pod.key, node, ACCEPTED, "critical Pod: the kubelet evicts Pods", lacks, evicted)
+            evicted = tuple(sorted(other.key for other in pods_to_preempt(pod, others, requirements)))
+            return Resized(pod.key, node, ACCEPTED, "critical Pod: the kubelet evicts Pods", requirements, evicted)
         except NotEnough as fault:
-            return Resized(pod.key, node, DEFERRED, str(fault), lacks)
-    reason = f"insufficient {' and '.join(lacks)}"
+            return Resized(pod.key, node, DEFERRED, str(fault), requirements)
+    reason = f"insufficient {' and '.join(requirements)}"
     if preempts and node in cache.without_preemption:
-        return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", lacks)
+        return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", requirements)
     prediction = predict(cluster, _bound_to(new, node), reasons=True)
     candidate = next((each for each in prediction.candidates if each.node_name == node), None)
     victims = tuple(sorted(f"{v.namespace}/{v.name}" for v in candidate.victims)) if candidate else ()
     if prediction.not_predicted:
         reason += f"; preemption is not predicted: {prediction.not_predicted}"
-    return Resized(pod.key, node, DEFERRED, reason, lacks, preempted=victims)
+    return Resized(pod.key, node, DEFERRED, reason, requirements, preempted=victims)
 
 
 def _as_stored(cache: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:
@@ -209,9 +209,9 @@ def _fault(old: ApiObject, new: ApiObject) -> str:
     for container in (*new["spec"].get("containers", ()), *(new["spec"].get("initContainers") or ())):
         resources = container.get("resources") or {}
         for name in (CPU, MEMORY):
-            asked, most = ((resources.get(field) or {}).get(name) for field in ("requests", "limits"))
+            request, limit = ((resources.get(field) or {}).get(name) for field in ("requests", "limits"))
             try:
-                exceeds = None not in (asked, most) and parse_quantity(asked).nano > parse_quantity(most).nano
+                exceeds = None not in (request, limit) and parse_quantity(request).nano > parse_quantity(limit).nano
             except InvalidQuantity as fault:
                 return str(fault)
             if exceeds:

@@ -44,14 +44,14 @@ class Preemptor(NamedTuple):
     """A PriorityClass whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
 
     The requests exceed `free`, the most that any node has free on which the workload's Pods may run, and are at most
-    `room`, the capacity of one of the workload's nodes without all Pods of lower priority than the class. Both are
+    `capacity`, the capacity of one of the workload's nodes without all Pods of lower priority than the class. Both are
     (thousandths of a cpu, bytes).
     """
 
     priority_class: str
     priority: int
     free: tuple[int, int]
-    room: tuple[int, int]
+    capacity: tuple[int, int]
 
 
 class Loss(NamedTuple):
@@ -85,7 +85,7 @@ class Risk(NamedTuple):
     - `above`: number of PriorityClasses that may preempt the workload; `preemptors`: the lowest of these.
     - `first_on`: number of nodes on which one of the workload's Pods has the lowest priority of all Pods that the
       kubelet may evict; `nodes`: number of all nodes of the workload.
-    - `wholes`: the workload's PodGroups that are preempted as a whole.
+    - `pod_groups`: the workload's PodGroups, which are preempted as a whole.
     """
 
     workload: str
@@ -98,7 +98,7 @@ class Risk(NamedTuple):
     losses: Sequence[Loss]
     first_on: int
     nodes: int
-    wholes: Sequence[PodGroupVictim] = ()
+    pod_groups: Sequence[PodGroupVictim] = ()
     pod_losses: Sequence[PodLoss] = ()
     """What fails or is interrupted if one of its Pods is lost."""
 
@@ -114,13 +114,13 @@ class Unended(NamedTuple):
 class Risks(NamedTuple):
     """The risks of all workloads, largest losses first.
 
-    `tried`: numbers of zones and of nodes whose loss was simulated; `there`: how many exist. `unended`: simulations
+    `tried`: numbers of zones and of nodes whose loss was simulated; `existing`: how many exist. `unended`: simulations
     without a complete result. `not_modelled`: limits of the simulations.
     """
 
     risks: Sequence[Risk]
     tried: tuple[int, int]
-    there: tuple[int, int]
+    existing: tuple[int, int]
     unended: Sequence[Unended] = ()
     unread: Sequence[str] = ()
     """Workloads with Pods that the simulations do not replace, because something cannot be read; with the reason."""
@@ -169,20 +169,20 @@ def risks(
     most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
-    stays: dict[str, list[PodInterval]] = {}
-    for stay in occupancy.intervals:
-        stays.setdefault(stay.group, []).append(stay)
-    on = Counter(stay.node for stay in occupancy.intervals)
+    intervals: dict[str, list[PodInterval]] = {}
+    for interval in occupancy.intervals:
+        intervals.setdefault(interval.group, []).append(interval)
+    on = Counter(interval.node for interval in occupancy.intervals)
     names = sorted(occupancy.nodes, key=lambda name: (-on[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
     losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
     by_group = _priorities_in_groups(cluster)
-    rooms, lowest, classes = _FreeAmounts(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
+    free_amounts, lowest, classes = _FreeAmounts(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     found = [
-        _risk(name, each, pods, classes, rooms, losses.get(name, ()), lowest)._replace(
-            wholes=_wholes(cluster, pods), pod_losses=losses_of(pods, cluster.workload)
+        _risk(name, each, pods, classes, free_amounts, losses.get(name, ()), lowest)._replace(
+            pod_groups=_pod_groups(cluster, pods), pod_losses=losses_of(pods, cluster.workload)
         )
-        for name, each, pods in ((name, each, _pods(cluster, each)) for name, each in stays.items())
+        for name, each, pods in ((name, each, _pods(cluster, each)) for name, each in intervals.items())
     ]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
     assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
@@ -211,12 +211,12 @@ def _losses(
 
     `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
     """
-    asked = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
-    asked |= {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
-    asked |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}
+    questions = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
+    questions |= {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
+    questions |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}
     found: dict[str, list[Loss]] = {}
     unknown = _Unknown([], set(), {}, {})
-    for what, outcome in zip(asked, lose(world, [*asked.values()]), strict=True):
+    for what, outcome in zip(questions, lose(world, [*questions.values()]), strict=True):
         rejected: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
             if what == _NO_LOSS:
@@ -238,15 +238,15 @@ class _FreeAmounts:
         """`by_group`: Pod -> priority of its PodGroup, which replaces the Pod's own priority here."""
         self._by_group = by_group
         on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}
-        for stay in occupancy.intervals:
-            on.setdefault(stay.node, []).append(stay._replace(priority=self.priority(stay)))
-        self._sums = {name: _sums(stays, occupancy.nodes.get(name)) for name, stays in on.items()}
+        for interval in occupancy.intervals:
+            on.setdefault(interval.node, []).append(interval._replace(priority=self.priority(interval)))
+        self._sums = {name: _sums(intervals, occupancy.nodes.get(name)) for name, intervals in on.items()}
         self._schedulable = {name: node for name, node in occupancy.nodes.items() if not node.unschedulable}
         self._free: dict[Hashable, tuple[int, int]] = {}
 
-    def priority(self, stay: PodInterval) -> int:
+    def priority(self, interval: PodInterval) -> int:
         """Return the priority by which preemption compares a Pod."""
-        return self._by_group.get(stay.pod, stay.priority)
+        return self._by_group.get(interval.pod, interval.priority)
 
     def below(self, name: str, priority: int | None) -> tuple[int, int]:
         """Return the free amounts of a node without all Pods below a priority; None: with all Pods."""
@@ -273,17 +273,17 @@ class _FreeAmounts:
         return self._free[key]
 
 
-def _sums(stays: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
+def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
     """Return the priorities on a node in ascending order, and [n]: the free amounts without the first n of these
     Pods.
     """
-    ordered = sorted(stays, key=lambda stay: stay.priority)
-    cpu = (node.allocatable.milli_cpu if node else 0) - sum(stay.milli_cpu for stay in stays)
-    memory = (node.allocatable.memory if node else 0) - sum(stay.memory for stay in stays)
+    ordered = sorted(intervals, key=lambda interval: interval.priority)
+    cpu = (node.allocatable.milli_cpu if node else 0) - sum(interval.milli_cpu for interval in intervals)
+    memory = (node.allocatable.memory if node else 0) - sum(interval.memory for interval in intervals)
     sums = [(cpu, memory)]
-    for stay in ordered:
-        sums.append((sums[-1][0] + stay.milli_cpu, sums[-1][1] + stay.memory))
-    return [stay.priority for stay in ordered], sums
+    for interval in ordered:
+        sums.append((sums[-1][0] + interval.milli_cpu, sums[-1][1] + interval.memory))
+    return [interval.priority for interval in ordered], sums
 
 
 def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
@@ -294,31 +294,31 @@ def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
 
 def _risk(
     name: str,
-    stays: Sequence[PodInterval],
+    intervals: Sequence[PodInterval],
     pods: Sequence[Pod],
     classes: Sequence[PriorityClass],
-    rooms: _FreeAmounts,
+    free_amounts: _FreeAmounts,
     losses: Sequence[Loss],
     lowest: Mapping[str, int],
 ) -> Risk:
     """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
 
-    `stays`, `pods`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first. `lowest`:
-    by node, the lowest priority of the Pods that the kubelet may evict.
+    `intervals`, `pods`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first.
+    `lowest`: by node, the lowest priority of the Pods that the kubelet may evict.
     """
-    least = min(stays, key=lambda stay: stay.priority)
-    nodes = sorted({stay.node for stay in stays})
-    above = classes[bisect_right(classes, min(map(rooms.priority, stays)), key=lambda each: each.value) :]
-    amounts = [rooms.most(nodes, None), *map(rooms.free_for, pods[:1])]  # A Pod of a DaemonSet names one node.
+    least = min(intervals, key=lambda interval: interval.priority)
+    nodes = sorted({interval.node for interval in intervals})
+    above = classes[bisect_right(classes, min(map(free_amounts.priority, intervals)), key=lambda each: each.value) :]
+    amounts = [free_amounts.most(nodes, None), *map(free_amounts.free_for, pods[:1])]  # a DaemonSet's names one node
     free = (max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
-    preemptors = [Preemptor(c.name, c.value, free, rooms.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
-    first = {stay.node for stay in stays if lowest.get(stay.node) == stay.priority}
+    preemptors = [Preemptor(c.name, c.value, free, free_amounts.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
+    first = {interval.node for interval in intervals if lowest.get(interval.node) == interval.priority}
     return Risk(
         workload=name,
         namespace=least.namespace,
         priority_class=least.priority_class,
         priority=least.priority,
-        pods=len(stays),
+        pods=len(intervals),
         above=len(above),
         preemptors=preemptors,
         losses=losses,
@@ -333,12 +333,12 @@ def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
     return {pod.key: pod_priority(pod, snapshot) for pods in snapshot.pods_of_groups.values() for pod in pods}
 
 
-def _pods(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> list[Pod]:
-    keys = (stay.pod.partition("/") for stay in stays)
+def _pods(cluster: ClusterSnapshot, intervals: Sequence[PodInterval]) -> list[Pod]:
+    keys = (interval.pod.partition("/") for interval in intervals)
     return [pod for namespace, _, name in keys if (pod := cluster.pods.get((namespace, name))) is not None]
 
 
-def _wholes(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupVictim]:
+def _pod_groups(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupVictim]:
     """Return the PodGroups of these Pods that kube-scheduler preempts as a whole."""
     snapshot, found = cluster.scheduling, list[PodGroupVictim]()
     keys = {(pod.namespace, pod.spec.pod_group) for pod in pods}
@@ -362,7 +362,7 @@ def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
     return found
 
 
-def as_dict(found: Risks) -> dict[str, Any]:
+def as_dict(risks: Risks) -> dict[str, Any]:
     """Return the risks as a JSON object."""
     return {
         "workloads": [
@@ -378,7 +378,7 @@ def as_dict(found: Risks) -> dict[str, Any]:
                         "class": preemptor.priority_class,
                         "priority": preemptor.priority,
                         "moreThan": {"milliCpu": preemptor.free[0], "memory": preemptor.free[1]},
-                        "upTo": {"milliCpu": preemptor.room[0], "memory": preemptor.room[1]},
+                        "upTo": {"milliCpu": preemptor.capacity[0], "memory": preemptor.capacity[1]},
                     }
                     for preemptor in risk.preemptors
                 ],
@@ -386,15 +386,15 @@ def as_dict(found: Risks) -> dict[str, Any]:
                 "refusedByQuota": {loss.what: loss.rejected for loss in risk.losses if loss.rejected},
                 "evictedFirstOn": {"nodes": risk.first_on, "of": risk.nodes},
                 **({"podLosses": [loss.to_dict() for loss in risk.pod_losses]} if risk.pod_losses else {}),
-                **({"podGroups": [each.to_dict() for each in risk.wholes]} if risk.wholes else {}),
+                **({"podGroups": [each.to_dict() for each in risk.pod_groups]} if risk.pod_groups else {}),
             }
-            for risk in found.risks
+            for risk in risks.risks
         ],
-        "simulated": {"zones": found.tried[0], "nodes": found.tried[1]},
-        "total": {"zones": found.there[0], "nodes": found.there[1]},
-        **({"withoutLoss": dict(found.without_loss)} if found.without_loss else {}),
-        "notPredicted": list(found.unread),
-        **({"assumptions": list(found.assumes)} if found.assumes else {}),
-        "notModelled": list(found.not_modelled),
-        "unfinished": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
+        "simulated": {"zones": risks.tried[0], "nodes": risks.tried[1]},
+        "total": {"zones": risks.existing[0], "nodes": risks.existing[1]},
+        **({"withoutLoss": dict(risks.without_loss)} if risks.without_loss else {}),
+        "notPredicted": list(risks.unread),
+        **({"assumptions": list(risks.assumes)} if risks.assumes else {}),
+        "notModelled": list(risks.not_modelled),
+        "unfinished": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in risks.unended},
     }

@@ -15,7 +15,7 @@ from forewarn.policies.metering import CutShort, charge, metered
 from forewarn.policies.scheduling.framework import PluginFault
 from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, Estimate, Like
+from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, EquivalenceGroup, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -102,67 +102,77 @@ def plan(
     daemon_sets = list(daemon_sets)
     scale_ups: list[ScaleUp] = []
     waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
-    fit, cut, left = 0, False, [Like([pod]) for pod in waiting]
-    capacity = {group.name: group.max_added for group in groups}
-    made = Counter[str]()
+    fit, cut, equivalence_groups = 0, False, [EquivalenceGroup([pod]) for pod in waiting]
+    max_added = {group.name: group.max_added for group in groups}
+    added = Counter[str]()
     try:
         with metered(lambda: False, MAX_WORK):
             while waiting and len(scale_ups) < MAX_SCALE_UPS:
                 snapshot, waiting = _without_schedulable(snapshot, waiting)
-                fit += sum(len(like.pods) for like in left) - len(waiting)
-                left = group_by_scheduling_properties(waiting)
-                found = [
+                fit += sum(len(equivalence_group.pods) for equivalence_group in equivalence_groups) - len(waiting)
+                equivalence_groups = group_by_scheduling_properties(waiting)
+                estimates = [
                     estimate
                     for group in groups
-                    if (estimate := _estimated(snapshot, left, group, capacity[group.name], made, daemon_sets)).placed
+                    if (
+                        estimate := _estimated(
+                            snapshot, equivalence_groups, group, max_added[group.name], added, daemon_sets
+                        )
+                    ).placed
                 ]
-                if not found:
+                if not estimates:
                     break
-                scale_up, chosen = _chosen(found, workload_of)
+                scale_up, chosen = _chosen(estimates, workload_of)
                 scale_ups.append(scale_up)
                 snapshot = chosen.after()
                 name = chosen.group.name
-                made[name] += chosen.added
-                if (rest := capacity[name]) is not None:
-                    capacity[name] = rest - chosen.nodes
+                added[name] += chosen.added
+                if (rest := max_added[name]) is not None:
+                    max_added[name] = rest - chosen.nodes
                 placed = {id(pod) for pod, _ in chosen.placed}
                 waiting = [pod for pod in waiting if id(pod) not in placed]
-                left = [Like([pod for pod in like.pods if id(pod) not in placed]) for like in left]
+                equivalence_groups = [
+                    EquivalenceGroup([pod for pod in equivalence_group.pods if id(pod) not in placed])
+                    for equivalence_group in equivalence_groups
+                ]
     except CutShort:
         cut = True
-    return Plan(scale_ups, _not_helped(left, groups, workload_of), fit, cut)
+    return Plan(scale_ups, _not_helped(equivalence_groups, groups, workload_of), fit, cut)
 
 
 def _not_helped(
-    left: Iterable[Like], groups: Sequence[NodeGroup], workload_of: Callable[[Pod], str]
+    equivalence_groups: Iterable[EquivalenceGroup], groups: Sequence[NodeGroup], workload_of: Callable[[Pod], str]
 ) -> list[NotHelped]:
     """Return the Pods that no node group helps, by workload and reasons."""
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for like in left:
-        reasons = tuple(like.reasons.get(group.name, NOT_TRIED) for group in groups)
-        for pod in like.pods:
+    for equivalence_group in equivalence_groups:
+        reasons = tuple(equivalence_group.reasons.get(group.name, NOT_TRIED) for group in groups)
+        for pod in equivalence_group.pods:
             counts[workload_of(pod), reasons] += 1
     names = [group.name for group in groups]
-    return [NotHelped(who, count, dict(zip(names, why, strict=True))) for (who, why), count in sorted(counts.items())]
+    return [
+        NotHelped(workload, count, dict(zip(names, why, strict=True)))
+        for (workload, why), count in sorted(counts.items())
+    ]
 
 
-def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[Like]:
+def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group equal Pods by controller, labels and spec. Source: upstream `groupPodsBySchedulingProperties`."""
-    found: list[Like] = []
-    of_controller: dict[tuple[str, ...], list[Like]] = {}
+    equivalence_groups: list[EquivalenceGroup] = []
+    of_controller: dict[tuple[str, ...], list[EquivalenceGroup]] = {}
     for pod in pods:
-        known: list[Like] = []
+        known: list[EquivalenceGroup] = []
         if pod.owner is not None:
             known = of_controller.setdefault((pod.namespace, pod.owner.kind, pod.owner.name, pod.owner.uid), [])
             charge(1 + len(known))
-        same = next((like for like in known if _same(like.pods[0], pod)), None)
+        same = next((equivalence_group for equivalence_group in known if _same(equivalence_group.pods[0], pod)), None)
         if same is not None:
             same.pods.append(pod)
             continue
-        found.append(Like([pod]))
+        equivalence_groups.append(EquivalenceGroup([pod]))
         if pod.owner is not None and len(known) < _MAX_PER_CONTROLLER:
-            known.append(found[-1])
-    return found
+            known.append(equivalence_groups[-1])
+    return equivalence_groups
 
 
 def _same(one: Pod, other: Pod) -> bool:
@@ -180,60 +190,67 @@ def _without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snaps
     Tries Pods in the given order. If one Pod does not fit, equal ones are not tried. Source:
     `filterOutSchedulableByPacking`.
     """
-    kept: list[Pod] = []
+    unschedulable: list[Pod] = []
     hopeless: set[int] = set()
-    like_of = {id(pod): id(like) for like in group_by_scheduling_properties(pods) for pod in like.pods}
+    like_of = {
+        id(pod): id(equivalence_group)
+        for equivalence_group in group_by_scheduling_properties(pods)
+        for pod in equivalence_group.pods
+    }
     for pod in pods:
-        like = like_of[id(pod)]
-        prediction = None if like in hopeless or not_predicted(pod, snapshot) else Prediction(snapshot, pod)
+        equivalence_group = like_of[id(pod)]
+        prediction = (
+            None if equivalence_group in hopeless or not_predicted(pod, snapshot) else Prediction(snapshot, pod)
+        )
         if prediction is None or not prediction.fits:
-            hopeless.add(like)
-            kept.append(pod)
+            hopeless.add(equivalence_group)
+            unschedulable.append(pod)
         else:
             snapshot = snapshot.with_pods([snapshot.bound(pod, prediction.feasible[0])], ())
-    return snapshot, kept
+    return snapshot, unschedulable
 
 
 def _estimated(
     base: Snapshot,
-    likes: Sequence[Like],
+    equivalence_groups: Sequence[EquivalenceGroup],
     group: NodeGroup,
     capacity: int | None,
-    made: Mapping[str, int],
+    added: Mapping[str, int],
     daemon_sets: Sequence[ApiObject],
 ) -> Estimate:
     """Return the estimate of new nodes for the Pods that fit on a node of the group; record why other Pods do not fit.
 
-    `capacity`: number of nodes that may be added; None if unknown. `made`: number of nodes added before, by node group.
+    `capacity`: number of nodes that may be added; None if unknown. `added`: number of nodes added before, by node
+    group.
     """
     most = MAX_NODES if capacity is None else min(capacity, MAX_NODES)
-    estimate = Estimate(base, group, most, made[group.name], daemon_sets)
+    estimate = Estimate(base, group, most, added[group.name], daemon_sets)
     if most <= 0:
-        for like in likes:
-            like.reasons[group.name] = MAX_SIZE_REACHED
+        for equivalence_group in equivalence_groups:
+            equivalence_group.reasons[group.name] = MAX_SIZE_REACHED
         return estimate
     fitting = []
-    for like in likes:
-        why = estimate.why_not(like)
+    for equivalence_group in equivalence_groups:
+        why = estimate.why_not(equivalence_group)
         if why:
-            like.reasons[group.name] = why
+            equivalence_group.reasons[group.name] = why
         else:
-            fitting.append(like)
+            fitting.append(equivalence_group)
     try:
         estimate.run(fitting)
     except PluginFault as fault:
-        for like in fitting:
-            like.reasons[group.name] = str(fault)
+        for equivalence_group in fitting:
+            equivalence_group.reasons[group.name] = str(fault)
         estimate.placed.clear()
     return estimate
 
 
-def _chosen(found: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tuple[ScaleUp, Estimate]:
+def _chosen(estimates: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tuple[ScaleUp, Estimate]:
     """Return the scale-up with the least waste, and its estimate. Source: expander/waste `BestOptions`."""
-    options = [Option(each.group.name, each.nodes, len(each.placed), _waste(each)) for each in found]
+    options = [Option(each.group.name, each.nodes, len(each.placed), _waste(each)) for each in estimates]
     least = min(option.waste for option in options)
     best = [index for index, option in enumerate(options) if option.waste == least]
-    chosen = found[best[0]]
+    chosen = estimates[best[0]]
     nodes: dict[str, set[str]] = {}
     pods = Counter[str]()
     for pod, node in chosen.placed:
@@ -248,5 +265,5 @@ def _waste(estimate: Estimate) -> float:
     """Return the idle share of the new nodes' cpu plus that of their memory."""
     capacity, nodes = estimate.group.capacity, estimate.nodes
     cpu, memory = capacity.milli_cpu * nodes, capacity.memory * nodes
-    asked = [pod.occupies.resource for pod, _ in estimate.placed]
-    return (cpu - sum(a.milli_cpu for a in asked)) / cpu + (memory - sum(a.memory for a in asked)) / memory
+    requests = [pod.occupies.resource for pod, _ in estimate.placed]
+    return (cpu - sum(a.milli_cpu for a in requests)) / cpu + (memory - sum(a.memory for a in requests)) / memory

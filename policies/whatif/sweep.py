@@ -53,15 +53,15 @@ class Row(NamedTuple):
 class Sweep(NamedTuple):
     """The results of one question for each node or zone, the worst first.
 
-    `kind`: a key of EVERY. `running`, `pending`: numbers of Pods at time 0. `anyway`: the outcome without an event, if
-    the cluster is not in a steady state. `notes`: objects that are not simulated.
+    `kind`: a key of EVERY. `running`, `pending`: numbers of Pods at time 0. `without_event`: the outcome without an
+    event, if the cluster is not in a steady state. `notes`: objects that are not simulated.
     """
 
     kind: str
     running: int
     pending: int
     rows: Sequence[Row]
-    anyway: Row | None = None
+    without_event: Row | None = None
     notes: Sequence[str] = ()
 
 
@@ -107,11 +107,11 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
     return {"nodes": dict(nodes), "notHelped": not_helped, "cut": plan is not None and plan.cut}
 
 
-def row_of(asked: str, counts: Mapping[str, Any]) -> Row:
-    """Return the Row of the question `asked` from the counts of `Tally.of`, also if converted to JSON and back."""
+def row_of(case: str, counts: Mapping[str, Any]) -> Row:
+    """Return the Row of the question `case` from the counts of `Tally.of`, also if converted to JSON and back."""
     needs = counts.get("needs")
-    told = {name: value for name, value in counts.items() if name in Row._fields and name != "needs"}
-    return Row(asked, **told, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))
+    values = {name: value for name, value in counts.items() if name in Row._fields and name != "needs"}
+    return Row(case, **values, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))
 
 
 def _names(simulation: Simulation) -> Iterable[str]:
@@ -145,14 +145,14 @@ def worst_first(rows: Iterable[Row]) -> list[Row]:
 
 def as_dict(sweep: Sweep) -> dict[str, Any]:
     """Return the sweep as a JSON object."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "version": 1,
         "sweep": sweep.kind,
         "before": {"running": sweep.running, "pending": sweep.pending},
         "rows": [_row_as_dict(row) for row in sweep.rows],
     }
-    told |= {} if sweep.anyway is None else {"withoutChange": _row_as_dict(sweep.anyway)}
-    return told | ({"notes": list(sweep.notes)} if sweep.notes else {})
+    document |= {} if sweep.without_event is None else {"withoutChange": _row_as_dict(sweep.without_event)}
+    return document | ({"notes": list(sweep.notes)} if sweep.notes else {})
 
 
 _FIELDS: Final = {
@@ -174,29 +174,29 @@ def _row_as_dict(row: Row) -> dict[str, Any]:
     return {key: getattr(row, name) for name, key in _FIELDS.items()} | ({"nodeGroups": groups} if groups else {})
 
 
-def from_dict(told: Mapping[str, Any]) -> Sweep:
+def from_dict(document: Mapping[str, Any]) -> Sweep:
     """Return the sweep from the output of `as_dict`. Raises ValueError for other input."""
     try:
-        before, anyway = told["before"], told.get("withoutChange")
-        if told["version"] != 1 or told["sweep"] not in EVERY:
+        before, without_event = document["before"], document.get("withoutChange")
+        if document["version"] != 1 or document["sweep"] not in EVERY:
             raise ValueError("written by another version of forewarn")
-        rows, notes = [_row(each) for each in told["rows"]], told.get("notes", [])
+        rows, notes = [_row(each) for each in document["rows"]], document.get("notes", [])
         if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
             raise ValueError("notes must be a list of strings")
         return Sweep(
-            told["sweep"],
+            document["sweep"],
             _integer(before["running"]),
             _integer(before["pending"]),
             rows,
-            None if anyway is None else _row(anyway),
+            None if without_event is None else _row(without_event),
             notes,
         )
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not the JSON of a sweep: {type(fault).__name__} {fault}") from None
 
 
-def _row(told: Mapping[str, Any]) -> Row:
-    values = {name: told[key] for name, key in _FIELDS.items()}
+def _row(document: Mapping[str, Any]) -> Row:
+    values = {name: document[key] for name, key in _FIELDS.items()}
     for name in ("fewer", "pending", "preempted", "pdbs"):
         _integer(values[name])
     seconds = values["settled_at"]
@@ -204,14 +204,14 @@ def _row(told: Mapping[str, Any]) -> Row:
         raise ValueError("a row of a sweep must have case and settled")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
         raise ValueError("a row of a sweep must have seconds")
-    return Row(**values, needs=_needs_of(told["nodeGroups"]) if "nodeGroups" in told else None)
+    return Row(**values, needs=_needs_of(document["nodeGroups"]) if "nodeGroups" in document else None)
 
 
-def _needs_of(told: Mapping[str, Any]) -> Needs:
-    nodes = {str(group): _integer(count) for group, count in told["nodes"].items()}
-    if not isinstance(told["truncated"], bool):
+def _needs_of(document: Mapping[str, Any]) -> Needs:
+    nodes = {str(group): _integer(count) for group, count in document["nodes"].items()}
+    if not isinstance(document["truncated"], bool):
         raise ValueError("a row of a sweep must have truncated for its node groups")
-    return Needs(nodes, _integer(told["noScaleUp"]), told["truncated"])
+    return Needs(nodes, _integer(document["noScaleUp"]), document["truncated"])
 
 
 def _integer(value: Any) -> int:

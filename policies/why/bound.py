@@ -36,13 +36,13 @@ def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
     """Yield what the kubelet does before it creates the containers, by its last Event."""
     if not record.creating:
         return
-    told = f"container {listed([*record.creating], _SHOWN)} is not created yet (ContainerCreating)"
+    message = f"container {listed([*record.creating], _SHOWN)} is not created yet (ContainerCreating)"
     events = [event for event in evidence.events.of_pod(record.name, record.uid) if event.reason in _STARTING]
     last = events[-1] if events and events[-1].reason != _PULLED else None
     if last is None:
-        yield Trouble("container-waiting", told)
+        yield Trouble("container-waiting", message)
     else:
-        yield Trouble("container-waiting", f"{told}: {last.reason}: {cut(last.message, LONG)}", "", last.when)
+        yield Trouble("container-waiting", f"{message}: {last.reason}: {cut(last.message, LONG)}", "", last.when)
 
 
 def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:

@@ -99,8 +99,8 @@ def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -
         yield Trouble("node-shutdown", message, "", when)
         yield from node_health(evidence, pod.node)
     elif message.startswith(_CRITICAL):
-        told = f"preempted by the kubelet{_on(pod.node)} to admit a critical Pod"
-        yield Trouble("preempted-by-kubelet", told, "request what static Pods need with kube-reserved", when)
+        text = f"preempted by the kubelet{_on(pod.node)} to admit a critical Pod"
+        yield Trouble("preempted-by-kubelet", text, "request what static Pods need with kube-reserved", when)
     else:
         yield from _evicted_by_kubelet(evidence, pod.node, message, when)
 
@@ -108,11 +108,11 @@ def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -
 def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float) -> Iterator[Trouble]:
     found = _LOW.match(message)
     if found is None:
-        told = f"evicted by the kubelet{_on(node)}: {cut(message, LONG).rstrip('. ')}"
+        text = f"evicted by the kubelet{_on(node)}: {cut(message, LONG).rstrip('. ')}"
         if _LIMIT.match(message):
-            yield Trouble("storage-limit-exceeded", told, "raise the limit, or write less", when)
+            yield Trouble("storage-limit-exceeded", text, "raise the limit, or write less", when)
         else:
-            yield Trouble("node-pressure-evicted", told, "", when)
+            yield Trouble("node-pressure-evicted", text, "", when)
         return
     resource, threshold, available = found.groups()
     figures = f" (available {available}, threshold {threshold})" if threshold else ""
@@ -121,10 +121,10 @@ def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float
         for kind, name, usage, request in _USAGE.findall(message)
     ]
     by = f": {listed(used, _SHOWN)}" if used else ""
-    told = f"evicted by the kubelet{_on(node)}, which was low on {resource}{figures}{by}"
+    text = f"evicted by the kubelet{_on(node)}, which was low on {resource}{figures}{by}"
     raised = f"request as much {resource} as the Pod uses: the kubelet first evicts Pods that exceed their requests"
     ranked = f"use a class of higher priority{_FREED.get(resource, '')}"
-    yield Trouble("node-pressure-evicted", told, raised if used else ranked, when)
+    yield Trouble("node-pressure-evicted", text, raised if used else ranked, when)
     yield from _pressure(evidence, node, _CONDITIONS.get(resource, ""), when)
 
 
@@ -216,16 +216,16 @@ def _rejection(evidence: Evidence, pod: PodRecord) -> Trouble:
 
 
 def _rejected(node: str, reason: str, message: str, when: float) -> Trouble:
-    told = cut(f"{reason}: {message}", LONG).rstrip(". :")
-    return Trouble("rejected-by-kubelet", f"not admitted by the kubelet{_on(node)} ({told})", "", when)
+    text = cut(f"{reason}: {message}", LONG).rstrip(". :")
+    return Trouble("rejected-by-kubelet", f"not admitted by the kubelet{_on(node)} ({text})", "", when)
 
 
 def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     """Yield the cause of a deletion: a controller, if an Event names it; otherwise a request."""
     event = evidence.events.deletion(name)
     if event is None:
-        told = "deleted by a request; the requester is only in the API server's audit log (verb delete)"
-        yield Trouble("deleted", told, "", when)
+        text = "deleted by a request; the requester is only in the API server's audit log (verb delete)"
+        yield Trouble("deleted", text, "", when)
         return
     yield Trouble("deleted-by-controller", f"deleted by {event.kind} {event.name}", "", event.when or when)
     yield from _scaled(evidence, event)
@@ -309,9 +309,9 @@ def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
     killed = [e.when for e in evidence.events.of_pod(name) if e.reason == "Killing"]
     found = evidence.nodes.get(node)
     cordoned = f"; {node} is cordoned: probably a drain" if found is not None and found.cordoned else ""
-    told = f"deleted{_on(node)}; no Event names the cause{cordoned}"
+    text = f"deleted{_on(node)}; no Event names the cause{cordoned}"
     fix = "search the API server's audit log for the verbs delete (pods) and create (pods/eviction)"
-    yield Trouble("deleted", told, fix, killed[-1] if killed else 0.0)
+    yield Trouble("deleted", text, fix, killed[-1] if killed else 0.0)
     yield from node_health(evidence, node)
 
 
@@ -323,14 +323,14 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
     node = evidence.nodes.get(pod.node)
     if pod.finalizers and (has_terminated or late or not pod.node):
         what = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
-        told = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
+        text = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
         yield Trouble(
-            "stuck-terminating", told, "the controller that set a finalizer must remove it", pod.deleted or 0.0
+            "stuck-terminating", text, "the controller that set a finalizer must remove it", pod.deleted or 0.0
         )
     elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
-        told = f"the kubelet on {pod.node} does not confirm that its containers stopped"
+        text = f"the kubelet on {pod.node} does not confirm that its containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
-        yield Trouble("stuck-terminating", told, fix, pod.deleted or 0.0)
+        yield Trouble("stuck-terminating", text, fix, pod.deleted or 0.0)
     elif late and not has_terminated:
         running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
         yield Trouble(

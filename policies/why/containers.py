@@ -42,8 +42,8 @@ def _oom(container: Container) -> Trouble:
 
 
 def _waiting(container: WaitingContainer) -> Trouble:
-    told = f"container {container.name} does not start: {container.reason}: {cut(container.message, LONG)}"
-    return Trouble("container-waiting", told.rstrip(": "))
+    text = f"container {container.name} does not start: {container.reason}: {cut(container.message, LONG)}"
+    return Trouble("container-waiting", text.rstrip(": "))
 
 
 def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble:
@@ -51,15 +51,15 @@ def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble
     more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
     probe, in_this_run = _failed_probe(evidence, pod, container)
     if probe:
-        told = (
+        text = (
             f"was killed because its {probe} failed (exit code {container.exit_code})"
             if in_this_run
             else f"exited with {container.exit_code}, after its {probe} failed in an earlier run"
         )
         fix = f"see the Event Unhealthy; check the {probe}"
-        return Trouble("container-failed", f"container {container.name} {told}{more}", fix, container.when)
-    told = f"container {container.name} exited with {container.exit_code}{why}{more}"
-    return Trouble("container-failed", told, f"see `kubectl logs -c {container.name} --previous`", container.when)
+        return Trouble("container-failed", f"container {container.name} {text}{more}", fix, container.when)
+    text = f"container {container.name} exited with {container.exit_code}{why}{more}"
+    return Trouble("container-failed", text, f"see `kubectl logs -c {container.name} --previous`", container.when)
 
 
 def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> tuple[str, bool]:

@@ -129,19 +129,19 @@ class Events:
         reason = cut(one_line(_text(obj, "reason")), _LONG_REASON)
         message = cut(one_line(_text(obj, "note") or _text(obj, "message")), MAX_TEXT)
         by, node = _preemptor(obj, reason, message)
-        found = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
+        event = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
         self._index = None
-        kept = self._last.setdefault("Pod" if kind == "Pod" else "", {})
+        events = self._last.setdefault("Pod" if kind == "Pod" else "", {})
         key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
-        if key not in kept or kept[key].when <= found.when:
-            kept[key] = found
-        if len(kept) > 2 * self._max_events:
+        if key not in events or events[key].when <= event.when:
+            events[key] = event
+        if len(events) > 2 * self._max_events:
             self.limit = self._max_events
-            self._last["Pod" if kind == "Pod" else ""] = self._bounded(kept)
+            self._last["Pod" if kind == "Pod" else ""] = self._bounded(events)
 
-    def _bounded(self, kept: dict[tuple[str, ...], Event]) -> dict[tuple[str, ...], Event]:
-        best = sorted(kept, key=lambda key: _rank(kept[key]))[-self._max_events :]
-        return {key: kept[key] for key in best}
+    def _bounded(self, events: dict[tuple[str, ...], Event]) -> dict[tuple[str, ...], Event]:
+        best = sorted(events, key=lambda key: _rank(events[key]))[-self._max_events :]
+        return {key: events[key] for key in best}
 
     def of_pod(self, name: str, uid: str = "") -> list[Event]:
         """Return the Events about the Pod with this name and uid ("": any), sorted by time."""
@@ -248,8 +248,8 @@ def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, st
     """Return ((namespace, name, uid) of the preemptor in an Event, the node); "" if unknown."""
     if reason != PREEMPTED:
         return ("", "", ""), ""
-    said = _BY.match(message)
-    uid, node = said.groups() if said is not None else ("", "")
+    match = _BY.match(message)
+    uid, node = match.groups() if match is not None else ("", "")
     other = _object(obj, "related")
     if at(other, "kind") != "Pod":
         return ("", "", uid), node

@@ -101,51 +101,51 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
     return Timeline(states, pending, endings, max(0, len(names) - _MAX_PODS))
 
 
-def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
+def lines(timeline: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
     """Yield the timeline as lines of text, at most one screen. `paint(text, style)`: adds colour."""
     kind = evidence.kind.rpartition("/")[2]
-    states = ", ".join(f"{count} {state}" for state, count in found.states.items())
+    states = ", ".join(f"{count} {state}" for state, count in timeline.states.items())
     yield f"{paint(f'{kind} {evidence.namespace}/{evidence.name}', 'bold')}: {states or 'no Pods'}"
-    for ending in found.endings[:MAX_SHOWN]:
+    for ending in timeline.endings[:MAX_SHOWN]:
         when = shown_time(ending.cause.when) or "unknown time"
         yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
-    rest = Counter(ending.cause.id for ending in found.endings[MAX_SHOWN:])
+    rest = Counter(ending.cause.id for ending in timeline.endings[MAX_SHOWN:])
     if rest:
         counts = ", ".join(f"{count} {each}" for each, count in rest.most_common())
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
-    for fix, ids in _fixes(found).items():
+    for fix, ids in _fixes(timeline).items():
         yield f"  help ({', '.join(ids)}): {fix}"
-    if found.pending:
-        first = f"{evidence.namespace}/{min(found.pending)}"
-        yield f"  pending: {listed(sorted(found.pending))}; see `forewarn why {first}`"
-    if found.not_explained:
-        yield f"  {plural(found.not_explained, 'more Pod')} not explained"
+    if timeline.pending:
+        first = f"{evidence.namespace}/{min(timeline.pending)}"
+        yield f"  pending: {listed(sorted(timeline.pending))}; see `forewarn why {first}`"
+    if timeline.not_explained:
+        yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
 
 
-def _fixes(found: Timeline) -> dict[str, list[str]]:
+def _fixes(timeline: Timeline) -> dict[str, list[str]]:
     """Return fix -> ids of the causes, for the terminations that are shown."""
     fixes: dict[str, list[str]] = {}
-    for ending in found.endings[:MAX_SHOWN]:
+    for ending in timeline.endings[:MAX_SHOWN]:
         if ending.cause.help:
             ids = fixes.setdefault(ending.cause.help, [])
             ids += [] if ending.cause.id in ids else [ending.cause.id]
     return fixes
 
 
-def to_dict(found: Timeline, evidence: Evidence) -> dict[str, Any]:
+def to_dict(timeline: Timeline, evidence: Evidence) -> dict[str, Any]:
     """Return the timeline as a JSON object, with all terminations."""
     return {
         "id": f"{evidence.namespace}/{evidence.name}",
         "kind": evidence.kind.rpartition("/")[2],
-        "states": dict(found.states),
-        "pending": sorted(found.pending),
+        "states": dict(timeline.states),
+        "pending": sorted(timeline.pending),
         "endings": [
             {
                 "pod": f"{evidence.namespace}/{ending.pod}",
                 "state": ending.diagnosis.state,
                 "troubles": [trouble.to_dict() for trouble in ending.diagnosis.troubles],
             }
-            for ending in found.endings
+            for ending in timeline.endings
         ],
-        "notExplained": found.not_explained,
+        "notExplained": timeline.not_explained,
     }

@@ -78,8 +78,8 @@ class Trouble(NamedTuple):
 
     def to_dict(self) -> dict[str, str]:
         """Return the reason as a JSON object."""
-        told = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
-        return {key: value for key, value in told.items() if value}
+        document = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
+        return {key: value for key, value in document.items() if value}
 
 
 def ids(troubles: Iterable[Trouble]) -> list[str]:

@@ -95,8 +95,8 @@ def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> D
     uid, since = evidence.events.last(name)
     found, rest = evidence.events.preempted(name, uid), causes_by_events(evidence, name)
     if found is not None:
-        told = f"preempted{of_where(found)}{by_preemptor(cluster, found)}"
-        rest = [Trouble("preempted", told, "", found.when), *rest]
+        text = f"preempted{of_where(found)}{by_preemptor(cluster, found)}"
+        rest = [Trouble("preempted", text, "", found.when), *rest]
     rest += _before_it(cluster, evidence, name, uid, since)
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
 
@@ -128,8 +128,8 @@ def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str
     """Yield the reason why the earlier Pod with the same name terminated. `uid`, `created`: of the later Pod."""
     former = evidence.events.former(name, uid, created)
     if former is not None and former.reason == PREEMPTED:
-        told = f"the previous Pod of this name was preempted{of_where(former)}{by_preemptor(cluster, former)}"
-        yield Trouble("former-preempted", told, "", former.when)
+        text = f"the previous Pod of this name was preempted{of_where(former)}{by_preemptor(cluster, former)}"
+        yield Trouble("former-preempted", text, "", former.when)
     elif former is not None and (cause := of_former_pod(evidence, name, former)) is not None:
         yield Trouble("former-ended", f"the previous Pod of this name: {cause.message}", cause.help, cause.when)
 

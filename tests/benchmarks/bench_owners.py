@@ -160,7 +160,7 @@ def main() -> None:
         """Without forks: each loss finds the cluster as those before it have left it."""
         simulation = Simulation(world_of(cache, [], until=3600.0))
         simulation.begin()
-        simulation.first_syncs()
+        simulation.run_first_syncs()
         prepare_for_all(simulation.cache.snapshot())
         asked = [questions.nodes_lost(cluster, [f"n{number:05}"]) for number in range(options.losses)]
         gc.collect()

@@ -34,7 +34,7 @@ def spread(*keys: str) -> Obj:
     return {"topologySpreadConstraints": [{**common, "topologyKey": key} for key in keys]}
 
 
-SEPARATE_KINDS: Final[Obj] = {
+ONE_PER_NODE: Final[Obj] = {
     "affinity": {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -65,7 +65,7 @@ SCENARIOS: Final = {
     "1 replica": workload("Deployment", 1, "100m"),
     "10 replicas": workload("Deployment", 10, "100m"),
     "100 replicas": workload("Deployment", 100, "100m"),
-    "100 replicas, each on a node of its own": workload("Deployment", 100, "100m", **SEPARATE_KINDS),
+    "100 replicas, each on a node of its own": workload("Deployment", 100, "100m", **ONE_PER_NODE),
     "100 replicas, spread over zones": workload("Deployment", 100, "100m", **spread(ZONE)),
     "10 replicas, spread over zones and nodes": workload(
         "Deployment", 10, "100m", **spread(ZONE, "kubernetes.io/hostname")

@@ -83,7 +83,7 @@ def ask(api: Api, turn: int) -> str:
 
 def test_memory_stays_and_no_request_fails(webhook: Webhook, cluster: None, api: Api) -> None:
     began, seconds = time.monotonic(), MINUTES * 60
-    print_notice(webhook, "start")
+    resident_bytes(webhook, "start")
     with load(lambda turn: ask(api, turn), per_second=40, threads=8) as made:
         warm: list[int] = []
         for second in itertools.count():
@@ -94,11 +94,11 @@ def test_memory_stays_and_no_request_fails(webhook: Webhook, cluster: None, api:
             if second % 30 == 29:
                 webhook.to_api.cut()
             if second % 60 == 59:
-                print_notice(webhook, f"minute {second // 60 + 1}")
+                resident_bytes(webhook, f"minute {second // 60 + 1}")
             if not warm and second >= min(WARM_UP, seconds / 3):
-                warm = print_notice(webhook, "warm")
+                warm = resident_bytes(webhook, "warm")
             time.sleep(max(0.0, began + second + 1 - time.monotonic()))
-    end = print_notice(webhook, "end")
+    end = resident_bytes(webhook, "end")
     print(f"e2e: {made.done} requests, {len(made.faults)} failed, p99 {made.quantile(0.99) * 1000:.0f} ms")
     assert made.faults == []
     for before, after in zip(warm, end, strict=True):
@@ -113,7 +113,7 @@ def churn(api: Api, second: int) -> None:
         api.create(running(number % PODS, number // PODS + 1))
 
 
-def print_notice(webhook: Webhook, when: str) -> list[int]:
+def resident_bytes(webhook: Webhook, when: str) -> list[int]:
     sizes = [replica.resident() for replica in webhook.replicas]
     print(f"\ne2e: soak, {when}: resident {', '.join(f'{size / MEBIBYTE:.1f} MiB' for size in sizes)}")
     return sizes

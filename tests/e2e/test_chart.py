@@ -146,8 +146,8 @@ def test_each_value_arrives(everything: dict[tuple[str, str], Obj]) -> None:
     }
     webhooks = [webhook for kind in CONFIGURATIONS for webhook in everything[kind, "forewarn"]["webhooks"]]
     assert {webhook["failurePolicy"] for webhook in webhooks} == {"Ignore"}
-    omitted = [c["expression"] for w in webhooks for c in w["matchConditions"] if c["name"].startswith("not-excl")]
-    assert omitted == ['!has(request.namespace) || !(request.namespace in ["build","build-2"])'] * 2
+    exclusions = [c["expression"] for w in webhooks for c in w["matchConditions"] if c["name"].startswith("not-excl")]
+    assert exclusions == ['!has(request.namespace) || !(request.namespace in ["build","build-2"])'] * 2
     policy = everything["NetworkPolicy", "forewarn"]["spec"]
     assert policy["egress"] == [{"ports": [{"port": 16443, "protocol": "TCP"}]}]
     assert "observability" in json.dumps(policy["ingress"])

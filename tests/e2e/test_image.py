@@ -16,7 +16,7 @@ from tests.test_image import FINAL, FIRST, ROOT, instructions
 pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 WHEELHOUSE = ROOT / ".cache/wheelhouse"
-NO_LOCATION = "http://127.0.0.1:9"
+UNREACHABLE_PROXY = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,11 @@ def wheelhouse() -> Path:
 def offline(**more: str) -> dict[str, str]:
     """An environment in which pip knows of no index, and nobody can be asked."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "COVERAGE"))}
-    return kept | {"PIP_CONFIG_FILE": "/dev/null", "HTTPS_PROXY": NO_LOCATION, "HTTP_PROXY": NO_LOCATION} | more
+    return (
+        kept
+        | {"PIP_CONFIG_FILE": "/dev/null", "HTTPS_PROXY": UNREACHABLE_PROXY, "HTTP_PROXY": UNREACHABLE_PROXY}
+        | more
+    )
 
 
 def image_python() -> str:

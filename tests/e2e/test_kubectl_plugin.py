@@ -66,10 +66,10 @@ def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: Pe
         people.kubectl("delete", "node", "here", "--ignore-not-found")
     assert (here.returncode, here.stdout.split(" ")[0]) == (0, "default/web"), here
     assert (there.returncode, there.stdout.split(" ")[0]) == (0, "kube-system/web"), there
-    unresolved_events = people.kubectl("forewarn", "audit", "--context", "nowhere")
-    assert unresolved_events.returncode == 2
-    assert 'context "nowhere" not found' in unresolved_events.stderr
-    assert "elsewhere" in unresolved_events.stderr
+    unknown_context = people.kubectl("forewarn", "audit", "--context", "nowhere")
+    assert unknown_context.returncode == 2
+    assert 'context "nowhere" not found' in unknown_context.stderr
+    assert "elsewhere" in unknown_context.stderr
 
 
 def test_kubectl_completes_the_plugins_commands_and_contexts(people: People) -> None:

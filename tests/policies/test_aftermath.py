@@ -95,8 +95,8 @@ def random_world(seed: int, *, waits: bool = False) -> tuple[list[Made], Made]:
                 made.append(pod.on(node, started=started).status(conditions=[{"type": "Ready", "status": "True"}]))
             elif waits:
                 pods += 1
-                arrived = f"2026-01-{1 + started // 1440:02}T{started // 60 % 24:02}:{started % 60:02}:00Z"
-                waiting.append(pod.metadata(creationTimestamp=arrived))
+                created = f"2026-01-{1 + started // 1440:02}T{started // 60 % 24:02}:{started % 60:02}:00Z"
+                waiting.append(pod.metadata(creationTimestamp=created))
                 if kind == "StatefulSet" and policy == "OrderedReady":
                     break
         spec = make_pod("").request(cpu=f"{halves * 500}m").priority(priority).obj["spec"]

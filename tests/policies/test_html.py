@@ -22,7 +22,7 @@ from forewarn.policies.render.html import elements
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.simulation.scenario import read_node
 from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
-from forewarn.policies.whatif.occupancy import BEFORE, HERE, REMOVED_PLUGINS, NodeChange, Occupancy, PodInterval
+from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval
 from tests.builders import make_node, make_pod
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
@@ -96,7 +96,7 @@ def test_what_is_drawn_is_the_state_before_and_after(capsys: pytest.CaptureFixtu
     doomed = [0, 0, 75, 0, 100, 0, 0, 0]
     assert list(bytes_of(data["start"]["shares"])) == lasts * 2 + doomed * 2
     shares, states = last_of(data)
-    assert states == [REMOVED_PLUGINS, REMOVED_PLUGINS, HERE, HERE]
+    assert states == [REMOVED, REMOVED, SCHEDULABLE, SCHEDULABLE]
     assert shares[16:] == [0, 0, 0, 0, WHOLE, 0, 0, 0] * 2
     assert shares[:16] == [0] * 16
     assert data["groups"] == ["shop/web", "reports/nightly"]
@@ -214,7 +214,7 @@ class Watched(Occupancy):
 
     def __init__(self, names: list[str], stays: list[PodInterval]) -> None:
         self.nodes = {name: read_node(make_node(name).obj) for name in names}
-        self.node_changes = [NodeChange(BEFORE, name, HERE) for name in names]
+        self.node_changes = [NodeChange(BEFORE, name, SCHEDULABLE) for name in names]
         self._made = stays
 
     @property

@@ -291,7 +291,7 @@ def test_what_changes_is_one_layer_over_what_was_there() -> None:
     ]
     snapshot = cluster(*made)
     found = rehearsal.rehearse(snapshot, snapshot.scheduling, changed(made, priority=200), Waiting())
-    assert found.made == 9
+    assert found.created == 9
     workloads = found.snapshot.objects.workloads
     assert isinstance(workloads, ChainMap)
     assert not any(isinstance(layer, ChainMap) for layer in workloads.maps)

@@ -50,7 +50,7 @@ def placed(name: str, node_name: str, cpu: str = "3", priority: int = 0, **statu
     return {"apiVersion": "v1", "kind": "Pod", **made}
 
 
-def arriving_body(name: str = "new", cpu: str = "2", priority: int = 100, **spec: Any) -> Obj:
+def new_pod(name: str = "new", cpu: str = "2", priority: int = 100, **spec: Any) -> Obj:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     spec = {"containers": [container], "priority": priority, "preemptionPolicy": "PreemptLowerPriority", **spec}
@@ -91,14 +91,14 @@ def expected(pod: Obj, *objects: Obj) -> Expectation | None:
 
 
 def test_of_a_pod_that_fits_the_nodes_are_remembered_that_can_run_it() -> None:
-    found = expected(arriving_body(), named_node("a"), named_node("b"), named_node("c", "1"))
+    found = expected(new_pod(), named_node("a"), named_node("b"), named_node("c", "1"))
     assert found == Expectation("uid-new", "fits", ("a", "b"))
 
 
 def test_of_a_preemption_the_victims_are_remembered_that_do_not_go_already() -> None:
     going = placed("going", "a", "1")
     going["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    found = expected(arriving_body(), named_node("a"), placed("x", "a", "3"), going)
+    found = expected(new_pod(), named_node("a"), placed("x", "a", "3"), going)
     assert found is not None
     assert (found.outcome, found.nodes, found.node) == ("preempts", ("a",), "a")
     assert found.victims is not None
@@ -106,18 +106,18 @@ def test_of_a_preemption_the_victims_are_remembered_that_do_not_go_already() -> 
 
 
 def test_of_a_pod_without_a_place_that_is_all() -> None:
-    assert expected(arriving_body(cpu="9"), named_node("a")) == Expectation("uid-new", "pending")
+    assert expected(new_pod(cpu="9"), named_node("a")) == Expectation("uid-new", "pending")
 
 
 @pytest.mark.parametrize(
     "pod",
     [
-        arriving_body(schedulerName="other"),
-        arriving_body(nodeName="a"),
-        arriving_body(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]),
-        arriving_body(volumes=[{"name": f"v{i}", "emptyDir": {}} for i in range(65)]),
-        {**arriving_body(), "metadata": {"name": "new", "namespace": "default"}},
-        {**arriving_body(), "metadata": {"name": "new", "namespace": "default", "uid": "u" * 100}},
+        new_pod(schedulerName="other"),
+        new_pod(nodeName="a"),
+        new_pod(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]),
+        new_pod(volumes=[{"name": f"v{i}", "emptyDir": {}} for i in range(65)]),
+        {**new_pod(), "metadata": {"name": "new", "namespace": "default"}},
+        {**new_pod(), "metadata": {"name": "new", "namespace": "default", "uid": "u" * 100}},
     ],
     ids=["another scheduler", "its own node", "an ephemeral volume", "many volumes", "no uid", "a long uid"],
 )
@@ -127,9 +127,9 @@ def test_what_cannot_be_compared_is_not_remembered(pod: Obj) -> None:
 
 def test_many_nodes_or_victims_are_not_compared_by_name() -> None:
     nodes = [named_node(f"n{i}") for i in range(NAMED + 1)]
-    assert expected(arriving_body(), *nodes) == Expectation("uid-new", "fits")
+    assert expected(new_pod(), *nodes) == Expectation("uid-new", "fits")
     many = [placed(f"x{i}", "a", "100m") for i in range(NAMED + 1)]
-    found = expected(arriving_body(cpu="4"), named_node("a"), *many)
+    found = expected(new_pod(cpu="4"), named_node("a"), *many)
     assert found is not None
     assert (found.outcome, found.victims) == ("preempts", None)
 
@@ -137,14 +137,14 @@ def test_many_nodes_or_victims_are_not_compared_by_name() -> None:
 @pytest.mark.parametrize(
     ("pod", "act"),
     [
-        (arriving_body(), None),
-        (with_status(arriving_body(), "a"), Act("fits", "a")),
-        (with_status(arriving_body(), "a", nominated="a"), Act("fits", "a")),
-        (with_status(arriving_body(), nominated="a"), Act("fits", "a")),
-        (with_status(arriving_body(), nominated="a", reason="Unschedulable"), Act("preempts", "a")),
-        (with_status(arriving_body(), reason="Unschedulable"), Act("pending")),
-        (with_status(arriving_body(), reason="SchedulerError"), None),
-        (with_status(arriving_body(), reason="SchedulingGated"), None),
+        (new_pod(), None),
+        (with_status(new_pod(), "a"), Act("fits", "a")),
+        (with_status(new_pod(), "a", nominated="a"), Act("fits", "a")),
+        (with_status(new_pod(), nominated="a"), Act("fits", "a")),
+        (with_status(new_pod(), nominated="a", reason="Unschedulable"), Act("preempts", "a")),
+        (with_status(new_pod(), reason="Unschedulable"), Act("pending")),
+        (with_status(new_pod(), reason="SchedulerError"), None),
+        (with_status(new_pod(), reason="SchedulingGated"), None),
     ],
 )
 def test_the_first_act_of_the_scheduler(pod: Obj, act: Act | None) -> None:
@@ -174,16 +174,16 @@ class Scene:
         self.now += 0.01
         self.watch(pod)
 
-    def watch(self, *objects: Obj, gone: bool = False) -> None:
+    def watch(self, *objects: Obj, deleted: bool = False) -> None:
         for obj in objects:
             self.now += 0.01
-            self.list(obj, gone=gone)
+            self.list(obj, deleted=deleted)
             if obj["kind"] == "Pod":
-                self.accuracy.seen(obj, gone)
+                self.accuracy.seen(obj, deleted)
 
-    def list(self, obj: Obj, gone: bool = False) -> None:
+    def list(self, obj: Obj, deleted: bool = False) -> None:
         key = f"{obj['kind']}/{obj['metadata']['name']}"
-        if gone:
+        if deleted:
             self.cache.remove(obj)
             self.objects.pop(key)
         else:
@@ -208,8 +208,8 @@ FULL = (named_node("a"), placed("x", "a", "3"))
 
 def test_a_pod_that_is_bound_where_it_fits_matches_at_once() -> None:
     scene = Scene(named_node("a"))
-    scene.admit(arriving_body())
-    scene.watch(with_status(arriving_body(), "a"))
+    scene.admit(new_pod())
+    scene.watch(with_status(new_pod(), "a"))
     assert scene.counted == {"matched": 1}
     results, found = {**dict.fromkeys(RESULTS, 0), "matched": 1}, scene.accuracy.table()
     del found["workloads"]
@@ -218,7 +218,7 @@ def test_a_pod_that_is_bound_where_it_fits_matches_at_once() -> None:
 
 def test_predictions_that_cannot_be_compared_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     state, tracker = Scene(*FULL).cache.snapshot(), Accuracy()
-    many = arriving_body(volumes=[{"name": f"v{i}", "emptyDir": {}} for i in range(65)], priority=0)
+    many = new_pod(volumes=[{"name": f"v{i}", "emptyDir": {}} for i in range(65)], priority=0)
     asked = endpoint(lambda: state, expect=tracker.expect)
     for sent in (body(many), body(many), body(many, dryRun=True)):
         asked.answer_now(AdmissionCall(Hook.VALIDATE, sent, monotonic()))
@@ -230,7 +230,7 @@ def test_predictions_that_cannot_be_compared_are_counted(capsys: pytest.CaptureF
 
 def test_the_prediction_for_a_workload_is_followed_apart() -> None:
     state, tracker = Scene(*FULL).cache.snapshot(), Accuracy()
-    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": arriving_body()["spec"]["containers"]}}
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": new_pod()["spec"]["containers"]}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "d"}}, "template": template}
     metadata = {"name": "d", "namespace": "default"}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
@@ -243,8 +243,8 @@ def test_the_prediction_for_a_workload_is_followed_apart() -> None:
 
 def test_a_pod_that_is_bound_to_another_node_is_wrong() -> None:
     scene = Scene(named_node("a"), named_node("b", "1"))
-    scene.admit(arriving_body())
-    scene.watch(with_status(arriving_body(), "b"))
+    scene.admit(new_pod())
+    scene.watch(with_status(new_pod(), "b"))
     assert scene.result() == "wrong"
     example = scene.example()
     assert (example["pod"], example["predicted"], example["happened"]) == ("default/new", "runs on a", "runs on b")
@@ -253,19 +253,19 @@ def test_a_pod_that_is_bound_to_another_node_is_wrong() -> None:
 
 def test_a_preemption_matches_once_its_victims_are_told() -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
-    scene.watch(with_status(arriving_body(), nominated="a", reason="Unschedulable"), preempted(FULL[1]))
+    scene.admit(new_pod())
+    scene.watch(with_status(new_pod(), nominated="a", reason="Unschedulable"), preempted(FULL[1]))
     assert not scene.counted
     assert scene.result() == "matched"
 
 
 def test_victims_may_be_told_before_the_node_is_nominated_and_be_gone() -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
+    scene.admit(new_pod())
     scene.watch(preempted(FULL[1]))
-    scene.watch(preempted(FULL[1]), gone=True)
-    scene.watch(with_status(arriving_body(), nominated="a", reason="Unschedulable"))
-    scene.watch(with_status(arriving_body(), "a"))
+    scene.watch(preempted(FULL[1]), deleted=True)
+    scene.watch(with_status(new_pod(), nominated="a", reason="Unschedulable"))
+    scene.watch(with_status(new_pod(), "a"))
     assert scene.result() == "matched"
 
 
@@ -273,15 +273,15 @@ def test_another_victim_of_the_same_rank_matches_and_of_another_does_not() -> No
     equals = placed("x", "a", "2"), placed("y", "a", "2")
     for other, result in ((equals[1], "matched"), (placed("y", "a", "2", 7), "wrong")):
         scene = Scene(named_node("a"), equals[0], other)
-        scene.admit(arriving_body())
-        scene.watch(preempted(other), with_status(arriving_body(), nominated="a", reason="Unschedulable"))
+        scene.admit(new_pod())
+        scene.watch(preempted(other), with_status(new_pod(), nominated="a", reason="Unschedulable"))
         assert scene.result() == result
 
 
 def test_one_victim_too_few_is_wrong() -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
-    scene.watch(with_status(arriving_body(), nominated="a", reason="Unschedulable"))
+    scene.admit(new_pod())
+    scene.watch(with_status(new_pod(), nominated="a", reason="Unschedulable"))
     assert scene.result() == "wrong"
     example = scene.example()
     assert (example["predicted"], example["happened"]) == ("preempts default/x on a", "preempts no Pod on a")
@@ -291,9 +291,9 @@ def test_what_is_preempted_elsewhere_or_was_before_is_nobodys_victim_here() -> N
     scene = Scene(*FULL, named_node("b"), placed("y", "b", "3", 200), placed("z", "a", "1"))
     scene.watch(preempted(scene.objects["Pod/z"]))
     scene.now += 0.1
-    scene.admit(arriving_body())
+    scene.admit(new_pod())
     scene.watch(preempted(scene.objects["Pod/y"]), preempted(FULL[1]))
-    scene.watch(with_status(arriving_body(), nominated="a", reason="Unschedulable"))
+    scene.watch(with_status(new_pod(), nominated="a", reason="Unschedulable"))
     assert scene.result() == "matched"
 
 
@@ -302,7 +302,7 @@ CHANGES: dict[str, tuple[Obj, ...]] = {
     "another pod was bound": (BOUND,),
     "a node came": (named_node("b"),),
     "a node changed": (named_node("a", "1"),),
-    "a pod was nominated": (with_status(arriving_body("higher", priority=500), nominated="a", reason="Unschedulable"),),
+    "a pod was nominated": (with_status(new_pod("higher", priority=500), nominated="a", reason="Unschedulable"),),
     "a pod begins to go": (
         {**FULL[1], "metadata": {**FULL[1]["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}},
     ),
@@ -320,9 +320,9 @@ CHANGES: dict[str, tuple[Obj, ...]] = {
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_a_difference_after_a_change_is_explained(changes: tuple[Obj, ...]) -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
+    scene.admit(new_pod())
     scene.watch(*changes)
-    scene.watch(with_status(arriving_body(), reason="Unschedulable"))
+    scene.watch(with_status(new_pod(), reason="Unschedulable"))
     assert scene.result() == "explained"
     kind = changes[0]["kind"]
     assert scene.example()["change"].startswith(kind)
@@ -331,30 +331,30 @@ def test_a_difference_after_a_change_is_explained(changes: tuple[Obj, ...]) -> N
 @pytest.mark.parametrize(
     "objects",
     [
-        (arriving_body("waiting", priority=500),),
-        (with_status(arriving_body("waiting"), reason="Unschedulable"),),
+        (new_pod("waiting", priority=500),),
+        (with_status(new_pod("waiting"), reason="Unschedulable"),),
         (FULL[0],),
         (FULL[1],),
         ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}, "spec": {}},),
-        (with_status(arriving_body(), labels={"a": "b"}),),
+        (with_status(new_pod(), labels={"a": "b"}),),
     ],
     ids=["a pod that waits", "a pod that waits still", "a heartbeat", "a pod's status", "a service", "the pod itself"],
 )
 def test_what_changes_nothing_for_the_pod_explains_nothing(objects: tuple[Obj, ...]) -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
+    scene.admit(new_pod())
     scene.watch(*objects)
-    scene.watch(with_status(arriving_body(), reason="Unschedulable"))
+    scene.watch(with_status(new_pod(), reason="Unschedulable"))
     assert scene.result() == "wrong"
 
 
 def test_its_own_victims_and_their_budgets_explain_nothing() -> None:
     scene = Scene(*FULL, placed("y", "a", "500m", 7))
-    scene.admit(arriving_body())
-    scene.watch(with_status(arriving_body(), nominated="a", reason="Unschedulable"))
+    scene.admit(new_pod())
+    scene.watch(with_status(new_pod(), nominated="a", reason="Unschedulable"))
     for name in ("x", "y"):
         scene.watch(preempted(scene.objects[f"Pod/{name}"]))
-        scene.watch(scene.objects[f"Pod/{name}"], gone=True)
+        scene.watch(scene.objects[f"Pod/{name}"], deleted=True)
     scene.watch(*CHANGES["a budget came"])
     assert scene.result() == "wrong"
 
@@ -362,12 +362,12 @@ def test_its_own_victims_and_their_budgets_explain_nothing() -> None:
 def test_a_change_a_moment_before_the_request_or_after_the_act_explains_too() -> None:
     before = Scene(*FULL)
     before.watch(BOUND)
-    before.admit(arriving_body())
-    before.watch(with_status(arriving_body(), reason="Unschedulable"))
+    before.admit(new_pod())
+    before.watch(with_status(new_pod(), reason="Unschedulable"))
     assert before.result() == "explained"
     after = Scene(*FULL)
-    after.admit(arriving_body())
-    after.watch(with_status(arriving_body(), reason="Unschedulable"), BOUND)
+    after.admit(new_pod())
+    after.watch(with_status(new_pod(), reason="Unschedulable"), BOUND)
     assert after.result() == "explained"
 
 
@@ -375,32 +375,30 @@ def test_a_change_long_before_explains_nothing() -> None:
     scene = Scene(*FULL)
     scene.watch(BOUND)
     scene.now += LAG * 2
-    scene.admit(arriving_body())
-    scene.watch(with_status(arriving_body(), reason="Unschedulable"))
+    scene.admit(new_pod())
+    scene.watch(with_status(new_pod(), reason="Unschedulable"))
     assert scene.result() == "wrong"
 
 
 def test_more_changes_than_are_remembered_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHANGES", 4)
     scene = Scene(*FULL, placed("y", "a", "500m", 7))
-    scene.admit(arriving_body())
+    scene.admit(new_pod())
     scene.watch(BOUND)
     for turn in range(8):
         other = placed("y", "a", "500m", 7)
         other["metadata"]["labels"] = {"turn": str(turn)}
         scene.watch(other)
-    scene.watch(
-        preempted(placed("y", "a", "500m", 7)), with_status(arriving_body(), nominated="a", reason="Unschedulable")
-    )
+    scene.watch(preempted(placed("y", "a", "500m", 7)), with_status(new_pod(), nominated="a", reason="Unschedulable"))
     assert scene.result() == "explained"
 
 
 def test_a_pod_that_goes_undecided_or_never_comes_is_unknown() -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
-    scene.watch(arriving_body(), gone=True)
+    scene.admit(new_pod())
+    scene.watch(new_pod(), deleted=True)
     assert scene.counted == {"unknown": 1}
-    scene.admit(arriving_body("other"))
+    scene.admit(new_pod("other"))
     scene.now += PATIENCE + 1
     scene.accuracy.settle()
     assert scene.counted == {"unknown": 2}
@@ -408,19 +406,17 @@ def test_a_pod_that_goes_undecided_or_never_comes_is_unknown() -> None:
 
 def test_a_pod_whose_turn_was_only_listed_is_unknown() -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
-    scene.list(with_status(arriving_body(), "a"))
-    scene.watch(
-        {**with_status(arriving_body(), "a"), "status": {"phase": "Running", "startTime": "2030-01-01T00:00:00Z"}}
-    )
+    scene.admit(new_pod())
+    scene.list(with_status(new_pod(), "a"))
+    scene.watch({**with_status(new_pod(), "a"), "status": {"phase": "Running", "startTime": "2030-01-01T00:00:00Z"}})
     assert scene.counted == {"unknown": 1}
 
 
 def test_a_pod_that_cannot_be_read_is_as_one_that_nothing_happened_to() -> None:
     scene = Scene(*FULL)
-    scene.admit(arriving_body())
+    scene.admit(new_pod())
     for status in ("x", {"conditions": "x"}, {"conditions": ["x"]}, {"nominatedNodeName": 7, "conditions": {}}):
-        scene.accuracy.seen({**arriving_body(), "status": status}, False)
+        scene.accuracy.seen({**new_pod(), "status": status}, False)
     assert scene.accuracy.table()["open"] == 1
 
 
@@ -444,14 +440,16 @@ expectations = st.builds(
     st.one_of(st.none(), st.lists(st.sampled_from(VICTIMS), max_size=2, unique=True).map(tuple)),
 )
 pods = st.builds(
-    lambda i, node_name, nominated, reason: with_status(arriving_body(f"p{i}"), node_name, nominated, reason),
+    lambda i, node_name, nominated, reason: with_status(new_pod(f"p{i}"), node_name, nominated, reason),
     st.integers(0, 5),
     st.sampled_from(["", "", "a", "b"]),
     st.sampled_from(["", "a", "b"]),
     st.sampled_from(["", "Unschedulable", "SchedulerError"]),
 )
 victims = st.builds(
-    lambda i, gone: preempted(placed(f"v{i}", "a")) if gone else placed(f"v{i}", "a"), st.integers(0, 2), st.booleans()
+    lambda i, deleted: preempted(placed(f"v{i}", "a")) if deleted else placed(f"v{i}", "a"),
+    st.integers(0, 2),
+    st.booleans(),
 )
 steps = st.one_of(
     st.tuples(st.just("expect"), expectations),
@@ -478,7 +476,7 @@ def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: It
             elif step == "gone":
                 key = f"{value['kind']}/{value['metadata']['name']}"
                 if key in scene.objects:
-                    scene.watch(value, gone=True)
+                    scene.watch(value, deleted=True)
             else:
                 scene.watch(value)
             tracker = scene.accuracy
@@ -511,10 +509,10 @@ def test_whatever_is_asked_memory_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("pod", "more", "allowed", "followed"),
     [
-        (arriving_body(priority=0), {}, True, ["preempts"]),
-        (arriving_body(priority=0), {"dryRun": True}, True, []),
-        (arriving_body(priorityClassName="missing"), {}, False, []),
-        (arriving_body(priority=0, schedulerName="other"), {}, True, []),
+        (new_pod(priority=0), {}, True, ["preempts"]),
+        (new_pod(priority=0), {"dryRun": True}, True, []),
+        (new_pod(priorityClassName="missing"), {}, False, []),
+        (new_pod(priority=0, schedulerName="other"), {}, True, []),
     ],
     ids=["admitted", "a dry run", "denied", "not predicted"],
 )
@@ -532,13 +530,13 @@ def test_what_was_said_of_admitted_pods_is_followed(pod: Obj, more: Obj, allowed
 
 def test_by_late_state_nothing_is_followed() -> None:
     state = state_of(named_node("a"))
-    assert decided(Hook.VALIDATE, review(arriving_body(priority=0)), state=state).expected is not None
-    assert decided(Hook.VALIDATE, review(arriving_body(priority=0)), state=state, staleness="old").expected is None
+    assert decided(Hook.VALIDATE, review(new_pod(priority=0)), state=state).expected is not None
+    assert decided(Hook.VALIDATE, review(new_pod(priority=0)), state=state, staleness="old").expected is None
 
 
 def test_what_a_prediction_process_found_is_followed_too() -> None:
     state = state_of(named_node("a"), placed("x", "a", "3", -5))
-    decision = decided(Hook.VALIDATE, review(arriving_body(priority=0)), state=state)
+    decision = decided(Hook.VALIDATE, review(new_pod(priority=0)), state=state)
     sent = pickle.loads(pickle.dumps(decision.plain()))
     assert sent.expected == decision.expected
     assert sent.expected.victims[0].key == "default/x"
@@ -573,9 +571,7 @@ def test_metrics_have_results_and_no_names() -> None:
     metrics = Metrics()
     tracker = Accuracy(partial(metrics.count, metrics.prediction_results), lambda: 0.0)
     tracker.expect(Expectation("u", "fits", ("secret-node",)), 0.0)
-    tracker.seen(
-        with_status(arriving_body("secret-pod"), "a") | {"metadata": {"uid": "u", "name": "secret-pod"}}, False
-    )
+    tracker.seen(with_status(new_pod("secret-pod"), "a") | {"metadata": {"uid": "u", "name": "secret-pod"}}, False)
     tracker._clock = lambda: SETTLING + 1
     tracker.settle()
     text = metrics.exposition("")[0].decode()
@@ -595,16 +591,16 @@ def health_port(tracker: Accuracy | None) -> Iterator[str]:
 
 def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     scene = Scene(named_node("a"), named_node("b", "1"))
-    scene.admit(arriving_body("right"))
-    scene.watch(with_status(arriving_body("right"), "a"))
+    scene.admit(new_pod("right"))
+    scene.watch(with_status(new_pod("right"), "a"))
     scene.now += LAG * 2
-    scene.admit(arriving_body("else"))
-    scene.watch(with_status(arriving_body("else"), "b"))
+    scene.admit(new_pod("else"))
+    scene.watch(with_status(new_pod("else"), "b"))
     scene.now += SETTLING * 2
-    scene.admit(arriving_body("late", "1"))
-    scene.watch(named_node("a", "1"), with_status(arriving_body("late", "1"), reason="Unschedulable"))
+    scene.admit(new_pod("late", "1"))
+    scene.watch(named_node("a", "1"), with_status(new_pod("late", "1"), reason="Unschedulable"))
     scene.now += SETTLING * 2
-    scene.admit(arriving_body("open", "1"))
+    scene.admit(new_pod("open", "1"))
     with health_port(scene.accuracy) as url:
         assert main(["webhook", "accuracy", "--url", url]) == 0
         assert (

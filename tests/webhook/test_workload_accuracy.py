@@ -23,7 +23,7 @@ from forewarn.webhook.workload_accuracy import MAX_SECONDS, WORKLOAD_RESULTS, Wo
 from forewarn.webhook.workload_expectations import MAX_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
 from tests.builders import make_storage_class
 from tests.cases import cases
-from tests.webhook.test_accuracy import arriving_body, health_port, named_node, placed, preempted, state_of
+from tests.webhook.test_accuracy import health_port, named_node, new_pod, placed, preempted, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ KEY = ("default", "Deployment", "web")
 
 
 def deployment(replicas: int = 2, cpu: str = "2", priority: int = 100, name: str = "web", **spec: Any) -> Obj:
-    template = {"metadata": {"labels": {"app": name}}, "spec": arriving_body(cpu=cpu, priority=priority)["spec"]}
+    template = {"metadata": {"labels": {"app": name}}, "spec": new_pod(cpu=cpu, priority=priority)["spec"]}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template, **spec}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
@@ -47,7 +47,7 @@ def of(kind: str, name: str, pod: Obj, hash_: str = "") -> Obj:
 
 
 def of_web(name: str, node: str = "", nominated: str = "", hash_: str = "5d8f", **status: Any) -> Obj:
-    pod = of("ReplicaSet", f"web-{hash_}", arriving_body(name), hash_)
+    pod = of("ReplicaSet", f"web-{hash_}", new_pod(name), hash_)
     pod["spec"] |= {"nodeName": node} if node else {}
     ready = {"type": "Ready", "status": "True"}
     found: Obj = {"phase": "Running", "conditions": [ready]} if node else {"phase": "Pending"}
@@ -86,7 +86,7 @@ class Scene:
             self.cache.add(obj)
             self.objects[f"{obj['kind']}/{obj['metadata']['name']}"] = obj
 
-    def gone(self, *names: str) -> None:
+    def deleted(self, *names: str) -> None:
         for name in names:
             self.now += 0.01
             self.cache.remove(self.objects.pop(name))
@@ -142,11 +142,11 @@ def test_time_until_pods_count_as_available_is_waited_for() -> None:
     ("pod", "key"),
     [
         (of_web("web-5d8f-1"), KEY),
-        (of("ReplicaSet", "web-5d8f", arriving_body("p")), ("default", "ReplicaSet", "web-5d8f")),
-        (of("StatefulSet", "db", arriving_body("db-0")), ("default", "StatefulSet", "db")),
-        (of("DaemonSet", "ds", arriving_body("p")), ("default", "DaemonSet", "ds")),
-        (of("Job", "once", arriving_body("p")), ("default", "Job", "once")),
-        (arriving_body("alone"), ("default", "Pod", "alone")),
+        (of("ReplicaSet", "web-5d8f", new_pod("p")), ("default", "ReplicaSet", "web-5d8f")),
+        (of("StatefulSet", "db", new_pod("db-0")), ("default", "StatefulSet", "db")),
+        (of("DaemonSet", "ds", new_pod("p")), ("default", "DaemonSet", "ds")),
+        (of("Job", "once", new_pod("p")), ("default", "Job", "once")),
+        (new_pod("alone"), ("default", "Pod", "alone")),
     ],
 )
 def test_the_workload_of_a_pod(pod: Obj, key: tuple[str, str, str]) -> None:
@@ -161,7 +161,7 @@ def rolled_out(scene: Scene) -> None:
     """Three Pods of `web`: one fits, one preempts x, one stays Pending."""
     scene.watch(of_web("w1"), of_web("w2"), of_web("w3"), of_web("w1", "b"))
     scene.watch(of_web("w2", nominated="a"), preempted(FULL[2]))
-    scene.gone("Pod/x")
+    scene.deleted("Pod/x")
     scene.watch(of_web("w2", "a"))
 
 
@@ -199,7 +199,7 @@ def test_a_victim_that_was_not_predicted_is_wrong() -> None:
     scene = Scene(named_node("a"), placed("x", "a", "1"))
     scene.admit(deployment(1))
     scene.watch(of_web("w1", "a"), preempted(FULL[2]))
-    scene.gone("Pod/x")
+    scene.deleted("Pod/x")
     assert scene.result(SLOW + 1) == "wrong"
     assert scene.example["happened"] == "1 placed, 0 Pending, preempts default/x"
 
@@ -212,7 +212,7 @@ def test_another_victim_of_the_same_priority_is_a_tie(priority: int, result: str
     other = scene.objects[f"Pod/{victim}"]
     node = other["spec"]["nodeName"]
     scene.watch(of_web("w1", nominated=node), preempted(other))
-    scene.gone(f"Pod/{victim}")
+    scene.deleted(f"Pod/{victim}")
     scene.watch(of_web("w1", node))
     assert scene.result(SLOW + 1) == result
 
@@ -239,9 +239,9 @@ def test_what_pods_of_others_preempt_is_not_counted() -> None:
     scene = Scene(*ROOMY)
     scene.admit(deployment(1))
     scene.watch(of_web("w1", "b"))
-    high = arriving_body("high", cpu="4", priority=900)
+    high = new_pod("high", cpu="4", priority=900)
     scene.watch(high, {**high, "status": {"phase": "Pending", "nominatedNodeName": "a"}}, preempted(ROOMY[2]))
-    scene.gone("Pod/x")
+    scene.deleted("Pod/x")
     assert scene.result(SLOW + 1) == "matched"
 
 
@@ -254,13 +254,13 @@ def test_what_replacements_preempt_is_counted_with_the_prediction_for_it() -> No
         scene.admit(deployment(1, "4"))
         assert scene.accuracy._workloads._open[KEY].expected.more == 1
         scene.watch(of_web("w1", nominated="a"), preempted(x))
-        scene.gone("Pod/x-0")
-        again = of("StatefulSet", "x", arriving_body("x-0", "3", 50) | {"status": {"phase": "Pending"}})
+        scene.deleted("Pod/x-0")
+        again = of("StatefulSet", "x", new_pod("x-0", "3", 50) | {"status": {"phase": "Pending"}})
         again["metadata"]["uid"] = "again"
         scene.watch(of_web("w1", "a"), again)
         if both:
             scene.watch({**again, "status": {"phase": "Pending", "nominatedNodeName": "b"}}, preempted(z))
-            scene.gone("Pod/z")
+            scene.deleted("Pod/z")
         assert scene.result(SLOW + 1) == result
 
 
@@ -282,13 +282,13 @@ def test_other_victims_where_nodes_tie_are_explained_and_other_counts_are_not(pe
     scene.admit(deployment(2))
     assert str(scene.accuracy._workloads._open[KEY].expected).startswith("2 placed, 0 Pending, preempts default/")
     scene.watch(of_web("w1", nominated="a"), preempted(scene.objects["Pod/x"]))
-    scene.gone("Pod/x")
+    scene.deleted("Pod/x")
     scene.watch(of_web("w1", "a"))
     if pending:
         scene.watch(of_web("w2"))
     else:
         scene.watch(of_web("w2", nominated="b"), preempted(scene.objects["Pod/z"]))
-        scene.gone("Pod/z")
+        scene.deleted("Pod/z")
         scene.watch(of_web("w2", "b"))
     assert scene.result(SLOW + 1) == result
     assert scene.example["change"] == ("" if pending else "ties: several nodes or Pods are equal")
@@ -299,7 +299,7 @@ def test_what_a_prediction_assumes_explains_a_difference() -> None:
     scene = Scene(*ROOMY, make_storage_class("zonal", "Immediate").obj)
     claims = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "zonal"}}]
     scene.admit({**deployment(1, volumeClaimTemplates=claims), "kind": "StatefulSet"})
-    scene.watch(of("StatefulSet", "web", arriving_body("web-0")))
+    scene.watch(of("StatefulSet", "web", new_pod("web-0")))
     assert scene.result(SLOW + 1) == "explained"
     assert scene.example["change"].endswith("claims that are created with the Pods are ignored")
 
@@ -307,9 +307,9 @@ def test_what_a_prediction_assumes_explains_a_difference() -> None:
 def test_who_came_after_the_request_is_no_victim() -> None:
     scene = Scene(named_node("a"))
     scene.admit(deployment(1))
-    staleness = placed("late", "a", "3")
-    scene.watch(staleness, of_web("w1", nominated="a"), preempted(staleness))
-    scene.gone("Pod/late")
+    late_pod = placed("late", "a", "3")
+    scene.watch(late_pod, of_web("w1", nominated="a"), preempted(late_pod))
+    scene.deleted("Pod/late")
     scene.watch(of_web("w1", "a"))
     assert scene.result(SLOW + 1) == "matched"
 
@@ -320,7 +320,7 @@ def test_a_rollout_is_waited_for_until_its_pods_are_ready_and_victims_are_gone()
     ready = [{"type": "Ready", "status": "False"}]
     scene.watch(of_web("w1", "b", conditions=ready), of_web("w2", nominated="a"), preempted(ROOMY[2]))
     assert scene.result(QUIET * 4) == ""
-    scene.gone("Pod/x")
+    scene.deleted("Pod/x")
     scene.watch(of_web("w2", "a"))
     assert scene.result(QUIET * 4) == ""
     scene.watch(of_web("w1", "b"))
@@ -335,7 +335,7 @@ def test_a_rollout_replaces_pods_that_are_not_counted() -> None:
     for number, pod in enumerate(old):
         scene.watch(of_web(f"n{number}", "a"))
         scene.watch({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}})
-        scene.gone(f"Pod/o{number}")
+        scene.deleted(f"Pod/o{number}")
     assert scene.result() == "matched"
 
 
@@ -347,7 +347,7 @@ def test_of_a_job_only_the_first_pods_are_counted() -> None:
     for number in range(3):
         pod = of("Job", "once", placed(f"p{number}", "a", "2", 100))
         scene.watch(pod, {**pod, "status": {"phase": "Succeeded"}})
-        scene.gone(f"Pod/p{number}")
+        scene.deleted(f"Pod/p{number}")
     assert scene.result() == "matched"
 
 
@@ -383,7 +383,7 @@ def test_a_second_change_ends_the_first_prediction() -> None:
 def test_a_workload_that_is_deleted_is_not_compared() -> None:
     scene = Scene(*ROOMY)
     scene.admit(deployment(1))
-    scene.gone("Deployment/web")
+    scene.deleted("Deployment/web")
     assert scene.table["notJudged"] == {"the workload was deleted": 1}
 
 
@@ -425,7 +425,7 @@ def test_too_many_pods_or_rollouts_are_given_up(monkeypatch: pytest.MonkeyPatch)
 NAMES = ("web", "db", "x")
 pods = st.builds(
     lambda i, name, node, nominated: {
-        **of("StatefulSet", name, placed(f"{name}-{i}", node) if node else arriving_body(f"{name}-{i}")),
+        **of("StatefulSet", name, placed(f"{name}-{i}", node) if node else new_pod(f"{name}-{i}")),
         "status": {"phase": "Running" if node else "Pending", "nominatedNodeName": nominated},
     },
     st.integers(0, 5),
@@ -469,7 +469,7 @@ def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: It
             elif step == "gone":
                 key = f"{value['kind']}/{value['metadata']['name']}"
                 if key in scene.objects:
-                    scene.gone(key)
+                    scene.deleted(key)
             else:
                 scene.watch(value)
             table = tracker.table()
@@ -494,7 +494,7 @@ def test_the_command_prints_what_became_of_workloads(capsys: pytest.CaptureFixtu
     scene.watch(of_web("w1", "b"), of_web("w2"), of_web("w3"))
     scene.result(SLOW + 1)
     scene.admit(deployment(1, name="gone"))
-    scene.gone("Deployment/gone")
+    scene.deleted("Deployment/gone")
     scene.admit(deployment(1, name="open"))
     with health_port(scene.accuracy) as url:
         assert main(["webhook", "accuracy", "--url", url]) == 0

@@ -51,11 +51,11 @@ class Answered(NamedTuple):
         """The response for a decision."""
         response = decision.response
         silent = response.allowed and not (response.patch or response.warnings or response.audit or decision.findings)
-        told = tuple((finding.rule, finding.action.value) for finding in decision.findings)
+        actions = tuple((finding.rule, finding.action.value) for finding in decision.findings)
         withheld = tuple(
             (f.rule, one_line(f.message)) for f in decision.findings if f.for_requester and f.action in _SPOKEN
         )
-        return cls(response.without_uid(), decision.verdict.value, told, decision.exemption, silent, withheld)
+        return cls(response.without_uid(), decision.verdict.value, actions, decision.exemption, silent, withheld)
 
     def fields_of(self, hook: Hook, request: AdmissionRequest) -> dict[str, object]:
         """The fields of the log line for this response."""
@@ -103,7 +103,7 @@ def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] =
         and isinstance(metadata, dict)
         and bool(metadata.get("generateName"))
     )
-    told = (
+    fields = (
         hook,
         request.operation,
         *request.kind,
@@ -118,7 +118,7 @@ def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] =
         *(each.number for each in admitted),
     )
     try:
-        data = orjson.dumps(told)
+        data = orjson.dumps(fields)
     except TypeError:
         return None
     if nameless and b'"ephemeral"' in data:

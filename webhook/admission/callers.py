@@ -34,9 +34,9 @@ class Grant(NamedTuple):
 
         Source: apiserver pkg/admission/plugin/webhook/predicates/rules/rules.go.
         """
-        asked = (group, resource, subresource)
+        target = (group, resource, subresource)
         return _ALL in self.resources or any(
-            all(known in ("*", given) for known, given in zip(granted, asked, strict=True))
+            all(known in ("*", given) for known, given in zip(granted, target, strict=True))
             for granted in self.resources
         )
 
@@ -87,10 +87,10 @@ class Callers:
         The grant covers everything if TLS or the `required` tokens already identify the caller, or if the webhook
         configurations have no tokens.
         """
-        told = {} if self.proven or self.required() else self.grants()
-        if not told:
+        grants = {} if self.proven or self.required() else self.grants()
+        if not grants:
             return EVERYTHING
-        return next((grant for token, grant in told.items() if _has_one(tokens, (token,))), NOTHING)
+        return next((grant for token, grant in grants.items() if _has_one(tokens, (token,))), NOTHING)
 
     def are_known(self, tokens: Collection[str]) -> bool:
         """Report whether the tokens have a grant, and so belong to an API server."""

@@ -13,7 +13,7 @@ from forewarn.policies.rules.support.details import ONLY_IN_FINDINGS
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.messages import audit_of, denial_of, is_shortened, warnings_of
 from forewarn.webhook.admission.review import AdmissionRequest, AdmissionResponse
-from forewarn.webhook.admission.stale_cache import rests_on_the_cache
+from forewarn.webhook.admission.stale_cache import depends_on_cache
 
 if TYPE_CHECKING:
     from forewarn.webhook.admission.impact_annotation import Written
@@ -62,7 +62,7 @@ class Decision:
     @property
     def unconfirmed(self) -> bool:
         """True if the decision depends on PriorityClasses that were read only from the cache."""
-        return self.unassigned or rests_on_the_cache(self.findings)
+        return self.unassigned or depends_on_cache(self.findings)
 
     def cut_short_if(self, time_was_up: bool) -> Decision:
         """Return the decision, marked as incomplete if `time_was_up`."""

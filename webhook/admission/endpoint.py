@@ -149,7 +149,7 @@ class Endpoint(Services):
             return ()
         return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
 
-    def reject(self, content_type: str, content_encoding: str) -> Reply | None:
+    def unsupported_headers(self, content_type: str, content_encoding: str) -> Reply | None:
         """Return the rejection of a request because of its headers; None if valid. A missing content type counts as
         JSON.
         """

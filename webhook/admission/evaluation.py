@@ -120,20 +120,20 @@ class Evaluation:
             return services.rejected(self.call.hook, NOT_RESERVED, why=reserved, client=self.call.client)
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
 
-    def attempt(self, whole: AdmissionRequest | None = None) -> _Attempted:
+    def attempt(self, request: AdmissionRequest | None = None) -> _Attempted:
         """Compute the decision on the evaluating thread, with a prediction of at most a few milliseconds.
 
-        `whole`: the request with its objects; None: parse the body again if necessary.
+        `request`: the request with its objects; None: parse the body again if necessary.
         """
-        if whole is None:
-            whole = parse_review(self.call.body) if self.request.is_stripped else self.request
+        if request is None:
+            request = parse_review(self.call.body) if self.request.is_stripped else self.request
         if self.services.predictors is None:
-            decision = self._decide(whole, self.deadline.expired, self.deadline.expired)
+            decision = self._decide(request, self.deadline.expired, self.deadline.expired)
             return _Attempted(decision.cut_short_if(self.deadline.expired()), used_up=False)
         if self.cost is not Cost.RULES and self.cluster is not None and not self.cluster.is_prepared:
             self._update_shared(self.cluster)
         attempt = self._time(_ATTEMPT_SECONDS[self.cost])
-        decision = self._decide(whole, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
+        decision = self._decide(request, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
         return _Attempted(decision, attempt.used_up)
 
     def _evaluated(self) -> Steps[Decision | str]:
@@ -164,7 +164,9 @@ class Evaluation:
         with suppress(CutShort), metered(self._time(_UPKEEP_SECONDS).expired):
             cluster.prepare()
 
-    def _decide(self, whole: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]) -> Decision:
+    def _decide(
+        self, full_request: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]
+    ) -> Decision:
         """Evaluate the rules and return the decision.
 
         `was_up`: whether `expired` has returned true; forewarn then does not cache the predictions.
@@ -172,7 +174,7 @@ class Evaluation:
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
         review = ReviewContext(
-            request=whole,
+            request=full_request,
             hook=self.call.hook,
             cluster=arriving.cluster,
             config=self.config,
@@ -244,7 +246,7 @@ class Evaluation:
                 services.admitted_pods.note(subject, self.request.user.name, decision.brings, len(self.call.body))
         if decision.written is not None:
             services.memory.note(decision.written)
-        decision = services.patience.limited(self.request, decision, self.config)
+        decision = services.patience.with_limited_warnings(self.request, decision, self.config)
         if self.grant.is_shown:
             decision = replace(decision, response=replace(decision.response, audit={}))
         answered = Answered.of(decision)

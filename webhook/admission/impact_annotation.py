@@ -138,17 +138,17 @@ def retained(subject: ReviewedObject, config: Config) -> str:
     return before if isinstance(before, str) and not taken_away else ""
 
 
-def text_of(impact: Mapping[str, object], staleness: bool = False) -> str:
+def text_of(impact: Mapping[str, object], is_stale: bool = False) -> str:
     """An impact as compact JSON with sorted keys, so that equal impacts give equal bytes.
 
-    `staleness`: the cache is stale.
+    `is_stale`: the cache is stale.
     """
-    told = {**impact, "staleCache": True} if staleness else impact
-    return json.dumps(told, separators=(",", ":"), sort_keys=True)
+    document = {**impact, "staleCache": True} if is_stale else impact
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
-def annotation(impact: Impact | None, staleness: bool = False, audience: Audience = OPEN) -> str | None:
-    """Return the text of the annotation: "" if all Pods fit, None without new Pods. `staleness`: the cache is stale.
+def annotation(impact: Impact | None, is_stale: bool = False, audience: Audience = OPEN) -> str | None:
+    """Return the text of the annotation: "" if all Pods fit, None without new Pods. `is_stale`: the cache is stale.
 
     All users with read access to the object can read the annotation, so `audience` is the object's namespace, not the
     requester.
@@ -157,7 +157,7 @@ def annotation(impact: Impact | None, staleness: bool = False, audience: Audienc
         return None
     if audience.shown.not_predicted:
         return text_of(impact.to_dict(audience))  # the same whatever would happen
-    return text_of(impact.to_dict(audience), staleness) if impact.preempting or impact.pending or impact.rest else ""
+    return text_of(impact.to_dict(audience), is_stale) if impact.preempting or impact.pending or impact.rest else ""
 
 
 class Written(NamedTuple):
@@ -230,14 +230,14 @@ def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
         metadata.pop("name", None)
         ref = ref._replace(name="")
     annotations = _without(metadata.pop("annotations", None), ANNOTATION)
-    told = {
+    fields = {
         "operation": subject.operation,
         "ref": ref,
         "object": {**obj, "metadata": metadata, "spec": _settled(obj), "status": _status(subject)},
         "annotations": annotations,
         "old": at(subject.old or {}, "metadata", "resourceVersion"),
     }
-    return sha256(_dumps(told)).hexdigest()
+    return sha256(_dumps(fields)).hexdigest()
 
 
 def _dumps(value: object) -> bytes:

@@ -206,7 +206,7 @@ def without_prediction(
 
     `why`: the reason that the requester sees.
     """
-    told = tuple(
+    shown = tuple(
         finding
         if finding.rule not in PREDICTING or finding.action not in _SPOKEN
         else finding._replace(
@@ -217,7 +217,7 @@ def without_prediction(
     spoken = [rule for rule in PREDICTING if config.actions.get(rule, Action.WARN) in _SPOKEN]
     paths = config.options.pod_template_paths
     if not spoken or (subject.operation is Operation.UPDATE and not changes_pods(subject, paths)):
-        return told
+        return shown
     rule = _FIRST if _FIRST in spoken else min(spoken)
     not_shown = Finding(
         subject.locate(()),
@@ -227,7 +227,7 @@ def without_prediction(
         Text(f"the prediction was not shown to the requester: {why}"),
         for_requester=Text(f"not predicted: {why}", _FIXES.get(why, "")),
     )
-    return (*told, not_shown)
+    return (*shown, not_shown)
 
 
 _FIXES: Final = {UNREADABLE: "ask for permission to list Pods there", SPENT: "try again later"}

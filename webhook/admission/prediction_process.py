@@ -156,14 +156,14 @@ def _end_unused(forked: Future[PredictionProcess]) -> None:
         forked.result().end()
 
 
-def _serve(asked: socket.socket, run: Callable[[Any], Any]) -> None:
+def _serve(requests: socket.socket, run: Callable[[Any], Any]) -> None:
     """Answer questions until the webhook closes the socket: the forked process's main loop. Never returns."""
     status = 1
     try:
-        _become_a_process(asked.fileno())
+        _become_a_process(requests.fileno())
         while True:
-            question = _receive(asked, None)
-            _send(asked, run(question))
+            question = _receive(requests, None)
+            _send(requests, run(question))
     except EOFError:
         status = 0
     except BaseException:
@@ -172,8 +172,8 @@ def _serve(asked: socket.socket, run: Callable[[Any], Any]) -> None:
         os._exit(status)
 
 
-def _become_a_process(kept: int) -> None:
-    """Make the forked process independent: no logs, default signals, and no file descriptor except `kept`.
+def _become_a_process(descriptor: int) -> None:
+    """Make the forked process independent: no logs, default signals, and no file descriptor except `descriptor`.
 
     Otherwise the webhook's connections would stay open after the webhook closes them.
     """
@@ -184,8 +184,8 @@ def _become_a_process(kept: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, _max_descriptors())
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, _max_descriptors())
     gc.freeze()  # a look at what is shared would copy it
     with suppress(OSError):
         os.nice(_NICE)

@@ -86,18 +86,18 @@ class WarningLimiter:
                 self._last_warned.popitem(last=False)
         return turn
 
-    def limited(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
+    def with_limited_warnings(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
         """Return the decision with warnings shortened, counted or omitted, by the limit for the requesting user."""
         warned = [finding for finding in decision.findings if finding.action is Action.WARN and finding.is_shown]
         if not warned or not decision.response.allowed or config.repeated_warnings is RepeatedWarnings.FULL:
             return decision
         rules = dict.fromkeys(finding.rule for finding in worst_first(warned))
-        turns = {rule: self.count(request.user.name, rule, request.dry_run) for rule in rules}
-        if all(turn.is_full for turn in turns.values()):
+        counts = {rule: self.count(request.user.name, rule, request.dry_run) for rule in rules}
+        if all(count.is_full for count in counts.values()):
             return decision
-        lines = list(_shorter_lines(turns, warned, request, impact_annotation.wanted(request.subject, config)))
-        warnings = (*warnings_of(f for f in warned if turns[f.rule].is_full), *lines[:MAX_WARNINGS])
-        audit = {**audit_of(f for f in warned if not turns[f.rule].is_full), **decision.response.audit}
+        lines = list(_shorter_lines(counts, warned, request, impact_annotation.wanted(request.subject, config)))
+        warnings = (*warnings_of(f for f in warned if counts[f.rule].is_full), *lines[:MAX_WARNINGS])
+        audit = {**audit_of(f for f in warned if not counts[f.rule].is_full), **decision.response.audit}
         return replace(decision, response=replace(decision.response, warnings=warnings, audit=audit))
 
 
@@ -118,9 +118,9 @@ def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
 
     `annotated`: forewarn writes the impact annotation on the object.
     """
-    who = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
+    object_name = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
     where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
     tail = f"{where} [{finding.rule}]"
-    versions = tuple(f"{who}: {version}" for version in finding.text.shorter)
-    text = Text(f"{who}: {one_line(finding.text.problem)}", shorter=versions)
+    versions = tuple(f"{object_name}: {version}" for version in finding.text.shorter)
+    text = Text(f"{object_name}: {one_line(finding.text.problem)}", shorter=versions)
     return f"{shortened(text, MAX_SHORT - len(tail))}{tail}"

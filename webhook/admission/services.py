@@ -207,8 +207,8 @@ class _WithoutNames:
         self._last: tuple[Config | None, Config | None] = (None, None)
 
     def __call__(self, config: Config) -> Config:
-        source, made = self._last
-        if source is not config or made is None:
-            made = config._replace(disclose=Disclose.COUNTS, disclose_to=DiscloseTo(()))
-            self._last = config, made
-        return made
+        source, without_names = self._last
+        if source is not config or without_names is None:
+            without_names = config._replace(disclose=Disclose.COUNTS, disclose_to=DiscloseTo(()))
+            self._last = config, without_names
+        return without_names

@@ -41,8 +41,8 @@ def audit_text(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config
 
     Pods that name the effective default also count: the API server sets this name before it calls webhooks.
     """
-    said = several(cluster.priority_classes.values())
-    return said if said and _takes_it(subject, cluster, config) else ""
+    text = several(cluster.priority_classes.values())
+    return text if text and _takes_it(subject, cluster, config) else ""
 
 
 def _takes_it(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> bool:

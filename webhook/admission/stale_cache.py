@@ -22,10 +22,10 @@ COUNTS_THE_CACHE: Final = frozenset(rule.ID for rule in _CACHE_RULES) - RESTS_ON
 """Rules that depend on other objects in the cache: with a stale cache, their denials become warnings."""
 
 
-def rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
+def depends_on_cache(findings: tuple[Finding, ...]) -> bool:
     """Report whether a denial depends on the watch cache; without denials, whether a warning does."""
-    told = Action.DENY if any(finding.action is Action.DENY for finding in findings) else Action.WARN
-    return any(finding.action is told and finding.rule in RESTS_ON_THE_CACHE for finding in findings)
+    action = Action.DENY if any(finding.action is Action.DENY for finding in findings) else Action.WARN
+    return any(finding.action is action and finding.rule in RESTS_ON_THE_CACHE for finding in findings)
 
 
 _UNASKED: Final = {

@@ -10,7 +10,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.webhook.admission import impact_annotation, several_defaults
 from forewarn.webhook.admission.decision import VISIBLE, Decision, decision_of
 from forewarn.webhook.admission.prediction_access import is_on_behalf, without_prediction
-from forewarn.webhook.admission.stale_cache import doubted, rests_on_the_cache, unproven, with_classes
+from forewarn.webhook.admission.stale_cache import depends_on_cache, doubted, unproven, with_classes
 from forewarn.webhook.admission.unchanged import without_repeats
 from forewarn.webhook.expectations import expectation_of
 
@@ -56,7 +56,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         return tuple(doubted(finding) if time.staleness else finding for finding in findings)
 
     findings = found(cluster)
-    if review.confirm is not None and cluster is not None and rests_on_the_cache(findings):
+    if review.confirm is not None and cluster is not None and depends_on_cache(findings):
         classes = review.live_classes()
         if classes is None:
             findings = tuple(unproven(finding) for finding in findings)

@@ -248,10 +248,10 @@ class ApiServer:
         if response.status == UNAUTHORIZED:
             self._forget(connection)
         try:
-            said = _read_body(response, _MAX_ERROR, self._clock() + times.read, self._clock)
+            error_body = _read_body(response, _MAX_ERROR, self._clock() + times.read, self._clock)
         finally:
             response.release_conn()
-        raise _rejection(response.status, said, response.headers.get("Retry-After", ""))
+        raise _rejection(response.status, error_body, response.headers.get("Retry-After", ""))
 
     def _current(self) -> Connection:
         with self._lock:
@@ -313,13 +313,13 @@ def _object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _rejection(status: int, said: bytes, retry_after: str) -> ApiError:
-    """Return the ApiError for an unsuccessful response. `said`: its body, a Status or the page of a proxy."""
+def _rejection(status: int, body: bytes, retry_after: str) -> ApiError:
+    """Return the ApiError for an unsuccessful response. `body`: its body, a Status or the page of a proxy."""
     try:
-        answer = _object(said)
+        answer = _object(body)
     except ApiError:
         answer = {}
-    message = answer.get("message") or said[:200].decode(errors="replace").strip() or "no reason given"
+    message = answer.get("message") or body[:200].decode(errors="replace").strip() or "no reason given"
     seconds = float(retry_after) if retry_after.isdecimal() else 0.0
     token = mapping(answer.get("metadata")).get("continue") or ""
     return error_of(status, " ".join(str(message).split()), seconds, str(token))

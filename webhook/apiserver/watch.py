@@ -108,8 +108,8 @@ class Watch:
 def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
     """Parse one line. Raises ApiError for invalid lines and for ERROR events, with their message."""
     try:
-        told = json.loads(line)
-        kind, obj = told["type"], told["object"]
+        event = json.loads(line)
+        kind, obj = event["type"], event["object"]
         version = mapping(obj.get("metadata")).get("resourceVersion") or ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ApiError(0, f"the watch sent an invalid event: {line[:60]!r}") from None

@@ -95,37 +95,37 @@ def _ask(host: str, port: int) -> dict[str, Any]:
     except (OSError, http.client.HTTPException) as error:
         raise NoTable(f"no answer: {_plain(reason(error) or type(error).__name__)}") from None
     try:
-        told = json.loads(body)
+        document = json.loads(body)
     except ValueError:
-        told = None
+        document = None
     if status != http.HTTPStatus.OK:
-        message = told.get("message") if isinstance(told, dict) else None
+        message = document.get("message") if isinstance(document, dict) else None
         raise NoTable(_plain(str(message)) if message else f"HTTP status {status}")
-    if not _is_table(told):
+    if not _is_table(document):
         raise NoTable("what answers there is no webhook of this version")
-    table: dict[str, Any] = told
+    table: dict[str, Any] = document
     return table
 
 
-def _is_table(told: object) -> bool:
+def _is_table(document: object) -> bool:
     return (
-        isinstance(told, dict)
-        and _are_results(told, RESULTS, "pod")
-        and isinstance(told.get("notCompared", 0), int)
-        and isinstance(workloads := told.get("workloads"), dict)
+        isinstance(document, dict)
+        and _are_results(document, RESULTS, "pod")
+        and isinstance(document.get("notCompared", 0), int)
+        and isinstance(workloads := document.get("workloads"), dict)
         and _are_results(workloads, WORKLOAD_RESULTS, "workload")
         and isinstance(reasons := workloads.get("notJudged"), dict)
         and all(isinstance(count, int) for count in reasons.values())
     )
 
 
-def _are_results(told: dict[str, Any], results: Sequence[str], named: str) -> bool:
+def _are_results(document: dict[str, Any], results: Sequence[str], named: str) -> bool:
     return (
-        isinstance(told.get("results"), dict)
-        and all(isinstance(told["results"].get(result), int) for result in results)
-        and isinstance(told.get("open"), int)
-        and isinstance(told.get("examples"), list)
-        and all(_is_example(example, named) for example in told["examples"])
+        isinstance(document.get("results"), dict)
+        and all(isinstance(document["results"].get(result), int) for result in results)
+        and isinstance(document.get("open"), int)
+        and isinstance(document.get("examples"), list)
+        and all(_is_example(example, named) for example in document["examples"])
     )
 
 

@@ -86,12 +86,12 @@ def _stop_on_signals() -> Iterator[Event]:
     if current_thread() is not main_thread():
         yield stop
         return
-    told = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda _number, _frame: stop.set()) for number in told]
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda _number, _frame: stop.set()) for number in signals]
     try:
         yield stop
     finally:
-        for number, handler in zip(told, before, strict=True):
+        for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
 
 

@@ -176,8 +176,8 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     with suppress(WrongUsage):
         before = split(before).rest
     if not before:
-        told = _first_words()
-        return [f"{name}\t{text}" for name, text in told.items() if name.startswith(word)], _NO_FILES
+        commands = _first_words()
+        return [f"{name}\t{text}" for name, text in commands.items() if name.startswith(word)], _NO_FILES
     seconds = _second_words(before[0])
     if len(before) == 1 and seconds:
         return [name for name in seconds if name.startswith(word)], _NO_FILES

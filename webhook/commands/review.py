@@ -86,20 +86,20 @@ def _as_dict(hook: Hook, decision: Decision) -> Review:
     }
 
 
-def _finding(found: Finding) -> ReviewFinding:
-    ref, severity, action = found.object, str(found.severity), found.action.value
-    told: ReviewFinding = {
-        "rule": found.rule,
+def _finding(finding: Finding) -> ReviewFinding:
+    ref, severity, action = finding.object, str(finding.severity), finding.action.value
+    review_finding: ReviewFinding = {
+        "rule": finding.rule,
         "severity": severity,  # type: ignore[typeddict-item]
         "action": action,  # type: ignore[typeddict-item]
-        "message": found.message,
-        "remediation": found.remediation,
-        "field": found.path,
+        "message": finding.message,
+        "remediation": finding.remediation,
+        "field": finding.path,
         "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
     }
-    if found.detail:
-        told["detail"] = dict(found.detail)  # type: ignore[typeddict-item]
-    return told
+    if finding.detail:
+        review_finding["detail"] = dict(finding.detail)  # type: ignore[typeddict-item]
+    return review_finding
 
 
 def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, config: Config) -> list[Decision]:

@@ -183,9 +183,9 @@ def _run(settings: Settings) -> int:
             _scheduler(settings, state, metrics),
         ]
         stack.callback(check_regularly(looks).set)
-        told = accuracy if state.api else None
+        compared = accuracy if state.api else None
         pages = _pages(settings, recent, accuracy, stack) if recent else None
-        stack.callback(serve_health(plain, create_health_app(health, metrics, told), pages))
+        stack.callback(serve_health(plain, create_health_app(health, metrics, compared), pages))
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
@@ -302,9 +302,9 @@ class _Read(NamedTuple):
     is_empty: bool
 
 
-def _emptied(held: _Read, new: _Read) -> str:
+def _emptied(current: _Read, new: _Read) -> str:
     """Return why to reject an empty file that was not empty before (truncated by mistake?); "" to accept the file."""
-    empty = new.is_empty and not held.is_empty
+    empty = new.is_empty and not current.is_empty
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 
@@ -330,9 +330,9 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
     """Return the certificate to serve, and a function that returns a new certificate; None if unchanged."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
-        made = self_signed(datetime.now(UTC))
-        _write_ca(settings, made.ca)
-        return made, lambda: None
+        generated = self_signed(datetime.now(UTC))
+        _write_ca(settings, generated.ca)
+        return generated, lambda: None
     reloaded = Reloaded(
         "certificate",
         [chain, key],
@@ -341,8 +341,8 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
         refuses=lambda held, new: worse(held, new, datetime.now(UTC)),
     )
     if why := untimely(reloaded.get(), datetime.now(UTC)):
-        told = f"{why}; forewarn serves it until the files change"
-        log_event("serving certificate not valid", {"file": str(chain), "reason": told}, logging.WARNING)
+        message = f"{why}; forewarn serves it until the files change"
+        log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
     return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
 
 

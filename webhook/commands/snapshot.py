@@ -64,8 +64,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.output == "-" and is_about_output(error):
             raise
         return _complain(f"-o {options.output}: {reason(error)}")  # of its temporary file
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
-    print_notice(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'empty cluster'})")
+    text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
+    print_notice(f"{options.output}: {plural(kinds.total(), 'object')} ({text or 'empty cluster'})")
     return WRITTEN
 
 
@@ -145,10 +145,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="output file, compressed if its name ends in .gz; - for standard output",
     )
-    kept = "omit environment variables, images, commands, probes and annotations; predictions that need images change"
+    help_text = (
+        "omit environment variables, images, commands, probes and annotations; predictions that need images change"
+    )
     once = "keep an existing file; in an Indexed Job, Pod 0 writes the file and other Pods wait for it"
     add("--once", action="store_true", help=once)
-    add("--redact", action="store_true", help=kept)
+    add("--redact", action="store_true", help=help_text)
     return parser
 
 

@@ -136,15 +136,15 @@ class Issuer:
         if current is None:
             return
         secret = self._api.get(self._leaf)
-        found = Served.from_secret(secret)
-        certificate, self.token_key = found.certificate, token_key or found.token_key
-        if certificate is None or certificate.ca != current.certificate or found.is_due(now):
+        existing = Served.from_secret(secret)
+        certificate, self.token_key = existing.certificate, token_key or existing.token_key
+        if certificate is None or certificate.ca != current.certificate or existing.is_due(now):
             certificate = current.sign(now, self._names, LEAF_LIFE)
-        made = Served(certificate, self.token_key)
-        if made == found:
+        issued = Served(certificate, self.token_key)
+        if issued == existing:
             return
         try:
-            self._api.replace(self._leaf, {**secret, "data": made.to_data()})
+            self._api.replace(self._leaf, {**secret, "data": issued.to_data()})
         except Conflict:
             return
         log_event("serving certificate issued", {"not_after": certificate.not_after.isoformat()})

@@ -54,17 +54,19 @@ class Served:
         if not (chain or key or ca):
             return cls(token_key=token_key)
         try:
-            found = Certificate(chain, key, ca, validity_of(chain).not_after)
-            server_context(found)
+            certificate = Certificate(chain, key, ca, validity_of(chain).not_after)
+            server_context(certificate)
             validity_of(ca)
         except (NoCertificate, ssl.SSLError) as error:
             raise bad("tls.crt, tls.key and ca.crt", error) from None
-        return cls(found, token_key)
+        return cls(certificate, token_key)
 
     def to_data(self) -> dict[str, str]:
         """Return the Secret's `data`."""
-        made = self.certificate
-        texts = {"tls.crt": made.chain, "tls.key": made.key, "ca.crt": made.ca} if made else {}
+        certificate = self.certificate
+        texts = (
+            {"tls.crt": certificate.chain, "tls.key": certificate.key, "ca.crt": certificate.ca} if certificate else {}
+        )
         if self.token_key:
             texts["token-key"] = self.token_key.encode()
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
@@ -97,18 +99,18 @@ class ServingCertificate:
 
         Ignores an empty Secret. Raises BadSecret for an expired certificate while the current one is valid.
         """
-        found = Served.from_secret(self._api.get(self._path))
-        if found.certificate is None or found.certificate == self.served.certificate:
+        served = Served.from_secret(self._api.get(self._path))
+        if served.certificate is None or served.certificate == self.served.certificate:
             return
         ours, now = self.served.certificate, self._now()
-        if ours and now < ours.not_after and not now < found.certificate.not_after:
+        if ours and now < ours.not_after and not now < served.certificate.not_after:
             raise bad(
                 "tls.crt",
-                f"expired at {found.certificate.not_after.isoformat()}; the previous certificate stays in use",
+                f"expired at {served.certificate.not_after.isoformat()}; the previous certificate stays in use",
             )
-        self._contexts.swap(found.certificate)
-        self.served = found
-        log_event("serving certificate loaded", {"not_after": found.certificate.not_after.isoformat()})
+        self._contexts.swap(served.certificate)
+        self.served = served
+        log_event("serving certificate loaded", {"not_after": served.certificate.not_after.isoformat()})
 
     def _expiry(self) -> float:
         served = self.served.certificate

@@ -108,7 +108,7 @@ def _answer_for_class(client: Client, registered: Registered) -> Line:
     )
     if (line := _of_webhook(check, seen)) is not None:
         return line
-    if not seen.there:
+    if not seen.exists:
         return AREA.unknown(check, seen.why)
     webhook = registered.webhooks.get(_CLASSES)
     if webhook is None or webhook.fields.get("failurePolicy") != "Fail":
@@ -126,21 +126,21 @@ def _answer_for_workload(
     seen = client.create(path, _workload(), f"the dry run of a Deployment in the namespace {namespace}", dry_run=True)
     if (line := _of_webhook(check, seen)) is not None:
         return line
-    if not seen.there:
+    if not seen.exists:
         return AREA.unknown(check, seen.why, "pass another namespace with --namespace")
     warned = [warning for warning in seen.warnings if f"[{_RULE}]" in warning]
     if warned:
         return AREA.ok(check, f"forewarn warns: {warned[0]}")
-    told = f"no warning about its missing PriorityClass in the namespace {namespace}"
+    text = f"no warning about its missing PriorityClass in the namespace {namespace}"
     if config is None:
         return AREA.unknown(
-            check, f"{told}; forewarn's configuration was not read, so it may be configured not to warn"
+            check, f"{text}; forewarn's configuration was not read, so it may be configured not to warn"
         )
     if why := _why_silent(client, registered, namespace, config, now):
-        return AREA.warning(check, f"{told}: {why}", "pass another namespace with --namespace, or another kubeconfig")
+        return AREA.warning(check, f"{text}: {why}", "pass another namespace with --namespace, or another kubeconfig")
     return AREA.problem(
         check,
-        f"{told}: nothing exempts it, so API servers do not call forewarn or get no response",
+        f"{text}: nothing exempts it, so API servers do not call forewarn or get no response",
         "fix the other problems; if there are none, check the logs of forewarn and kube-apiserver",
     )
 
@@ -152,7 +152,7 @@ def _why_silent(client: Client, registered: Registered, namespace: str, config: 
     if action in (Action.OFF, Action.AUDIT):
         return f'the configuration sets the rule {rule.ID} to "{action}"'
     seen = client.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
-    found = _namespace(seen.object if seen.there else {"metadata": {"name": namespace}})
+    found = _namespace(seen.object if seen.exists else {"metadata": {"name": namespace}})
     if reason := config.exemption(_requester(client), found, now):
         return f"exempt ({reason})"
     webhook = registered.webhooks.get(_MAIN)
@@ -164,7 +164,7 @@ def _why_silent(client: Client, registered: Registered, namespace: str, config: 
             return f"a matchCondition of {_MAIN} names the namespace"
     with suppress(InvalidSelector):
         selector = parse_label_selector(webhook.fields.get("namespaceSelector"))
-        if selector is not None and seen.there and not selector.matches(found.labels):
+        if selector is not None and seen.exists and not selector.matches(found.labels):
             return f"the namespaceSelector of {_MAIN} excludes the namespace"
     return ""
 
@@ -225,7 +225,7 @@ def _workload() -> ApiObject:
 
 def _of_webhook(check: str, seen: Seen) -> Line | None:
     """Return the line for a request whose rejection names a webhook; None for other results."""
-    if seen.there:
+    if seen.exists:
         return None
     text = _TOKEN.sub(r"\1/…", seen.text)
     called = re.search(r'failed calling webhook "([^"]{1,253})"', text)
@@ -256,12 +256,12 @@ def ask_replicas(client: Client, installed: Installed) -> list[Replica]:
 def _replica(client: Client, name: str, path: str) -> Replica:
     ready = client.text(f"{path}/readyz", f"/readyz of {name}")
     fault = ""
-    if not ready.there:
+    if not ready.exists:
         if ready.status != 503 or _is_status_of_proxy(ready.text):
             return Replica(name, "", (), ready.why)
         fault = ready.text or "not ready"
     metrics = client.text(f"{path}/metrics", f"/metrics of {name}")
-    return Replica(name, fault, _metrics(metrics.text) if metrics.there else (), metrics.why)
+    return Replica(name, fault, _metrics(metrics.text) if metrics.exists else (), metrics.why)
 
 
 def _is_status_of_proxy(text: str) -> bool:
@@ -285,9 +285,9 @@ def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
         if replica.fault:
             fix = "restore what is missing; see ForewarnAbsent in docs/guides/troubleshoot.md"
             yield AREA.problem("/readyz", f"{replica.name} is not ready: {replica.fault}", fix)
-    asked = [replica.name for replica in replicas if not replica.fault and (not replica.why or replica.metrics)]
-    if asked:
-        yield AREA.ok("/readyz", f"ready: {listed(asked)}")
+    answering = [replica.name for replica in replicas if not replica.fault and (not replica.why or replica.metrics)]
+    if answering:
+        yield AREA.ok("/readyz", f"ready: {listed(answering)}")
     for why in dict.fromkeys(replica.why for replica in replicas if replica.why and not replica.fault):
         yield AREA.unknown(
             "/readyz", why, "allow `get` on `pods/proxy`, and let API servers through the network policy"

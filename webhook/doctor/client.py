@@ -45,7 +45,7 @@ class Seen(NamedTuple):
         return self.status == 404
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """True if the request returned an object."""
         return not self.why
 
@@ -92,9 +92,9 @@ class Client:
         found: list[dict[str, Any]] = []
         token = ""
         for _ in range(PAGES):
-            asked = {**(query or {}), "limit": str(PAGE), **({"continue": token} if token else {})}
-            seen = self._within_limit(lambda times, asked=asked: self._made("GET", path, None, asked, times), what)  # type: ignore[misc]
-            if not seen.there:
+            query_ = {**(query or {}), "limit": str(PAGE), **({"continue": token} if token else {})}
+            seen = self._within_limit(lambda times, query_=query_: self._made("GET", path, None, query_, times), what)  # type: ignore[misc]
+            if not seen.exists:
                 return Listed(found, False, seen.why, seen.status)
             items, metadata = seen.object.get("items"), seen.object.get("metadata")
             found += [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
@@ -119,8 +119,8 @@ class Client:
             if error.rejected:
                 return Seen({}, f"no permission to read {what} ({error.status})", error.status, text=error.problem)
             problem = cut(one_line(error.problem), 250)
-            told = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
-            return Seen({}, told, error.status, text=error.problem)
+            message = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
+            return Seen({}, message, error.status, text=error.problem)
 
 
 def part(name: str) -> str:

@@ -55,7 +55,7 @@ def read_configuration(client: Client, installed: Installed) -> tuple[Config | N
     """Return the webhook's configuration (None if unreadable or invalid), and lines of the report about it."""
     path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
     seen = client.get(path, "the ConfigMap forewarn")
-    if not seen.there:
+    if not seen.exists:
         if seen.is_missing:
             return Config(), [AREA.ok("configuration", "no ConfigMap forewarn: the defaults apply")]
         return None, [AREA.unknown("configuration", seen.why)]
@@ -67,11 +67,11 @@ def read_configuration(client: Client, installed: Installed) -> tuple[Config | N
         return None, [AREA.problem("configuration", f"the ConfigMap forewarn is invalid: {fault}", fix)]
     off = sorted(rule for rule, action in config.actions.items() if action is Action.OFF)
     quiet = sum(action is Action.AUDIT for action in config.actions.values())
-    said = [f"off: {listed(off)}"] if off else []
-    said += [f"audit only: {plural(quiet, 'rule')}"] if quiet else []
-    said += [plural(len(config.exemptions), "exemption")] if config.exemptions else []
+    phrases = [f"off: {listed(off)}"] if off else []
+    phrases += [f"audit only: {plural(quiet, 'rule')}"] if quiet else []
+    phrases += [plural(len(config.exemptions), "exemption")] if config.exemptions else []
     return config, [
-        AREA.ok("configuration", f"the ConfigMap forewarn: {'; '.join(said) or 'all rules at their defaults'}")
+        AREA.ok("configuration", f"the ConfigMap forewarn: {'; '.join(phrases) or 'all rules at their defaults'}")
     ]
 
 
@@ -116,20 +116,20 @@ def _may(client: Client, user: str, group: str, resource: str, verb: str, namesp
     seen = client.create(
         "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "the permissions of its service account"
     )
-    return bool(at(seen.object, "status", "allowed")) if seen.there else seen.why
+    return bool(at(seen.object, "status", "allowed")) if seen.exists else seen.why
 
 
 def _objects(client: Client, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
     cache, whole = Cache(), True
     for name in _READ:
         spec = BY_GROUP_KIND[name]
-        found = client.all(spec.path, f"{spec.plural} of the cluster")
-        whole = whole and found.is_complete
-        if found.why:
-            yield AREA.unknown(spec.plural, found.why)
+        listed = client.all(spec.path, f"{spec.plural} of the cluster")
+        whole = whole and listed.is_complete
+        if listed.why:
+            yield AREA.unknown(spec.plural, listed.why)
             if spec.kind == "PriorityClass":
                 return  # without PriorityClasses, references to them cannot be checked
-        yield from _added(cache, spec, found.objects)
+        yield from _added(cache, spec, listed.objects)
     cluster = cache.snapshot()
     if installed.priority_class and installed.priority_class not in cluster.priority_classes:
         missing = f"PriorityClass {installed.priority_class} of forewarn's Pods not found: new Pods are rejected"
@@ -144,18 +144,18 @@ def _objects(client: Client, installed: Installed, config: Config, now: datetime
         fix = f"if not needed any more: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
         yield AREA.warning("exemptions", reason, fix)
     subjects = tuple(stored_objects(cluster))
-    heard = config._replace(selected=_RULES)
+    selected = config._replace(selected=_RULES)
     findings = evaluate(
         EvaluationRequest(
-            ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=lambda: not client.remaining
+            ChangeSet(subjects), cluster, selected, phase=Phase.LINT, now=now, expired=lambda: not client.remaining
         )
     )
-    told = [finding for finding in findings if finding.severity is not Severity.NOTE]
-    for finding in sorted(told, key=lambda f: (f.severity, f.rule, f.object)):
+    problems = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    for finding in sorted(problems, key=lambda f: (f.severity, f.rule, f.object)):
         make = AREA.problem if finding.severity is Severity.ERROR else AREA.warning
         text = f"{finding.object}: {finding.message} [{finding.rule}]"
         yield make(finding.object.kind, text, finding.remediation or f"forewarn explain {finding.rule}")
-    if not told:
+    if not problems:
         some = "" if whole else " (not all were read)"
         yield AREA.ok("objects", f"no problems in {len(subjects)} PriorityClasses, ResourceQuotas and Namespaces{some}")
 
@@ -166,9 +166,9 @@ def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
     """
     for name in sorted({*cluster.priority_classes} - {known.name for known in SYSTEM_CLASSES}):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
-            told = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
+            text = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
             yield AREA.problem(
-                "PriorityClass", told, "create a PriorityClass with another name, move its Pods to it, delete this one"
+                "PriorityClass", text, "create a PriorityClass with another name, move its Pods to it, delete this one"
             )
 
 

@@ -57,24 +57,24 @@ def check(client: Client, registered: Registered) -> Installed:
     """Find the objects by the registered Service, otherwise by the names in the manifests."""
     service = registered.service
     namespace = str(service.get("namespace") or NAME)
-    found = Installed(namespace, str(service.get("name") or NAME))
+    installation = Installed(namespace, str(service.get("name") or NAME))
     lines: list[Line] = []
     seen = client.get(f"/apis/apps/v1/namespaces/{part(namespace)}/deployments/{NAME}", f"Deployment {NAME}")
-    if seen.there:
-        found = _of_deployment(found, seen.object)
+    if seen.exists:
+        installation = _of_deployment(installation, seen.object)
         lines += _deployment(seen.object, namespace)
     elif seen.is_missing and registered.webhooks and registered.service:
-        told = f"Deployment {NAME} not found in the namespace {namespace}"
+        text = f"Deployment {NAME} not found in the namespace {namespace}"
         lines.append(
-            AREA.warning("replicas", told, "none if the webhook runs elsewhere; else apply the manifests again")
+            AREA.warning("replicas", text, "none if the webhook runs elsewhere; else apply the manifests again")
         )
     elif not seen.is_missing:
         lines.append(AREA.unknown("replicas", seen.why))
-    lines += _service(client, found, registered)
-    return found._replace(pods=_pods(client, found), lines=tuple(lines))
+    lines += _service(client, installation, registered)
+    return installation._replace(pods=_pods(client, installation), lines=tuple(lines))
 
 
-def _of_deployment(found: Installed, deployment: ApiObject) -> Installed:
+def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
     spec = at(deployment, "spec", "template", "spec") or NOTHING
     containers = at(spec, "containers")
     container = containers[0] if isinstance(containers, list) and containers else NOTHING
@@ -83,7 +83,7 @@ def _of_deployment(found: Installed, deployment: ApiObject) -> Installed:
         for entry in at(container, "ports") or ()
         if isinstance(name := at(entry, "name"), str) and isinstance(port := at(entry, "containerPort"), int)
     }
-    return found._replace(
+    return installation._replace(
         account=str(at(spec, "serviceAccountName") or "default"),
         is_there=True,
         priority_class=str(at(spec, "priorityClassName") or ""),
@@ -125,110 +125,110 @@ def _deployment(deployment: ApiObject, namespace: str) -> Iterator[Line]:
         if at(condition, "type") == "ReplicaFailure" and at(condition, "status") == "True"
     ]
     fix = f"kubectl -n {namespace} get pods; kubectl -n {namespace} describe replicaset"
-    said = "".join(f": {text}" for text in why)
+    reason = "".join(f": {text}" for text in why)
     if wanted == 0:
         fix = f"kubectl -n {namespace} scale deployment/{NAME} --replicas=2"
         yield AREA.problem("replicas", "the Deployment is scaled to 0", fix)
     elif not ready:
-        yield AREA.problem("replicas", f"none of {wanted} is ready{said}", fix)
+        yield AREA.problem("replicas", f"none of {wanted} is ready{reason}", fix)
     elif ready != wanted:
-        yield AREA.warning("replicas", f"{ready} of {wanted} are ready{said}", fix)
+        yield AREA.warning("replicas", f"{ready} of {wanted} are ready{reason}", fix)
     else:
         yield AREA.ok("replicas", f"{ready} of {wanted} {'is' if ready == 1 else 'are'} ready")
 
 
-def _service(client: Client, found: Installed, registered: Registered) -> Iterator[Line]:
+def _service(client: Client, installation: Installed, registered: Registered) -> Iterator[Line]:
     if registered.webhooks and not registered.service:
         return  # called by a URL
-    namespace, name = part(found.namespace), part(found.service)
-    seen = client.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {found.service}")
+    namespace, name = part(installation.namespace), part(installation.service)
+    seen = client.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {installation.service}")
     if seen.is_missing:
-        told = f"Service {found.service} not found in the namespace {found.namespace}"
-        yield AREA.problem("Service", told, AGAIN)
+        text = f"Service {installation.service} not found in the namespace {installation.namespace}"
+        yield AREA.problem("Service", text, AGAIN)
         return
-    if not seen.there:
+    if not seen.exists:
         yield AREA.unknown("Service", seen.why)
         return
     if at(seen.object, "spec", "type") == "ExternalName":
         yield AREA.ok("Service", f"points to {at(seen.object, 'spec', 'externalName')}")
         return
-    yield from _ports(seen.object, found, registered)
-    yield from _selector(seen.object, found)
-    yield from _endpoints(client, found)
+    yield from _ports(seen.object, installation, registered)
+    yield from _selector(seen.object, installation)
+    yield from _endpoints(client, installation)
 
 
-def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iterator[Line]:
+def _ports(service: ApiObject, installation: Installed, registered: Registered) -> Iterator[Line]:
     """Check that each webhook calls the Service at a port that leads to the container port of the webhook.
 
     kubectl apply merges ports by number: it retains a changed port and adds the shipped one; the API server then
     rejects the Service.
     """
     entries = [entry for entry in at(service, "spec", "ports") or () if isinstance(at(entry, "port"), int)]
-    targets = ("webhook", found.port)
+    targets = ("webhook", installation.port)
     leading = [entry["port"] for entry in entries if entry.get("targetPort", entry["port"]) in targets]
-    name = (found.namespace, found.service)
+    name = (installation.namespace, installation.service)
     if not leading:
-        told = f"none of its ports leads to container port {found.port}, where forewarn listens"
+        text = f"none of its ports leads to container port {installation.port}, where forewarn listens"
         wanted = [
             {"name": "webhook", "port": _HTTPS, "targetPort": "webhook"},
             {"name": "health", "port": _HEALTH, "targetPort": "health"},
         ]
-        what = f"service {found.service} -n {found.namespace}"
+        what = f"service {installation.service} -n {installation.namespace}"
         yield AREA.problem(
-            "Service", told, kubectl_patch(what, {"op": "replace", "path": "/spec/ports", "value": wanted})
+            "Service", text, kubectl_patch(what, {"op": "replace", "path": "/spec/ports", "value": wanted})
         )
     for webhook_name, webhook in sorted(registered.webhooks.items()):
         called = webhook.service
         if called is None:
             continue
         if service_name(called) != name:
-            told = f"{webhook_name} calls the Service {'/'.join(service_name(called))} instead of {'/'.join(name)}"
+            text = f"{webhook_name} calls the Service {'/'.join(service_name(called))} instead of {'/'.join(name)}"
             meant = {**called, "namespace": name[0], "name": name[1], "path": webhook.path}
-            yield AREA.problem("Service", told, webhook.patch("replace", "clientConfig/service", meant))
+            yield AREA.problem("Service", text, webhook.patch("replace", "clientConfig/service", meant))
         elif leading and (port := called.get("port") or _HTTPS) not in leading:
-            told = f"{webhook_name} calls port {port}, which the Service does not have"
+            text = f"{webhook_name} calls port {port}, which the Service does not have"
             if port in [entry["port"] for entry in entries]:
-                told = f"{webhook_name} calls port {port}, which does not lead to the port of the webhook"
-            yield AREA.problem("Service", told, webhook.patch("add", "clientConfig/service/port", leading[0]))
+                text = f"{webhook_name} calls port {port}, which does not lead to the port of the webhook"
+            yield AREA.problem("Service", text, webhook.patch("add", "clientConfig/service/port", leading[0]))
 
 
-def _selector(service: ApiObject, found: Installed) -> Iterator[Line]:
+def _selector(service: ApiObject, installation: Installed) -> Iterator[Line]:
     """Check that the Service selects the Deployment's Pods.
 
     kubectl apply merges selectors, so a label that a user added remains.
     """
     selector = _labels(at(service, "spec", "selector"))
-    if not found.selector or selector == found.selector:
+    if not installation.selector or selector == installation.selector:
         return
-    told = f"its selector {json.dumps(selector)} selects no Pod of the Deployment"
-    what = f"service {found.service} -n {found.namespace}"
-    fix = kubectl_patch(what, {"op": "add", "path": "/spec/selector", "value": found.selector})
-    if selector and selector.items() <= found.labels.items():
-        told = f"its selector is {json.dumps(selector)}, that of the Deployment is {json.dumps(found.selector)}"
-        yield AREA.warning("Service", told, f"none if intended; else {fix}")
+    text = f"its selector {json.dumps(selector)} selects no Pod of the Deployment"
+    what = f"service {installation.service} -n {installation.namespace}"
+    fix = kubectl_patch(what, {"op": "add", "path": "/spec/selector", "value": installation.selector})
+    if selector and selector.items() <= installation.labels.items():
+        text = f"its selector is {json.dumps(selector)}, that of the Deployment is {json.dumps(installation.selector)}"
+        yield AREA.warning("Service", text, f"none if intended; else {fix}")
     else:
-        yield AREA.problem("Service", told, fix)
+        yield AREA.problem("Service", text, fix)
 
 
-def _endpoints(client: Client, found: Installed) -> Iterator[Line]:
-    path = f"/apis/discovery.k8s.io/v1/namespaces/{part(found.namespace)}/endpointslices"
-    slices = client.all(path, "EndpointSlices", {"labelSelector": f"kubernetes.io/service-name={found.service}"})
+def _endpoints(client: Client, installation: Installed) -> Iterator[Line]:
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{part(installation.namespace)}/endpointslices"
+    slices = client.all(path, "EndpointSlices", {"labelSelector": f"kubernetes.io/service-name={installation.service}"})
     if slices.why:
         yield AREA.unknown("Service", slices.why)
         return
     endpoints = [endpoint for obj in slices.objects for endpoint in at(obj, "endpoints") or ()]
     ready = [endpoint for endpoint in endpoints if at(endpoint, "conditions", "ready") is not False]
     if not ready:
-        told = f"0 of {len(endpoints)} endpoints ready" if endpoints else "no endpoints"
-        fix = f"kubectl -n {found.namespace} get pods --show-labels; are they ready, does the selector match?"
-        yield AREA.problem("Service", told, fix)
+        text = f"0 of {len(endpoints)} endpoints ready" if endpoints else "no endpoints"
+        fix = f"kubectl -n {installation.namespace} get pods --show-labels; are they ready, does the selector match?"
+        yield AREA.problem("Service", text, fix)
     else:
         yield AREA.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
 
 
-def _pods(client: Client, found: Installed) -> tuple[str, ...]:
+def _pods(client: Client, installation: Installed) -> tuple[str, ...]:
     query = {"labelSelector": f"app.kubernetes.io/name={NAME}"}
-    listed = client.all(f"/api/v1/namespaces/{part(found.namespace)}/pods", "pods", query)
+    listed = client.all(f"/api/v1/namespaces/{part(installation.namespace)}/pods", "pods", query)
     running: list[Any] = [at(pod, "metadata", "name") for pod in listed.objects if _runs(pod)]
     return tuple(sorted(name for name in running if isinstance(name, str)))[:_MAX_PODS]
 

@@ -30,11 +30,11 @@ _OLDEST_KUBERNETES: Final = 30
 
 def check(client: Client, replicas: Sequence[Replica], version: ApiObject, now: float | None = None) -> Iterator[Line]:
     """Check metrics, annotations and versions. `version`: response of /version; `now`: seconds since 1970."""
-    asked = [replica for replica in replicas if replica.metrics]
-    if asked:
-        yield from _versions(asked)
-        yield from _counted(asked)
-        for replica in asked:
+    with_metrics = [replica for replica in replicas if replica.metrics]
+    if with_metrics:
+        yield from _versions(with_metrics)
+        yield from _counted(with_metrics)
+        for replica in with_metrics:
             yield from _health(replica, time() if now is None else now)
     else:
         why = next((replica.why for replica in replicas if replica.why), "no replica was asked for its metrics")
@@ -70,8 +70,8 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
         outcome: sum(replica.total("forewarn_predictions_total", outcome=outcome) or 0 for replica in replicas)
         for outcome in ("no-preemption", "preempts", "pending", "not-predicted", "incomplete")
     }
-    told = ", ".join(f"{count:.0f} {outcome}" for outcome, count in words.items() if count) or "none yet"
-    yield AREA.ok("predictions", f"{requests:.0f} requests answered, {made - shed:.0f} predictions ({told})")
+    text = ", ".join(f"{count:.0f} {outcome}" for outcome, count in words.items() if count) or "none yet"
+    yield AREA.ok("predictions", f"{requests:.0f} requests answered, {made - shed:.0f} predictions ({text})")
     if shed:
         yield AREA.warning(
             "predictions",
@@ -92,18 +92,18 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
 def _health(replica: Replica, now: float) -> Iterator[Line]:
     age = replica.total("forewarn_cache_age_seconds")
     if age is not None and age > _OLD:
-        told = f"{replica.name}: no message from the API server for {age:.0f} s"
-        yield AREA.warning("cluster state", told, "see ForewarnStaleCache in docs/guides/troubleshoot.md")
+        text = f"{replica.name}: no message from the API server for {age:.0f} s"
+        yield AREA.warning("cluster state", text, "see ForewarnStaleCache in docs/guides/troubleshoot.md")
     rejected = sorted(
         {metric.labels.get("file", "") for metric in replica.metrics if _is_rejected(metric.name, metric.value)}
     )
     if rejected:
-        told = f"{replica.name} rejects the changed {listed(rejected)} and uses the previous content"
-        yield AREA.problem("files", told, "see its log for the error, and fix the ConfigMap or Secret")
+        text = f"{replica.name} rejects the changed {listed(rejected)} and uses the previous content"
+        yield AREA.problem("files", text, "see its log for the error, and fix the ConfigMap or Secret")
     ends = replica.total("forewarn_certificate_expiry_timestamp_seconds")
     if ends and ends < now:
-        told = f"{replica.name} serves an expired certificate"
-        yield AREA.problem("certificate", told, "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md")
+        text = f"{replica.name} serves an expired certificate"
+        yield AREA.problem("certificate", text, "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md")
 
 
 def _is_rejected(name: str, value: float) -> bool:
@@ -112,15 +112,15 @@ def _is_rejected(name: str, value: float) -> bool:
 
 def _last(client: Client) -> Line:
     """A line about the newest Deployment with a predicted preemption, among the first pages."""
-    found = client.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
-    if found.why:
-        return AREA.unknown("last prediction", found.why)
-    annotated = [obj for obj in found.objects if isinstance(at(obj, "metadata", "annotations", IMPACT), str)]
-    searched = plural(len(found.objects), "Deployment")
+    listed = client.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
+    if listed.why:
+        return AREA.unknown("last prediction", listed.why)
+    annotated = [obj for obj in listed.objects if isinstance(at(obj, "metadata", "annotations", IMPACT), str)]
+    searched = plural(len(listed.objects), "Deployment")
     if not annotated:
-        some = "" if found.is_complete else "the first "
-        told = f"none of {some}{searched} has a predicted preemption"
-        return AREA.ok("last prediction", told)
+        some = "" if listed.is_complete else "the first "
+        text = f"none of {some}{searched} has a predicted preemption"
+        return AREA.ok("last prediction", text)
     newest = max(annotated, key=lambda obj: str(at(obj, "metadata", "creationTimestamp")))
     name = f"{at(newest, 'metadata', 'namespace')}/{at(newest, 'metadata', 'name')}"
     since = at(newest, "metadata", "creationTimestamp")
@@ -147,22 +147,22 @@ def _impact(obj: ApiObject) -> str:
 
 
 def _release(version: ApiObject) -> Iterator[Line]:
-    said = str(version.get("gitVersion") or "")
-    if not said:
+    git_version = str(version.get("gitVersion") or "")
+    if not git_version:
         yield AREA.unknown("Kubernetes", "the API server does not report its version")
         return
     try:
-        preview = Semantics(known_minor(said)).preview
+        preview = Semantics(known_minor(git_version)).preview
     except UnknownRelease as why:
-        minor = said.partition(".")[2].partition(".")[0]
+        minor = git_version.partition(".")[2].partition(".")[0]
         if minor.isdecimal() and int(minor) < _OLDEST_KUBERNETES:
-            told = f"{said}: API servers before 1.{_OLDEST_KUBERNETES} do not support matchConditions"
-            yield AREA.problem("Kubernetes", told, "upgrade the cluster")
+            text = f"{git_version}: API servers before 1.{_OLDEST_KUBERNETES} do not support matchConditions"
+            yield AREA.problem("Kubernetes", text, "upgrade the cluster")
         else:
             fix = "see `forewarn info releases`; rules that need no prediction still apply"
-            yield AREA.warning("Kubernetes", f"{said}: not predicted: {why}", fix)
+            yield AREA.warning("Kubernetes", f"{git_version}: not predicted: {why}", fix)
         return
     if preview:
-        yield AREA.warning("Kubernetes", f"{said}: {preview}", "see `forewarn info releases`")
+        yield AREA.warning("Kubernetes", f"{git_version}: {preview}", "see `forewarn info releases`")
         return
-    yield AREA.ok("Kubernetes", f"{said}: supported")
+    yield AREA.ok("Kubernetes", f"{git_version}: supported")

@@ -111,15 +111,15 @@ def check(client: Client) -> Registered:
 
 def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
     """Return the webhooks of all configurations of a kind; a string gives the reason why they are unknown."""
-    found = client.all(path, f"{kind}s")
-    objects = found.objects
-    if found.status == 403:
+    listed = client.all(path, f"{kind}s")
+    objects = listed.objects
+    if listed.status == 403:
         one = client.get(f"{path}/forewarn", f"{kind} forewarn")
-        if not one.there and not one.is_missing:
+        if not one.exists and not one.is_missing:
             return one.why
-        objects = [one.object] if one.there else []
-    elif found.why:
-        return found.why
+        objects = [one.object] if one.exists else []
+    elif listed.why:
+        return listed.why
     return [
         Webhook(webhook, kind, str(at(obj, "metadata", "name") or ""), index)
         for obj in objects
@@ -133,8 +133,8 @@ def _configuration(kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
         if kind == VALIDATING:
             yield AREA.problem(kind, "none with a webhook of forewarn: API servers do not call forewarn", AGAIN)
         else:
-            told = "none with a webhook of forewarn: no annotations, no default PriorityClasses of namespaces"
-            yield AREA.warning(kind, told, f"none if intended (overlay audit-only); else {AGAIN}")
+            text = "none with a webhook of forewarn: no annotations, no default PriorityClasses of namespaces"
+            yield AREA.warning(kind, text, f"none if intended (overlay audit-only); else {AGAIN}")
         return
     lines = [line for name, webhook in wanted.items() for line in _webhook(kind, webhook, ours.get(name))]
     yield from lines
@@ -152,14 +152,14 @@ def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[
     if missing:
         yield AREA.problem(kind, f"{name} is not called for {listed(missing, 5)}", AGAIN)
     if found.get("matchPolicy") == "Exact":
-        told = f"{name}: matchPolicy is Exact, so objects in other API versions are not checked"
-        yield AREA.problem(kind, told, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
+        text = f"{name}: matchPolicy is Exact, so objects in other API versions are not checked"
+        yield AREA.problem(kind, text, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
     policy = found.get("failurePolicy")
     if policy != wanted["failurePolicy"]:
         meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
-        told = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
+        text = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
         repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
-        yield AREA.warning(kind, told, f"{_IF_INTENDED}{repair}")
+        yield AREA.warning(kind, text, f"{_IF_INTENDED}{repair}")
     yield from _narrowed(kind, wanted, webhook)
     yield from _called(kind, wanted, webhook)
 
@@ -181,24 +181,24 @@ def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
     name, found = wanted["name"], webhook.fields
     for selector in ("namespaceSelector", "objectSelector"):
         if found.get(selector):
-            told = f"{name} has a {selector} ({json.dumps(found[selector])}): what it excludes is not checked"
-            yield AREA.warning(kind, told, f"{_IF_INTENDED}{webhook.patch('replace', selector, {})}")
+            text = f"{name} has a {selector} ({json.dumps(found[selector])}): what it excludes is not checked"
+            yield AREA.warning(kind, text, f"{_IF_INTENDED}{webhook.patch('replace', selector, {})}")
     shipped_ones, conditions = _conditions(wanted), _conditions(found)
     for index, condition in enumerate(conditions):
         if condition not in shipped_ones:
-            told = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
-            yield AREA.warning(kind, told, f"{_IF_INTENDED}{webhook.patch('remove', f'matchConditions/{index}')}")
+            text = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
+            yield AREA.warning(kind, text, f"{_IF_INTENDED}{webhook.patch('remove', f'matchConditions/{index}')}")
     for condition in sorted({*shipped_ones} - {*conditions}):
         yield AREA.warning(kind, f'{name} has no matchCondition "{condition}"', f"{_IF_INTENDED}{AGAIN}")
     for condition in sorted({*shipped_ones} & {*conditions}):
         if shipped_ones[condition] != conditions[condition]:
-            told = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
-            yield AREA.warning(kind, told, f"{_IF_INTENDED}{AGAIN}")
+            text = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
+            yield AREA.warning(kind, text, f"{_IF_INTENDED}{AGAIN}")
     seconds = found.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
-        told = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
+        text = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
         repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
-        yield AREA.warning(kind, told, f"{_IF_INTENDED}{repair}")
+        yield AREA.warning(kind, text, f"{_IF_INTENDED}{repair}")
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
@@ -209,14 +209,14 @@ def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
     service = webhook.service
     if service is None:
         url = at(webhook.fields, "clientConfig", "url")
-        told = f"{wanted['name']} is called at {url}" if url else f"{wanted['name']} has no address"
-        yield AREA.warning(kind, told, "none if the webhook runs outside the cluster")
+        text = f"{wanted['name']} is called at {url}" if url else f"{wanted['name']} has no address"
+        yield AREA.warning(kind, text, "none if the webhook runs outside the cluster")
         return
     base = f"/{str(service.get('path') or '').strip('/').partition('/')[0]}"
     path = webhook.path
     if base != path:
-        told = f"{wanted['name']} is called at the path {base} instead of {path}"
-        yield AREA.problem(kind, told, webhook.patch("add", "clientConfig/service/path", path))
+        text = f"{wanted['name']} is called at the path {base} instead of {path}"
+        yield AREA.problem(kind, text, webhook.patch("add", "clientConfig/service/path", path))
 
 
 def service_name(service: ApiObject) -> tuple[str, str]:
@@ -236,8 +236,8 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
         }
     )
     if changing:
-        told = f"{listed(changing, 5)} can also change Pods and workloads; /validate checks the result"
-        yield AREA.ok("other webhooks", told)
+        text = f"{listed(changing, 5)} can also change Pods and workloads; /validate checks the result"
+        yield AREA.ok("other webhooks", text)
     blocking = sorted(
         {
             f"{configuration} ({webhook.get('name')})"
@@ -248,8 +248,8 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
         }
     )
     if blocking:
-        told = f"{listed(blocking, 5)} must also respond before a PriorityClass is stored"
-        yield AREA.ok("other webhooks", told)
+        text = f"{listed(blocking, 5)} must also respond before a PriorityClass is stored"
+        yield AREA.ok("other webhooks", text)
 
 
 Rule = tuple[str, str, str, str]

@@ -98,7 +98,7 @@ def summary(lines: Sequence[Line]) -> str:
         Status.WARNING: "warning",
     }
     counts = {status: sum(line.status is status for line in lines) for status in Status}
-    told = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["no problems"]
+    phrases = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["no problems"]
     if counts[Status.UNKNOWN]:
-        told.append(f"{counts[Status.UNKNOWN]} not checked")
-    return f"{plural(len(lines), 'check')}: {', '.join(told)}"
+        phrases.append(f"{counts[Status.UNKNOWN]} not checked")
+    return f"{plural(len(lines), 'check')}: {', '.join(phrases)}"

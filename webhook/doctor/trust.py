@@ -41,8 +41,8 @@ def check(client: Client, registered: Registered, installed: Installed, now: dat
     if bundles:
         empty = sorted(name for name, text in bundles.items() if not text)
         if empty:
-            told = f"{', '.join(empty)}: empty, so API servers trust no certificate"
-            yield AREA.problem("caBundle", told, f"the CA injector sets it: {fix}")
+            problem = f"{', '.join(empty)}: empty, so API servers trust no certificate"
+            yield AREA.problem("caBundle", problem, f"the CA injector sets it: {fix}")
         elif len({*bundles.values()}) > 1:
             yield AREA.warning("caBundle", "differs between the webhooks", f"wait a minute, then {fix}")
         try:
@@ -62,17 +62,17 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
     fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={_INJECTOR}; start it if there is none"
     if seen.is_missing:
         yield AREA.problem("CA injector", f"Lease {_INJECTOR} not found", AGAIN)
-    elif not seen.there:
+    elif not seen.exists:
         yield AREA.unknown("CA injector", seen.why)
     else:
         holder, renewed = at(seen.object, "spec", "holderIdentity"), moment_of(at(seen.object, "spec", "renewTime"))
         if not holder or renewed is None:
             yield AREA.problem("CA injector", "none has run yet: no certificate is issued", fix)
         elif now - renewed > _SILENT:
-            told = (
+            text = (
                 f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z: certificates are not renewed"
             )
-            yield AREA.problem("CA injector", told, fix)
+            yield AREA.problem("CA injector", text, fix)
         else:
             yield AREA.ok("CA injector", f"{holder} is the leader")
 
@@ -84,7 +84,7 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     if seen.is_missing:
         yield AREA.problem("certificate", f"Secret {name} not found", AGAIN)
         return
-    if not seen.there:
+    if not seen.exists:
         yield AREA.unknown("certificate", seen.why)
         return
     data = at(seen.object, "data")
@@ -95,8 +95,8 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     try:
         from forewarn.webhook.x509 import NoCertificate, is_issued_by, names_of, validity_of
     except ModuleNotFoundError as missing:
-        told = f"{missing.name} is not installed; install forewarn with the extra `webhook`"
-        yield AREA.unknown("certificate", told)
+        text = f"{missing.name} is not installed; install forewarn with the extra `webhook`"
+        yield AREA.unknown("certificate", text)
         return
     try:
         life, names = validity_of(chain), names_of(chain)
@@ -121,8 +121,8 @@ def _faults(
             AREA.warning("certificate", f"expires at {ends}, in less than a day, and has not been renewed", fix)
         )
     if service not in names:
-        told = f"valid for {', '.join(names) or 'no name'}, not for {service}, which API servers call"
-        lines.append(AREA.problem("certificate", told, fix))
+        text = f"valid for {', '.join(names) or 'no name'}, not for {service}, which API servers call"
+        lines.append(AREA.problem("certificate", text, fix))
     if trusted is False:
         lines.append(AREA.problem("certificate", "not signed by a CA of caBundle: API servers do not trust it", fix))
     yield from lines

@@ -165,7 +165,7 @@ class Routes:
 
     async def _answer(self, request: _Request, in_flight: InFlightRequest) -> Reply:
         given = (request.headers.get(name, b"").decode("latin-1") for name in (b"content-type", b"content-encoding"))
-        if (reply := self._endpoint.reject(*given)) is not None:
+        if (reply := self._endpoint.unsupported_headers(*given)) is not None:
             return await self._rejected(request, reply)
         try:
             call = await self._received(request, in_flight)

@@ -52,10 +52,10 @@ class Connections:
         """
         if self.count >= self._most and not self._close_one(source):
             return None
-        made = Connection(source, self._clock())
-        self._of.setdefault(source, set()).add(made)
+        connection = Connection(source, self._clock())
+        self._of.setdefault(source, set()).add(connection)
         self.count += 1
-        return made
+        return connection
 
     def leave(self, connection: Connection) -> None:
         """Remove a closed connection. A second call has no effect."""

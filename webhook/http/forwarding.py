@@ -95,10 +95,10 @@ class Forwarding:
             raise _Rejected(503, "the pages are starting; try again in a few seconds") from None
         try:
             writer.write(_request(scope, body))
-            gone = asyncio.ensure_future(_disconnected(receive))
+            disconnected = asyncio.ensure_future(_disconnected(receive))
             answer = asyncio.ensure_future(_answer(reader, send))
-            await asyncio.wait((gone, answer), return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
+            await asyncio.wait((disconnected, answer), return_when=asyncio.FIRST_COMPLETED)
+            disconnected.cancel()
             if answer.done():
                 answer.result()
             else:  # the page is closed: the end of the connection cancels the question

@@ -216,8 +216,8 @@ class Protocol(HttpToolsProtocol):
 
     def _reject(self, status: int, message: str) -> None:
         self._rejected(status)
-        told = {"status": status, "reason": message, "client": self.client[0] if self.client else ""}
-        _REJECTED.log("connection rejected", told)
+        fields = {"status": status, "reason": message, "client": self.client[0] if self.client else ""}
+        _REJECTED.log("connection rejected", fields)
         body = rejection(status, message).body
         head = (
             f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"

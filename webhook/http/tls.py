@@ -56,10 +56,10 @@ def untimely(certificate: Certificate, now: datetime) -> str:
     return f"expired at {ends.isoformat()}" if now >= ends else ""
 
 
-def worse(held: Certificate, new: Certificate, now: datetime) -> str:
+def worse(current: Certificate, new: Certificate, now: datetime) -> str:
     """Return why a new certificate must not replace the current one; "" if it may."""
     why = untimely(new, now)
-    return f"{why}; the current certificate is valid and stays in use" if why and not untimely(held, now) else ""
+    return f"{why}; the current certificate is valid and stays in use" if why and not untimely(current, now) else ""
 
 
 def read_authorities(path: Path) -> bytes:

@@ -46,14 +46,14 @@ def _discover(
     stopped: Event,
     pause: float,
 ) -> None:
-    told: dict[str, str] = {}
+    logged: dict[str, str] = {}
     while wanted and not stopped.is_set():
         for kind, path in [*wanted.items()]:
             try:
                 spec = discover(api, kind, path)
             except ApiError as error:
-                if told.get(kind) != str(error):
-                    told[kind] = str(error)
+                if logged.get(kind) != str(error):
+                    logged[kind] = str(error)
                     log_event("cannot watch custom kind", {"kind": kind, "reason": str(error)}, logging.WARNING)
             except Exception:
                 LOGGER.exception("internal error while discovering %s", kind)

@@ -142,9 +142,9 @@ class Informer:
         }
         if not faults:
             return "" if self._synced.is_set() else "cluster state not synced yet"
-        told = [f"{r.name} ({error.problem if error else 'not listed yet'})" for r, error in faults.items()]
-        more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-        return f"cluster state not synced: {', '.join(told[:_SHOWN])}{more}"
+        texts = [f"{r.name} ({error.problem if error else 'not listed yet'})" for r, error in faults.items()]
+        more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+        return f"cluster state not synced: {', '.join(texts[:_SHOWN])}{more}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
         """Read the Kubernetes version repeatedly, because clusters are upgraded while webhooks run; the release
@@ -152,19 +152,19 @@ class Informer:
 
         Retries after failures with a backoff; until the first response, predictions use the newest release.
         """
-        backoff, known, said = self._backoff(), False, ""
+        backoff, known, last_problem = self._backoff(), False, ""
         while not self._stop.is_set():
-            told = why = ""
+            logged = why = ""
             try:
-                told = version()
+                logged = version()
             except ApiError as error:
                 why = str(error)
             except Exception:
                 LOGGER.exception("cannot get the Kubernetes version")
-            if why and why != said:
+            if why and why != last_problem:
                 LOGGER.warning("cannot get the Kubernetes version: %s", why)
-            known, said = known or bool(told), why
-            self._put(Runs(told))
+            known, last_problem = known or bool(logged), why
+            self._put(Runs(logged))
             self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
 
     def _put(self, delta: Delta) -> None:

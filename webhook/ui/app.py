@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException, UnprocessableEntity
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.decisions import Warnings
-from forewarn.webhook.ui.links import CHANGES, Asked, BadLink, asked_by, is_name
+from forewarn.webhook.ui.links import CHANGES, BadLink, CommandLine, command_line_of, is_name
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.shown import markup_of
 
@@ -96,7 +96,7 @@ class _Pages:
     def cluster(self) -> str:
         """Nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
-        return self._page("cluster", view, markup=view.markup, scripts=("page.js",), command=Asked("classes"))
+        return self._page("cluster", view, markup=view.markup, scripts=("page.js",), command=CommandLine("classes"))
 
     def predict(self) -> str:
         """A manifest, and its prediction."""
@@ -105,24 +105,24 @@ class _Pages:
 
     def question(self, page: str) -> str:
         """A report, or the progress of the question."""
-        view, asked, fault, report = self._cluster.view(), None, "", None
+        view, command_line, fault, report = self._cluster.view(), None, "", None
         try:
-            asked = asked_by(page, request.args)
-            report = view.answers.get(asked) if asked else None
+            command_line = command_line_of(page, request.args)
+            report = view.answers.get(command_line) if command_line else None
         except BadLink as bad:
             fault = str(bad)
-        scripts: Sequence[str] = report.scripts if report else () if asked else ("page.js",)
+        scripts: Sequence[str] = report.scripts if report else () if command_line else ("page.js",)
         own = {"markup": Markup(report.markup), "title": report.title} if report else {"fault": fault}
         if page == "whatif":
-            own |= _choices(view.shown) | ({} if asked else {"markup": view.markup})
+            own |= _choices(view.shown) | ({} if command_line else {"markup": view.markup})
             scripts = (*scripts, "whatif.js")
-        scripts = scripts if report or asked is None else (*scripts, "question.js")
-        return self._page(page, view, scripts=scripts, command=asked, asked=asked, report=report, **own)
+        scripts = scripts if report or command_line is None else (*scripts, "question.js")
+        return self._page(page, view, scripts=scripts, command=command_line, asked=command_line, report=report, **own)
 
     def events(self, page: str) -> Response:
         """Return the progress of a question as server-sent events; the last event is `done` or `failed`."""
-        asked = _asked(page)
-        return Response(self._steps(asked), mimetype="text/event-stream")
+        command_line = _command_line(page)
+        return Response(self._steps(command_line), mimetype="text/event-stream")
 
     def cluster_document(self) -> Response:
         """The nodes, as ui-cluster.json describes them."""
@@ -135,10 +135,10 @@ class _Pages:
 
     def document(self, page: str) -> Response:
         """The document of the command that answers the question."""
-        asked, answers = _asked(page), self._cluster.view().answers
-        report = answers.get(asked)
+        command_line, answers = _command_line(page), self._cluster.view().answers
+        report = answers.get(command_line)
         if report is None:
-            report = answers.put(asked, self._answer(_question(asked), QUESTION_SECONDS))
+            report = answers.put(command_line, self._answer(_question(command_line), QUESTION_SECONDS))
         return _json(report.document)
 
     def prediction(self) -> Response:
@@ -172,19 +172,19 @@ class _Pages:
             abort(422, str(fault))
         raise AssertionError("the last step has the answer")
 
-    def _steps(self, asked: Asked) -> Iterator[str]:
+    def _steps(self, command_line: CommandLine) -> Iterator[str]:
         try:
             answers = self._cluster.view().answers
-            for step in self._processes.ask(_question(asked), QUESTION_SECONDS):
+            for step in self._processes.ask(_question(command_line), QUESTION_SECONDS):
                 if step.answer is not None:
-                    answers.put(asked, step.answer)
+                    answers.put(command_line, step.answer)
                     yield _event("done", "")
                 else:
                     yield _event("progress", step.progress) if step.progress else ":\n\n"
         except Unanswered as fault:
             yield _event("failed", str(fault))
 
-    def _page(self, page: str, view: View, command: Asked | None = None, **more: Any) -> str:
+    def _page(self, page: str, view: View, command: CommandLine | None = None, **more: Any) -> str:
         line = command.line(view.shown.named) if command else ""
         pages = self._access.pages()
         common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
@@ -196,18 +196,18 @@ def _choices(shown: Shown) -> dict[str, Any]:
     return {"changes": CHANGES, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
 
 
-def _asked(page: str) -> Asked:
+def _command_line(page: str) -> CommandLine:
     try:
-        asked = asked_by(page, request.args)
+        command_line = command_line_of(page, request.args)
     except BadLink as bad:
         abort(400, str(bad))
-    if asked is None:
+    if command_line is None:
         abort(400, "the address has no question")
-    return asked
+    return command_line
 
 
-def _question(asked: Asked) -> dict[str, Any]:
-    return {"command": asked.command, "arguments": list(asked.arguments)}
+def _question(command_line: CommandLine) -> dict[str, Any]:
+    return {"command": command_line.command, "arguments": list(command_line.arguments)}
 
 
 def _faults_of(edits: dict[str, Any]) -> Iterator[str]:

@@ -26,7 +26,7 @@ class BadLink(Exception):
     """An address is invalid; the message gives the problem."""
 
 
-class Asked(NamedTuple):
+class CommandLine(NamedTuple):
     """A question of a page, as a command without its options about the cluster."""
 
     command: str
@@ -37,21 +37,21 @@ class Asked(NamedTuple):
         return shlex.join(["forewarn", self.command, *self.arguments, *cluster])
 
 
-def on_standard_input(asked: Asked, cluster: Sequence[str], text: str) -> str:
+def on_standard_input(command_line: CommandLine, cluster: Sequence[str], text: str) -> str:
     """Return the command line with a text on standard input, as a here-document.
 
     If a shell could misread the text, the command reads the file manifest.yaml instead.
     """
     if any(not line.isprintable() for line in text.replace("\t", " ").split("\n")) or len(text) > _LONGEST:
-        arguments = tuple("manifest.yaml" if word == "-" else word for word in asked.arguments)
-        return asked._replace(arguments=arguments).line(cluster)
+        arguments = tuple("manifest.yaml" if word == "-" else word for word in command_line.arguments)
+        return command_line._replace(arguments=arguments).line(cluster)
     end = "EOF"
     while end in text:
         end += "_"
-    return f"{asked.line(cluster)} <<'{end}'\n{text.rstrip()}\n{end}"
+    return f"{command_line.line(cluster)} <<'{end}'\n{text.rstrip()}\n{end}"
 
 
-def asked_by(page: str, query: Mapping[str, str]) -> Asked | None:
+def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
     """The question of an address; None if it has none. Raises BadLink."""
     if sum(map(len, query.values())) > _LONGEST:
         raise BadLink("the address is too long")
@@ -61,8 +61,8 @@ def asked_by(page: str, query: Mapping[str, str]) -> Asked | None:
         chosen = (("-n", _word(query, "namespace")), ("--class", _word(query, "class")))
         most = _integer(query, "most", "the number of simulated zones and nodes")
         more = (f"--most={most}",) if most else ()
-        return Asked("risk", (*(part for option, name in chosen if name for part in (option, name)), *more))
-    return Asked("audit")
+        return CommandLine("risk", (*(part for option, name in chosen if name for part in (option, name)), *more))
+    return CommandLine("audit")
 
 
 def is_name(word: str) -> bool:
@@ -70,19 +70,19 @@ def is_name(word: str) -> bool:
     return bool(word) and word.isprintable() and not word.startswith("-")
 
 
-def _whatif(query: Mapping[str, str]) -> Asked | None:
+def _whatif(query: Mapping[str, str]) -> CommandLine | None:
     change, name = query.get("change", ""), _word(query, "name")
     if not change or not name:
         return None
     if change == "class":
-        return Asked("whatif", ("class", name, *_class_change(query)))
+        return CommandLine("whatif", ("class", name, *_class_change(query)))
     if change not in CHANGES:
         raise BadLink(f"{cut(one_line(change), 40)} is not a change that can be simulated here")
     names = name.split()[:MAX_NAMES] if change in ("lose-node", "drain") else [name]
     words = change.split("-")
     for each in names:
         _check(each)
-    return Asked("whatif", (*words, *names))
+    return CommandLine("whatif", (*words, *names))
 
 
 def _class_change(query: Mapping[str, str]) -> list[str]:

@@ -38,10 +38,10 @@ def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]
     """Return the nodes that get new Pods, with the victims on these nodes."""
     every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
     names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
-    there = [each for each in every if each[1].node in names]
-    preemptions = list(preemptions_of(there, cluster))
-    going = {victim.identity for _, prediction in there for victim in prediction.victims}
-    bands = NodeBands(Placed(cluster, arrivals(there), going, names), preemptions)
+    shown = [each for each in every if each[1].node in names]
+    preemptions = list(preemptions_of(shown, cluster))
+    going = {victim.identity for _, prediction in shown for victim in prediction.victims}
+    bands = NodeBands(Placed(cluster, arrivals(shown), going, names), preemptions)
     return node_data(bands, preemptions, between=False)
 
 
@@ -51,18 +51,18 @@ def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
     Skips victims that are already terminating. `cluster`: provides the workload of each victim.
     """
     every = ((placement, prediction) for placement in applied.placed for prediction in placement.predictions)
-    found: list[UiVictim] = [
+    victims: list[UiVictim] = [
         {
-            "pod": display_text(push.victim),
-            "workload": display_text(push.workload),
-            "priorityClass": display_text(push.priority_class),
-            "priority": push.priority,
-            "node": display_text(push.node),
-            "by": display_text(push.by),
+            "pod": display_text(preemption.victim),
+            "workload": display_text(preemption.workload),
+            "priorityClass": display_text(preemption.priority_class),
+            "priority": preemption.priority,
+            "node": display_text(preemption.node),
+            "by": display_text(preemption.by),
         }
-        for push in preemptions_of(every, cluster)
+        for preemption in preemptions_of(every, cluster)
     ]
-    return found[:_MAX_VICTIMS]
+    return victims[:_MAX_VICTIMS]
 
 
 def document_of(cluster: ClusterSnapshot) -> UiCluster:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    Say = Callable[[str], None]
-    Run = Callable[[dict[str, Any], Say], Any]
+    PrintNotice = Callable[[str], None]
+    Run = Callable[[dict[str, Any], PrintNotice], Any]
     """Question and a function that shows the progress -> the answer, as JSON data."""
     Load = Callable[[], tuple[Run, Any]]
     """Reads the cluster; returns the function for questions and what pages show of the cluster, as JSON data. Raises
@@ -141,23 +141,23 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
             continue
         size += len(part)
         if not part or size > MAX_BYTES:
-            staleness = monotonic() >= until
+            is_late = monotonic() >= until
             raise Unanswered(
-                "stopped: the time limit is reached" if staleness else "stopped: too large, or out of memory"
+                "stopped: the time limit is reached" if is_late else "stopped: too large, or out of memory"
             )
         data += part
         *lines, rest = data.split(b"\n") if b"\n" in part else [data]
         data = bytearray(rest)
         for line in lines:
-            said = json.loads(line)
-            if "fault" in said:
-                raise Unanswered(said["fault"])
-            yield Step(said.get("progress", ""), said.get("answer"))
-            if "answer" in said:
+            message = json.loads(line)
+            if "fault" in message:
+                raise Unanswered(message["fault"])
+            yield Step(message.get("progress", ""), message.get("answer"))
+            if "answer" in message:
                 return
 
 
-def _serve(asked: socket.socket, run: Run, load: Load, more_memory: int) -> NoReturn:
+def _serve(connections: socket.socket, run: Run, load: Load, more_memory: int) -> NoReturn:
     """Fork for each connection that arrives, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -166,17 +166,17 @@ def _serve(asked: socket.socket, run: Run, load: Load, more_memory: int) -> NoRe
     status = 1
     try:
         while True:
-            word, found, _, _ = socket.recv_fds(asked, 1, 1)
+            word, found, _, _ = socket.recv_fds(connections, 1, 1)
             if not found:
                 status = 0
                 break
             connection = socket.socket(fileno=found[0])
             with suppress(OSError):
                 if os.fork() == 0:
-                    asked.close()
+                    connections.close()
                     if word == _ASK:
                         _watch(connection, run, more_memory)
-                    asked, run = connection, _loaded(connection, load)
+                    connections, run = connection, _loaded(connection, load)
                     continue
             connection.close()
     finally:
@@ -211,16 +211,16 @@ def _watch(connection: socket.socket, run: Run, more_memory: int) -> NoReturn:
     """Answer one question in another process, which is killed with its own if the page disconnects or time is over."""
     try:
         os.setsid()
-        asked = json.loads(_line(connection))
+        question = json.loads(_line(connection))
         ended, alive = os.pipe()
         if os.fork() == 0:
             os.close(ended)
-            if asked["seconds"] > _LONG:
+            if question["seconds"] > _LONG:
                 os.nice(_NICE)
             limit_memory(more_memory)
-            _answer(connection, asked["question"], run)
+            _answer(connection, question["question"], run)
         os.close(alive)
-        select.select([ended, connection.fileno()], [], [], asked["seconds"])
+        select.select([ended, connection.fileno()], [], [], question["seconds"])
     finally:
         os.killpg(0, signal.SIGKILL)
         os._exit(1)

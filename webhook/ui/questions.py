@@ -33,7 +33,7 @@ from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources import SourceError
 from forewarn.policies.whatif.risk import Tried
 from forewarn.policies.whatif.risk import as_dict as risk_document
-from forewarn.webhook.ui.links import Asked, on_standard_input
+from forewarn.webhook.ui.links import CommandLine, on_standard_input
 from forewarn.webhook.ui.manifest import edited
 from forewarn.webhook.ui.pictures import of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
 
-    Say = Callable[[str], None]
+    PrintNotice = Callable[[str], None]
 
 T = TypeVar("T")
 _MAX_LINES: Final = 500
@@ -85,18 +85,18 @@ class State(NamedTuple):
             self.prediction(_SAMPLE, {})
         sys.stdin = given
 
-    def answer(self, question: dict[str, Any], print_notice: Say) -> Any:
+    def answer(self, question: dict[str, Any], print_notice: PrintNotice) -> Any:
         """Return the answer to a question as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
-                asked = self.prediction_document if question["document"] else self.prediction
-                return asked(question["manifest"], question["edits"])
+                predict = self.prediction_document if question["document"] else self.prediction
+                return predict(question["manifest"], question["edits"])
             asked_command = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
             return asked_command(question["arguments"], print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
 
-    def whatif(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:
+    def whatif(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn whatif`."""
         options = _options(whatif_parser, arguments)
         options.output = "html"  # so that the nodes are observed
@@ -110,17 +110,17 @@ class State(NamedTuple):
         document = whatif_command.as_document(options, found.answer, found.change, found.notes)
         return _answer(whatif_report(found.answer, found.change, found.notes), document)
 
-    def risk(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:
+    def risk(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn risk`."""
 
-        def tried(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-            return _counted(counted(world, asked, Tried), len(asked), "losses", print_notice)
+        def tried(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+            return _counted(counted(world, questions, Tried), len(questions), "losses", print_notice)
 
         options = _options(risk_command.argument_parser, arguments)
-        found = risk_command.risks_of(options, self.cache, tried)
-        return _answer(risk_report(found), risk_document(found))
+        risks = risk_command.risks_of(options, self.cache, tried)
+        return _answer(risk_report(risks), risk_document(risks))
 
-    def audit(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
+    def audit(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
         """Return the result of `forewarn audit`."""
         cluster, now = self.cache.snapshot(), datetime.now(UTC)
         subjects = tuple(stored_objects(cluster))
@@ -141,7 +141,7 @@ class State(NamedTuple):
         return {
             "objects": objects,
             "manifest": text,
-            "command": on_standard_input(Asked("predict", ("-f", "-")), self.named, text),
+            "command": on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text),
             "outcomes": found.outcomes(),
             "lines": [_indented(line) for line, _ in zip(lines, range(_MAX_LINES), strict=False)],
             "faults": [
@@ -198,7 +198,7 @@ def _answer(page: Page, document: Any) -> dict[str, Any]:
     return {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
 
 
-def _counted(found: Iterator[T], count: int, what: str, print_notice: Say) -> Iterator[T]:
+def _counted(found: Iterator[T], count: int, what: str, print_notice: PrintNotice) -> Iterator[T]:
     """Yield the results, and show how many of `count` are there."""
     print_notice(f"0 of {count} {what} simulated")
     for number, each in enumerate(found, 1):
@@ -208,15 +208,15 @@ def _counted(found: Iterator[T], count: int, what: str, print_notice: Say) -> It
 
 def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed options of a command. Raises Unanswered for invalid arguments."""
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(output):
             options = parsed(parser(), arguments)
             if parser is whatif_parser:
                 whatif_command.check(options, options.own)
             return options
     except SystemExit:
-        raise Unanswered(_one_line(said.getvalue().partition("\n")[0].partition(": ")[2])) from None
+        raise Unanswered(_one_line(output.getvalue().partition("\n")[0].partition(": ")[2])) from None
 
 
 def _indented(line: str) -> str:

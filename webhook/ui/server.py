@@ -27,15 +27,15 @@ class _Handler(WSGIRequestHandler):
 
 def bound(port: int) -> socket.socket:
     """Return a listening socket for the server. Port 0 selects a free port. Raises OSError."""
-    made = socket.socket()
+    listener = socket.socket()
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOST, port))
-        made.listen()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen()
     except OSError:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
 class Server(ThreadedWSGIServer):
@@ -60,9 +60,9 @@ class Server(ThreadedWSGIServer):
             self._free.release()
 
 
-def serving(made: socket.socket, app: WSGIApplication) -> Server:
+def serving(listener: socket.socket, app: WSGIApplication) -> Server:
     """The server on a listening socket."""
-    if made.family == socket.AF_UNIX:
-        return Server(f"unix://{made.getsockname()}", 0, app, made.fileno())
-    host, port = made.getsockname()
-    return Server(host, port, app, made.fileno())
+    if listener.family == socket.AF_UNIX:
+        return Server(f"unix://{listener.getsockname()}", 0, app, listener.fileno())
+    host, port = listener.getsockname()
+    return Server(host, port, app, listener.fileno())

@@ -114,7 +114,7 @@ def first_rejected(
         return (1 if check.faults else 0), check
     used = without_zeros(evaluator.usage(pod))
     is_met = [evaluator.matches(quota, pod) for quota in quotas]
-    fitting = min([replicas, *(_capacity(quota, used) for quota, met in zip(quotas, is_met, strict=True) if met)])
+    fitting = min([replicas, *(_max_replicas(quota, used) for quota, met in zip(quotas, is_met, strict=True) if met)])
     charged = tuple(_charged(q, used, fitting) if met else q for q, met in zip(quotas, is_met, strict=True))
     if fitting == replicas:
         return 0, Check((), charged)
@@ -223,7 +223,7 @@ def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantit
     return Check(tuple(faults), tuple(quotas if faults else charged))
 
 
-def _capacity(quota: ResourceQuota, used: ResourceList) -> int:
+def _max_replicas(quota: ResourceQuota, used: ResourceList) -> int:
     """The number of further objects with this usage that fit within a quota."""
     masked = mask(used, quota.hard)
     free = {name: quota.hard[name].nano - quota.used[name].nano for name in masked if name in quota.used}

@@ -127,8 +127,8 @@ def _check(selector: ScopeSelector) -> None:
     """Raise InvalidScope for values that are not valid label values (`NewRequirement`). Class names may be longer."""
     problem = _problem_of(selector)
     if problem:
-        shown = ScopeSelector(*selector[:2], selector.values[:MAX_FAULTS])
-        raise InvalidScope(f"error on matching scope {shown}: failed to parse and convert selector: {problem}")
+        scope_selector = ScopeSelector(*selector[:2], selector.values[:MAX_FAULTS])
+        raise InvalidScope(f"error on matching scope {scope_selector}: failed to parse and convert selector: {problem}")
 
 
 _KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()

@@ -47,7 +47,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A field of a type, with its tags. `content`: the type of the field, or of its items.
+    """A field of a type, with its tags. `value_type`: the type of the field, or of its items.
 
     `always`: written even if unset (without omitempty). `forbidden`: the tag for a feature gate that is off.
     `immutable`, `max_items` (maxItems), `is_required`, `may_be_set` and `may_be_unset` (update=NoSet, NoUnset) and
@@ -55,7 +55,7 @@ class Tagged:
     items have unique names. `checks`: of the second step.
     """
 
-    content: Plain | Tags
+    value_type: Plain | Tags
     form: Form = Form.POINTER
     always: bool = False
     forbidden: bool = False
@@ -74,7 +74,7 @@ class Tagged:
         if found is not None or self.form is Form.POINTER:
             return found
         if self.form is Form.VALUE:
-            return 0 if isinstance(self.content, Plain) and self.content.kind == "number" else ""
+            return 0 if isinstance(self.value_type, Plain) and self.value_type.kind == "number" else ""
         return {} if self.form is Form.STRUCT else []
 
     def is_set(self, obj: ApiObject | None, name: str) -> bool:
@@ -100,16 +100,20 @@ class Tags:
         found = {}
         for name, tagged in self.fields.items():
             value = tagged.value(obj, name)
-            if isinstance(tagged.content, Tags) and value is not None:
-                holds = tagged.content
-                value = [holds.encoded(i) for i in each(value, 8)] if tagged.form is Form.LIST else holds.encoded(value)
+            if isinstance(tagged.value_type, Tags) and value is not None:
+                value_tags = tagged.value_type
+                value = (
+                    [value_tags.encoded(i) for i in each(value, 8)]
+                    if tagged.form is Form.LIST
+                    else value_tags.encoded(value)
+                )
             if tagged.always or tagged.is_set({name: value}, name):
                 found[name] = value
         return found
 
 
 def _decoded(tagged: Tagged, package: str) -> Type:
-    inner = tagged.content if isinstance(tagged.content, Plain) else tagged.content.struct(package)
+    inner = tagged.value_type if isinstance(tagged.value_type, Plain) else tagged.value_type.struct(package)
     return ListOf(inner, f"[]{package}.{inner.name}") if tagged.form is Form.LIST else inner
 
 
@@ -191,16 +195,16 @@ class _Given:
                 seen.add(_name(item))
         for check in tagged.checks:
             yield from check(self.path, self.value)
-        if isinstance(tagged.content, Plain):
+        if isinstance(tagged.value_type, Plain):
             return
         if tagged.form is not Form.LIST:
-            yield from validate_tags(tagged.content, self.value, self.old, self.path, is_update=self.is_update)
+            yield from validate_tags(tagged.value_type, self.value, self.old, self.path, is_update=self.is_update)
             return
         before = _by_name(self.old or []) if tagged.is_keyed else {}
         for index, item in enumerate(self.value):
             old = before.get(_name(item))
             if old is None or item != old:
-                yield from validate_tags(tagged.content, item, old, (*self.path, index), is_update=self.is_update)
+                yield from validate_tags(tagged.value_type, item, old, (*self.path, index), is_update=self.is_update)
 
 
 def _name(item: ApiObject) -> str:

@@ -32,13 +32,13 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
             return pod
         spec = mapping(pod, "spec")
         # A pod's own defaults are those of its decoding, before the plugin runs.
-        made = {**spec, **_own_resources(spec)}
+        defaulted = {**spec, **_own_resources(spec)}
         for kind in ("containers", "initContainers"):
             if spec.get(kind):
-                made[kind] = [_merged(container, requests, limits) for container in items(spec, kind)]
+                defaulted[kind] = [_merged(container, requests, limits) for container in items(spec, kind)]
     except InvalidObject:
         return pod
-    return {**pod, "spec": made}
+    return {**pod, "spec": defaulted}
 
 
 def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[str, str]]:

@@ -249,15 +249,15 @@ def validate_group(
     kind, version = group_kind(obj), GROUP_VERSIONS[obj["apiVersion"]]
     before = None if old is None else defaulted_group({**old, "apiVersion": obj["apiVersion"]}, semantics)
     tags, dropped = version.tags(kind), _dropped(version, kind, spec, before, semantics)
-    kept = tags.encoded(dropped)
+    encoded = tags.encoded(dropped)
     if old is None:
         errors = validate_object_meta(obj, namespaced=True)
     else:
         errors = validate_object_meta_update(obj, old, namespaced=True)
     if kind != POD_GROUP and "compositePodGroupTemplates" in tags.fields:
-        errors += _validate_priorities(kept)
+        errors += _validate_priorities(encoded)
     required = _with_gates(version, kind, semantics)
-    return errors + validate_tags(required, kept, before, ("spec",), is_update=old is not None), kept
+    return errors + validate_tags(required, encoded, before, ("spec",), is_update=old is not None), encoded
 
 
 def _validate_priorities(spec: ApiObject) -> list[FieldError]:
@@ -314,7 +314,7 @@ def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
 
     found = with_gates(version.tags(kind))
     templates = found.fields.get("podGroupTemplates")
-    if templates is None or not isinstance(templates.content, Tags):
+    if templates is None or not isinstance(templates.value_type, Tags):
         return found
-    fields = {**found.fields, "podGroupTemplates": replace(templates, content=with_gates(templates.content))}
+    fields = {**found.fields, "podGroupTemplates": replace(templates, value_type=with_gates(templates.value_type))}
     return replace(found, fields=fields)

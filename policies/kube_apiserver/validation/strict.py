@@ -133,8 +133,8 @@ def fields_of(name: str, minor: int | None = None) -> Fields:
     """Return the fields of a type in a minor version; None: in any version."""
     known, held = [], []
     for entry in _tables()["types"][name].split():
-        said, _, span = entry.partition("@")
-        field, _, kind = said.partition(":")
+        typed, _, span = entry.partition("@")
+        field, _, kind = typed.partition(":")
         if minor is None or not span or _covers(span, minor):
             known.append(field)
             if kind:

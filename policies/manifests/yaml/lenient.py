@@ -49,10 +49,10 @@ def leniently(read: Callable[[Document], T], document: Document) -> T:
             return _read_masked(read, document)
         except Fault as fault:
             first = first or fault
-            told = _with_a_tag_that_ends(document, fault)
-            if told is None:
+            completed = _with_a_tag_that_ends(document, fault)
+            if completed is None:
                 break
-            document = told
+            document = completed
     assert first is not None
     raise first
 

@@ -64,9 +64,9 @@ def flow(preemptions: Sequence[Preemption]) -> Element:
 
 
 def _svg(title: str, height: float, children: Sequence[Element], kind: str) -> Element:
-    made = element("svg", *children, role="img", aria_label=title, class_=kind)
-    made.set("viewBox", f"0 0 {_WIDTH} {height:.0f}")
-    return made
+    svg = element("svg", *children, role="img", aria_label=title, class_=kind)
+    svg.set("viewBox", f"0 0 {_WIDTH} {height:.0f}")
+    return svg
 
 
 def _stacked(counts: Counter[tuple[str, int]], tall: float) -> dict[tuple[str, int], tuple[float, float]]:

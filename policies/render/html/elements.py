@@ -59,21 +59,21 @@ def element(tag: str, *children: Child, **attributes: str | float | bool) -> Ele
 
     An attribute with value True has no value in HTML; False omits the attribute.
     """
-    made = Element(tag)
+    created = Element(tag)
     for name, value in attributes.items():
         if value is not False:
-            made.set(name.rstrip("_").replace("_", "-"), "" if value is True else str(value))
+            created.set(name.rstrip("_").replace("_", "-"), "" if value is True else str(value))
     last: Element | None = None
     for child in children:
         if isinstance(child, str):
             if last is None:
-                made.text = (made.text or "") + child
+                created.text = (created.text or "") + child
             else:
                 last.tail = (last.tail or "") + child
         elif child is not None:
-            made.append(child)
+            created.append(child)
             last = child
-    return made
+    return created
 
 
 def display_text(text: str) -> str:

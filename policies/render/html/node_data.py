@@ -111,18 +111,18 @@ def _frames(
     bands: NodeBands, first: Frame, last: Frame, drawn: Sequence[int], counts: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return as many frames as fit into the size limit. `counts`: the numbers of frames to try; the last is 0."""
-    made: list[dict[str, Any]] = []
+    frames: list[dict[str, Any]] = []
     for most in counts:
         between = [bands.frame(t) for t in bands.moments(most)] if most else []
-        made, before = [], first
+        frames, before = [], first
         for frame in (*between, last):
             step = _step(before, frame, drawn)
             if step is not None or frame is last:
-                made.append({"label": "after" if frame is last else duration(frame.t), **(step or _NO_STEP)})
+                frames.append({"label": "after" if frame is last else duration(frame.t), **(step or _NO_STEP)})
             before = frame
-        if most == 0 or sum(len(step["shares"]) + len(step["where"]) for step in made) <= _FRAME_BYTES:
+        if most == 0 or sum(len(step["shares"]) + len(step["where"]) for step in frames) <= _FRAME_BYTES:
             break
-    return made
+    return frames
 
 
 _NO_STEP: Final = {"where": "", "shares": "", "states": ""}
@@ -160,18 +160,18 @@ def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
     """Return the Pods of each node by workload before the simulation, and the differences at the end, within the size
     limit.
     """
-    stays = bands.intervals
-    names = Counter(stay.group for stay in stays)
+    intervals = bands.intervals
+    names = Counter(interval.group for interval in intervals)
     by_namespace = len(names) > _MAX_GROUPS
     if by_namespace:
-        names = Counter(stay.namespace for stay in stays)
+        names = Counter(interval.namespace for interval in intervals)
     groups = {name: number for number, (name, _) in enumerate(names.most_common(_MAX_GROUPS))}
     here: dict[str, Counter[int]] = {}
     change: dict[str, Counter[int]] = {}
-    for stay in stays:
-        group = groups.get(stay.namespace if by_namespace else stay.group)
+    for interval in intervals:
+        group = groups.get(interval.namespace if by_namespace else interval.group)
         if group is not None:
-            _count(stay, group, here, change)
+            _count(interval, group, here, change)
     lists, size = [], 0
     for place in drawn:
         name = bands.nodes[place].name
@@ -183,12 +183,12 @@ def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
     return {"groups": [_short(name) for name in groups], "pods": lists, "byNamespace": by_namespace}
 
 
-def _count(stay: PodInterval, group: int, here: dict[str, Counter[int]], change: dict[str, Counter[int]]) -> None:
-    was, is_now = stay.start == BEFORE, stay.end == inf
+def _count(interval: PodInterval, group: int, here: dict[str, Counter[int]], change: dict[str, Counter[int]]) -> None:
+    was, is_now = interval.start == BEFORE, interval.end == inf
     if was:
-        here.setdefault(stay.node, Counter())[group] += 1
+        here.setdefault(interval.node, Counter())[group] += 1
     if was != is_now:
-        change.setdefault(stay.node, Counter())[group] += 1 if is_now else -1
+        change.setdefault(interval.node, Counter())[group] += 1 if is_now else -1
 
 
 def _flat(counts: Counter[int] | None) -> list[int]:

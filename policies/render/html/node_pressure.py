@@ -26,39 +26,45 @@ if TYPE_CHECKING:
     from forewarn.policies.render.node_pressure import Answer, KubeletAdmission, Order
 
 
-def page(found: Answer) -> str:
+def page(answer: Answer) -> str:
     """The complete HTML file."""
-    title = display_text(f"Eviction order on {found.node}")
+    title = display_text(f"Eviction order on {answer.node}")
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
         element("h1", title),
-        element("dl", *_tiles(found), class_="tiles"),
+        element("dl", *_tiles(answer), class_="tiles"),
     )
     parts = [header]
-    if found.order:
-        parts.append(section(heading(found.order), "order", *_order(found.order)))
-    if found.door:
-        parts.append(section("Kubelet admission", "door", *_door(found.door, found.node)))
-    if found.shutdown is not None:
-        parts.append(section(SHUTDOWN.capitalize(), "shutdown", *_shutdown(found.shutdown)))
+    if answer.order:
+        parts.append(section(heading(answer.order), "order", *_order(answer.order)))
+    if answer.admission:
+        parts.append(section("Kubelet admission", "door", *_admission(answer.admission, answer.node)))
+    if answer.shutdown is not None:
+        parts.append(section(SHUTDOWN.capitalize(), "shutdown", *_shutdown(answer.shutdown)))
     return document(title, [element("main", *parts)], ("tables.js",))
 
 
-def _tiles(found: Answer) -> Iterator[Element]:
-    if found.order:
-        counted = [place.exceeds for place in found.order.places if place.exceeds is not None]
-        yield tile("Pods that may be evicted", f"{len(found.order.places)}", bad=False)
+def _tiles(answer: Answer) -> Iterator[Element]:
+    if answer.order:
+        counted = [place.exceeds for place in answer.order.places if place.exceeds is not None]
+        yield tile("Pods that may be evicted", f"{len(answer.order.places)}", bad=False)
         if counted:
             yield tile("above their request", f"{sum(counted)}", bad=any(counted))
-        yield tile("usage unknown", f"{sum(not place.known for place in found.order.places)}", bad=False)
-        yield tile("never evicted", f"{len(found.order.never)}", bad=False)
-    if found.door:
-        ends = f"preempts {plural(len(found.door.preempted), 'Pod')}" if found.door.preempted else "no preemption"
-        rejected = found.door.rejected
-        yield tile("kubelet admission", "rejects it" if rejected else ends, bad=rejected or bool(found.door.preempted))
-    if found.shutdown is not None:
-        yield tile("shutdown groups", f"{len(found.shutdown)}", bad=False)
+        yield tile("usage unknown", f"{sum(not place.known for place in answer.order.places)}", bad=False)
+        yield tile("never evicted", f"{len(answer.order.never)}", bad=False)
+    if answer.admission:
+        ends = (
+            f"preempts {plural(len(answer.admission.preempted), 'Pod')}"
+            if answer.admission.preempted
+            else "no preemption"
+        )
+        rejected = answer.admission.rejected
+        yield tile(
+            "kubelet admission", "rejects it" if rejected else ends, bad=rejected or bool(answer.admission.preempted)
+        )
+    if answer.shutdown is not None:
+        yield tile("shutdown groups", f"{len(answer.shutdown)}", bad=False)
 
 
 def _order(order: Order) -> Iterator[Element]:
@@ -77,11 +83,11 @@ def _places(order: Order) -> Iterator[Sequence[Cell]]:
         yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place, order.amount)
 
 
-def _door(door: KubeletAdmission, node: str) -> Iterator[Element]:
-    yield element("ul", element("li", display_text(verdict(door, node))), class_="plain")
-    if door.preempted:
-        rows = ((pod.key, pod.priority, pod.qos) for pod in door.preempted)
-        yield table("Pods that the kubelet preempts", PREEMPTED_COLUMNS, rows, len(door.preempted))
+def _admission(admission: KubeletAdmission, node: str) -> Iterator[Element]:
+    yield element("ul", element("li", display_text(verdict(admission, node))), class_="plain")
+    if admission.preempted:
+        rows = ((pod.key, pod.priority, pod.qos) for pod in admission.preempted)
+        yield table("Pods that the kubelet preempts", PREEMPTED_COLUMNS, rows, len(admission.preempted))
 
 
 def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:

@@ -60,7 +60,7 @@ def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Ite
         for _, p in every
     ]
     heads = ("Pod", "priority", "outcome", "node", "victims")
-    said = [
+    text_lines = [
         element("li", display_text(line), class_="in" if line.startswith(" ") else "")
         for line, _ in zip(lines, range(_MAX_LINES), strict=False)
     ]
@@ -69,7 +69,7 @@ def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Ite
         nodes(drawn),
         *preemption_section(preemptions),
         section("New Pods", "pods-title", table("New Pods", heads, rows, len(rows))),
-        section("Details", "words-title", element("ul", *said, class_="plain")),
+        section("Details", "words-title", element("ul", *text_lines, class_="plain")),
         data("nodes-data", drawn),
     ]
     skip = element("a", "skip to the new Pods", href="#pods-title", class_="skip")

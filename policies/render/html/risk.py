@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 _TITLE = "Risks by workload"
 
 
-def page(found: Risks) -> str:
+def page(risks: Risks) -> str:
     """The complete HTML file."""
-    return report(found).document()
+    return report(risks).document()
 
 
-def report(found: Risks) -> Page:
+def report(risks: Risks) -> Page:
     """Return the page as a tree of elements."""
-    losing = sum(bool(risk.losses) for risk in found.risks)
-    exposed = sum(bool(preempted_by(risk)) for risk in found.risks)
+    losing = sum(bool(risk.losses) for risk in risks.risks)
+    exposed = sum(bool(preempted_by(risk)) for risk in risks.risks)
     figures = element(
         "dl",
-        tile("workloads", f"{len(found.risks)}", bad=False),
+        tile("workloads", f"{len(risks.risks)}", bad=False),
         tile("lose replicas with one node or zone", f"{losing}", bad=losing > 0),
         tile("may be preempted", f"{exposed}", bad=False),
-        tile("zones and nodes simulated", f"{sum(found.tried)} of {sum(found.there)}", bad=False),
+        tile("zones and nodes simulated", f"{sum(risks.tried)} of {sum(risks.existing)}", bad=False),
         class_="tiles",
     )
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), figures)
-    rows = table(_TITLE, HEADS, map(cells, found.risks), len(found.risks))
+    rows = table(_TITLE, HEADS, map(cells, risks.risks), len(risks.risks))
     parts = [header, section("Workloads, largest loss first", "rows", rows)]
-    items = [element("li", display_text(note)) for note in notes(found)]
+    items = [element("li", display_text(note)) for note in notes(risks)]
     if items:
         parts.append(section("Notes", "also", element("ul", *items, class_="plain")))
     return Page(_TITLE, parts, scripts=("tables.js",))

@@ -26,9 +26,9 @@ from forewarn.policies.render.html.nodes import nodes, preemption_section
 from forewarn.policies.render.simulation import duration, missing, violated
 from forewarn.policies.render.whatif import (
     affected,
-    arrived,
     class_change,
     lead,
+    new_node_lines,
     too_few_healthy,
     without_it,
 )
@@ -162,7 +162,7 @@ def _moment(line: str) -> Element:
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
     lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
-    lines += [*missing(answer.summary), *emptied(answer), *arrived(answer), *affected(answer.losses)]
+    lines += [*missing(answer.summary), *emptied(answer), *new_node_lines(answer), *affected(answer.losses)]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     lines += list(notes)
     if lines:

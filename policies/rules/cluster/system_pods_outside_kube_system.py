@@ -66,12 +66,12 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return
-    told = set(_reported(context))
+    reported = set(_reported(context))
     by_namespace: dict[str, list[Pod]] = {}
     for pod in context.pods:
         if pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal:
             owner = pod.owner
-            if owner is None or (owner.kind, pod.namespace, owner.name) not in told:
+            if owner is None or (owner.kind, pod.namespace, owner.name) not in reported:
                 by_namespace.setdefault(pod.namespace, []).append(pod)
     for namespace, pods in sorted(by_namespace.items()):
         yield _problem(namespace, pods)

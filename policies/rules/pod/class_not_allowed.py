@@ -99,9 +99,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if use is None or _is_allowed(subject, use, context) is not False:
         return
     depends_on_user = any(entry.depends_on_user for entry in entries_of(use.name, context))
-    who = f" for user {subject.user.name}" if subject.user and depends_on_user else ""
+    for_user = f" for user {subject.user.name}" if subject.user and depends_on_user else ""
     yield Problem(
-        f"class {quote(use.name)} is not allowed in namespace {use.namespace}{who}",
+        f"class {quote(use.name)} is not allowed in namespace {use.namespace}{for_user}",
         use.path,
         "use another class, or ask for an entry in allowedClasses",
         detail={"class": use.name},

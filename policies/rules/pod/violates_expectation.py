@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
     _Pods = tuple[str, str, str]
-    _Push = tuple[Prediction, Pod]
+    _Preemption = tuple[Prediction, Pod]
 
 ID: Final = "violates-expectation"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
@@ -118,37 +118,37 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     impact, template = (predicted_of(context).of(subject), context.template(subject)) if promises else (None, None)
     if impact is None or template is None or context.cluster is None:
         return
-    pushed, kept = _preempted(impact, subject, template, context.cluster), 0
+    preempted, not_broken = _preempted(impact, subject, template, context.cluster), 0
     for promise in promises:
-        hit = list(_against(promise, pushed))
+        hit = list(_against(promise, preempted))
         if hit:
             yield _broken(promise, hit, impact, subject, template)
         else:
-            kept += 1
-    if kept and (impact.is_incomplete or impact.why_not):
+            not_broken += 1
+    if not_broken and (impact.is_incomplete or impact.why_not):
         impact.check_bounds()
-        yield _not_known(kept, impact, template)
+        yield _not_known(not_broken, impact, template)
 
 
 def _preempted(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
-) -> dict[tuple[_Pods, _Pods], list[_Push]]:
+) -> dict[tuple[_Pods, _Pods], list[_Preemption]]:
     """Return the victims and their preemptors, grouped by the properties that expectations select, because most are
     equal.
     """
-    found: dict[tuple[_Pods, _Pods], list[_Push]] = {}
+    found: dict[tuple[_Pods, _Pods], list[_Preemption]] = {}
     for prediction in impact.preempting:
         by = _preemptor(prediction.pod, subject, template, cluster)
         for victim in each(prediction.victims):
-            whom = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
-            found.setdefault((by, whom), []).append((prediction, victim))
+            group = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
+            found.setdefault((by, group), []).append((prediction, victim))
     return found
 
 
-def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -> Iterator[_Push]:
-    for by, victims in each(list(pushed)):
+def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:
+    for by, victims in each(list(preempted)):
         if promise.by.matches(*by) and promise.preempted.matches(*victims):
-            yield from pushed[by, victims]
+            yield from preempted[by, victims]
 
 
 def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
@@ -165,7 +165,7 @@ def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster
     return pod.namespace, pod.priority_class_name, f"{pod.namespace}/{name}"
 
 
-def _takes_replicas_away(subject: ReviewedObject) -> bool:
+def _scales_down(subject: ReviewedObject) -> bool:
     """Report whether an update only reduces the replicas: its new Pods are then Pods that were missing before."""
     new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
     if not isinstance(new, dict) or not isinstance(old, dict):
@@ -177,7 +177,7 @@ def _takes_replicas_away(subject: ReviewedObject) -> bool:
 
 def _broken(
     promise: Promise,
-    hit: list[_Push],
+    hit: list[_Preemption],
     impact: Impact,
     subject: ReviewedObject,
     template: PodTemplate,
@@ -194,11 +194,11 @@ def _broken(
         "lower requests or priority, or ask its owner",
         expectation=promise,
     )
-    severity = Severity.NOTE if _takes_replicas_away(subject) else None
+    severity = Severity.NOTE if _scales_down(subject) else None
     return Problem(details, template.at("priorityClassName"), severity=severity)
 
 
-def _not_known(kept: int, impact: Impact, template: PodTemplate) -> Problem:
-    """Return the note about `kept` expectations that were not checked. A missing prediction never denies."""
-    details = NotPredicted(impact, "run `forewarn predict`", expectations=kept)
+def _not_known(not_broken: int, impact: Impact, template: PodTemplate) -> Problem:
+    """Return the note about `not_broken` expectations that were not checked. A missing prediction never denies."""
+    details = NotPredicted(impact, "run `forewarn predict`", expectations=not_broken)
     return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)

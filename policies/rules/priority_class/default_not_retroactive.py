@@ -61,16 +61,16 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
     if not new.global_default or before:
         return
-    kept = sum(
+    unchanged = sum(
         count
         for (name, value), count in context.pod_counts_by_priority.items()
         if not name and (value or 0) != new.value
     )
-    if kept:
+    if unchanged:
         yield Problem(
-            f"{plural(kept, 'Pod')} without a class {'keeps its' if kept == 1 else 'keep their'} priority; "
+            f"{plural(unchanged, 'Pod')} without a class {'keeps its' if unchanged == 1 else 'keep their'} priority; "
             f"only new Pods get {new.value}",
             ("globalDefault",),
             "restart the workloads that should get it",
-            detail={"pods": kept, "value": new.value},
+            detail={"pods": unchanged, "value": new.value},
         )

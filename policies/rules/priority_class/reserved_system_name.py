@@ -47,13 +47,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a problem for a new class with a system name, unless the class equals one of the two system classes."""
     if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
-    found = class_of(subject)
+    priority_class = class_of(subject)
     from forewarn.policies.kube_apiserver.validation.priority_class import (
         system_class_fault,  # only where there is a class: pods start without it
     )
 
-    if fault := system_class_fault(found.name, found.value, found.global_default):
-        detail = f": {fault}" if any(known.name == found.name for known in SYSTEM_CLASSES) else ""
+    if fault := system_class_fault(priority_class.name, priority_class.value, priority_class.global_default):
+        detail = f": {fault}" if any(known.name == priority_class.name for known in SYSTEM_CLASSES) else ""
         yield Problem(
             f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
             ("metadata", "name"),

@@ -132,13 +132,13 @@ def _message(use: Use, fault: Fault, noun: str) -> str:
         return cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     subject = f"ResourceQuota {cut(quota.name, _LONGEST)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
-    asked = "" if name in _PODS else _requested(use, name)
+    requested = "" if name in _PODS else _requested(use, name)
     if not use.template.is_template:
-        return f"{subject} rejects the Pod{asked}"
+        return f"{subject} rejects the Pod{requested}"
     replicas, surge = use.arrivals
     if use.first > replicas:
-        return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{asked}"
-    return f"{subject} admits {use.first - 1} of {replicas} {noun}{asked}"
+        return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{requested}"
+    return f"{subject} admits {use.first - 1} of {replicas} {noun}{requested}"
 
 
 _LONGEST: Final = 40

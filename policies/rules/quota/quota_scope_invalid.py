@@ -75,15 +75,15 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     context.quota_of(subject)
     quota = completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
-    told = set[str]()
+    reported = set[str]()
     for fault in faults[:MAX_FAULTS]:
         text = str(fault).rstrip(".")
         message, fix, path = "", "", _present(subject, fault.path)
         if text.endswith(_UNSUPPORTED):
             message, fix, path = _unsupported(subject, fault.path)
         message = cut(message or text, MAX_CHARACTERS)
-        if message not in told:
-            told.add(message)
+        if message not in reported:
+            reported.add(message)
             fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
             yield Problem(message, path, fix, detail={"rejection": text})
 

@@ -188,8 +188,8 @@ class Context:
         """
         if make not in self._made:
             self._made[make] = make(proxy(self), *given)  # a circle would keep the cluster state alive
-        made: T = self._made[make]
-        return made
+        value: T = self._made[make]
+        return value
 
     def quota_of(self, subject: ReviewedObject) -> ResourceQuota:
         """The subject as a ResourceQuota, parsed once for all rules. Raises InvalidObject."""

@@ -51,8 +51,10 @@ class _Groups:
                 priority = integer(group.spec.get("priority"))
                 if priority is None:
                     priority = priority_of(names[0], context)
-                found = GroupToBe(subject.effective_namespace, group.name, names[0], priority, group.min_count, subject)
-                self.found[found.namespace, found.name] = found
+                details = GroupToBe(
+                    subject.effective_namespace, group.name, names[0], priority, group.min_count, subject
+                )
+                self.found[details.namespace, details.name] = details
 
 
 def groups_are_off(context: Context) -> bool:

@@ -206,9 +206,9 @@ class QuotaUse:
             first, faults, after = _place(pod, quotas, coming)
             if old is None or not first:
                 return Use(pod, template, coming, first, faults, quotas, at_start), after
-        there = present(named, old, template.object, self._cluster_of(subject.effective_namespace))
-        first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), there), coming)
-        return Use(pod, template, coming, first, faults, quotas, at_start, there), after
+        present_pods = present(named, old, template.object, self._cluster_of(subject.effective_namespace))
+        first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), present_pods), coming)
+        return Use(pod, template, coming, first, faults, quotas, at_start, present_pods), after
 
     @property
     def _is_alone(self) -> bool:
@@ -255,8 +255,10 @@ def _runs(subject: ReviewedObject) -> bool:
     if subject.operation is Operation.UPDATE:
         return False
     status = subject.object.get("status")
-    told = status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
-    return bool(told) or bool(at(subject.object, "spec", "nodeName"))
+    fields = (
+        status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
+    )
+    return bool(fields) or bool(at(subject.object, "spec", "nodeName"))
 
 
 def _named(subject: ReviewedObject) -> ApiObject:

@@ -42,10 +42,10 @@ class Recommended:
             self._of_namespace[namespace] = Names(names)
         return self._of_namespace[namespace]
 
-    def _is_allowed(self, found: PriorityClass, subject: ReviewedObject) -> bool:
-        return is_allowed(subject, found.name, _namespace_of(subject), self._context) is not False
+    def _is_allowed(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:
+        return is_allowed(subject, priority_class.name, _namespace_of(subject), self._context) is not False
 
-    def _is_covered(self, found: PriorityClass, subject: ReviewedObject) -> bool:
+    def _is_covered(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:
         """Report whether allowedClasses permits the class, and quotas cover what limitedResources requires for the
         class.
         """
@@ -54,8 +54,8 @@ class Recommended:
         )
 
         context = self._context
-        return self._is_allowed(found, subject) and not uncovered_of(
-            subject, context, context.options.limited_resources, found.name
+        return self._is_allowed(priority_class, subject) and not uncovered_of(
+            subject, context, context.options.limited_resources, priority_class.name
         )
 
 

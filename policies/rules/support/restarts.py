@@ -189,5 +189,7 @@ def restarted(obj: ApiObject) -> ReviewedObject:
         return ReviewedObject(obj, Operation.UPDATE, old=obj)
     metadata = mapping(template.object, "metadata")
     annotations = {**mapping(metadata, "annotations"), _RESTARTED: "now"}
-    made = {**template.object, "metadata": {**metadata, "annotations": annotations}}
-    return ReviewedObject({**obj, "spec": {**mapping(obj, "spec"), "template": made}}, Operation.UPDATE, old=obj)
+    new_template = {**template.object, "metadata": {**metadata, "annotations": annotations}}
+    return ReviewedObject(
+        {**obj, "spec": {**mapping(obj, "spec"), "template": new_template}}, Operation.UPDATE, old=obj
+    )

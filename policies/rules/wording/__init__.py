@@ -30,11 +30,11 @@ _WORDING: Final[Mapping[type, tuple[Callable[[Any, Audience], Text], Callable[[A
 """The functions that write the text and the JSON for each type of details."""
 
 
-def text_of(found: Details, audience: Audience) -> Text:
+def text_of(details: Details, audience: Audience) -> Text:
     """The text of details, with the names that the audience may see."""
-    return _WORDING[type(found)][0](found, audience)
+    return _WORDING[type(details)][0](details, audience)
 
 
-def document_of(found: Details) -> dict[str, Any]:
+def document_of(details: Details) -> dict[str, Any]:
     """The details as JSON, with all names."""
-    return _WORDING[type(found)][1](found)
+    return _WORDING[type(details)][1](details)

@@ -18,67 +18,67 @@ _MAX: Final = 10
 """Maximum number of PriorityClasses in the JSON."""
 
 
-def in_use(found: ClassInUse, audience: Audience) -> Text:
+def in_use(details: ClassInUse, audience: Audience) -> Text:
     """Return the text for a deleted class, for example `Deployment team/web and 2 more still use this class; …`.
 
     Names only what the audience may see, otherwise numbers.
     """
-    objects = [*found.workloads, *found.pods_without_owner]
-    keep = "keeps its" if found.pods == 1 else "keep their"
-    pods = f" ({plural(found.pods, 'running Pod')} {keep} priority)" if found.pods else ""
+    objects = [*details.workloads, *details.pods_without_owner]
+    keep = "keeps its" if details.pods == 1 else "keep their"
+    pods = f" ({plural(details.pods, 'running Pod')} {keep} priority)" if details.pods else ""
     after = f" still {'uses' if len(objects) == 1 else 'use'} this class; new Pods will be rejected{pods}"
     named = [str(ref) for ref in objects if audience.may_name(ref.namespace)]
     problem = naming("", named, len(objects), after) if named else f"{plural(len(objects), 'object')}{after}"
     return Text(problem, "move these workloads to another class first")
 
 
-def in_use_document(found: ClassInUse) -> dict[str, Any]:
+def in_use_document(details: ClassInUse) -> dict[str, Any]:
     """The workloads and the number of Pods, as JSON."""
-    return {"workloads": [str(ref) for ref in found.workloads], "pods": found.pods}
+    return {"workloads": [str(ref) for ref in details.workloads], "pods": details.pods}
 
 
-def unknown(found: UnknownClass, audience: Audience) -> Text:
+def unknown(details: UnknownClass, audience: Audience) -> Text:
     """The text for a missing class: `PriorityClass "gald" not found; the Pod will be rejected.
 
     Did you mean "gold"?`.
     """
-    meant = found.known.nearest(found.name, audience) if found.known else ""
+    meant = details.known.nearest(details.name, audience) if details.known else ""
     more = (f"Did you mean {quote(meant)}?",) if meant else ()
     return Text(
-        f"PriorityClass {quote(cut(found.name, found.longest))} not found{found.consequence}",
-        found.fix or _class_fix(found, audience),
+        f"PriorityClass {quote(cut(details.name, details.longest))} not found{details.consequence}",
+        details.fix or _class_fix(details, audience),
         more,
     )
 
 
-def _class_fix(found: UnknownClass, audience: Audience) -> str:
+def _class_fix(details: UnknownClass, audience: Audience) -> str:
     """The fix, with the PriorityClasses that the audience may know."""
-    known = list(found.known.sorted) if found.known else []
+    known = list(details.known.sorted) if details.known else []
     known = known if audience.sees_all else list(filter(audience.knows, known))
     use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
     if not known and not audience.sees_all:
         use = ["use one that exists"]
-    if found.is_reserved:
+    if details.is_reserved:
         first, rest = "correct the name", use or ["create a class of another name"]
     else:
-        first, rest = "create it", [*use, *([] if found.is_certain else ["pass --cluster"])]
+        first, rest = "create it", [*use, *([] if details.is_certain else ["pass --cluster"])]
     *most, last = [first, *rest]
     return f"{', '.join(most)}, or {last}" if most else last
 
 
-def unknown_document(found: UnknownClass) -> dict[str, Any]:
+def unknown_document(details: UnknownClass) -> dict[str, Any]:
     """The name, and the probably intended name, as JSON."""
-    return {"class": found.name, **({"meant": found.suggestion} if found.suggestion else {})}
+    return {"class": details.name, **({"meant": details.suggestion} if details.suggestion else {})}
 
 
-def preempting(found: PreemptingClasses, audience: Audience) -> Text:
+def preempting(details: PreemptingClasses, audience: Audience) -> Text:
     """Return the text for lower classes that preempt: `never preempts, but lower class "web" (500) does and can take
     its capacity`.
 
     A number replaces names that the audience may not see.
     """
-    classes, count, lowest = found.classes, len(found.classes) - found.start, found.classes[-1]
-    below = (classes[index] for index in range(found.start, len(classes)))
+    classes, count, lowest = details.classes, len(details.classes) - details.start, details.classes[-1]
+    below = (classes[index] for index in range(details.start, len(classes)))
     known = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
     after = f" {'does' if count == 1 else 'do'} and can take its capacity"
     fix = f"set value below {lowest.value if audience.knows(lowest.name) else 'those of the classes that preempt'}"
@@ -88,21 +88,21 @@ def preempting(found: PreemptingClasses, audience: Audience) -> Text:
     return Text(naming(f"never preempts, but {lower} ", known, count, after), fix)
 
 
-def preempting_document(found: PreemptingClasses) -> dict[str, Any]:
+def preempting_document(details: PreemptingClasses) -> dict[str, Any]:
     """The number of PriorityClasses and the highest of them, as JSON."""
-    shown = found.classes[found.start : found.start + _MAX]
-    return {"classes": [c.name for c in shown], "count": len(found.classes) - found.start}
+    shown = details.classes[details.start : details.start + _MAX]
+    return {"classes": [c.name for c in shown], "count": len(details.classes) - details.start}
 
 
-def uncovered(found: UncoveredClass, audience: Audience) -> Text:
+def uncovered(details: UncoveredClass, audience: Audience) -> Text:
     """The text for an uncovered class, for example `allows class "gold" under limitedResources without naming it`."""
-    shown = "a limited class" if found.name else "all other classes"
-    if found.name and (found.is_in_quota or audience.knows(found.name)):
-        shown = f"class {quote(cut(found.name, _LONGEST))}"
+    shown = "a limited class" if details.name else "all other classes"
+    if details.name and (details.is_in_quota or audience.knows(details.name)):
+        shown = f"class {quote(cut(details.name, _LONGEST))}"
     start = f"allows {shown} under limitedResources"
-    return Text(cut(f"{start} {found.why}", MAX_CHARACTERS), found.fix, shorter=(start,))
+    return Text(cut(f"{start} {details.why}", MAX_CHARACTERS), details.fix, shorter=(start,))
 
 
-def uncovered_document(found: UncoveredClass) -> dict[str, Any]:
+def uncovered_document(details: UncoveredClass) -> dict[str, Any]:
     """The PriorityClass as JSON; "" for all other classes."""
-    return {"class": found.name}
+    return {"class": details.name}

@@ -87,47 +87,47 @@ def _unfinished(impact: Impact, audience: Audience) -> tuple[str, ...]:
     return (f"time ran out after {impact.predicted} of {impact.new} new Pods",)
 
 
-def cascade(found: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
+def cascade(aftermath: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
     """Return the effects of a preemption as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not
     recreated`.
 
     `coarse`: only the worst effect, without numbers.
     """
-    if not found.known:
+    if not aftermath.known:
         return ("cascade not predicted",)
     if coarse:
         worst = (
-            (found.preempted, "replacements preempt more Pods"),
-            (found.pending, "replacements stay Pending"),
-            (found.rejected, "replacements rejected by a quota"),
-            (found.replaced, "replacements fit"),
+            (aftermath.preempted, "replacements preempt more Pods"),
+            (aftermath.pending, "replacements stay Pending"),
+            (aftermath.rejected, "replacements rejected by a quota"),
+            (aftermath.replaced, "replacements fit"),
             (1, "not recreated"),
         )
         return (next(text for number, text in worst if number),)
-    phrases = tuple(_effects(found)) or ("replacement fits" if found.replaced == 1 else "replacements fit",)
-    return (*phrases, f"{found.omitted:,} pending Pods ignored") if found.omitted else phrases
+    phrases = tuple(_effects(aftermath)) or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)
+    return (*phrases, f"{aftermath.omitted:,} pending Pods ignored") if aftermath.omitted else phrases
 
 
-def _effects(found: Aftermath) -> Iterator[str]:
+def _effects(aftermath: Aftermath) -> Iterator[str]:
     """Yield all effects of a preemption except replacement Pods that fit."""
-    if found.preempted:
-        depth = f" in a cascade of depth {found.levels}" if found.levels > 1 else ""
-        yield f"replacements preempt {plural(found.preempted, 'more Pod')}{depth}"
-    if found.pending:
-        is_one = found.pending == 1 and (found.replaced == 1 or bool(found.preempted))
-        yield f"{_replacements(found, found.pending)} {'stays' if is_one else 'stay'} Pending"
-    if found.rejected:
-        yield f"{_replacements(found, found.rejected)} rejected by a quota"
-    if not found.replaced:
+    if aftermath.preempted:
+        depth = f" in a cascade of depth {aftermath.levels}" if aftermath.levels > 1 else ""
+        yield f"replacements preempt {plural(aftermath.preempted, 'more Pod')}{depth}"
+    if aftermath.pending:
+        is_one = aftermath.pending == 1 and (aftermath.replaced == 1 or bool(aftermath.preempted))
+        yield f"{_replacements(aftermath, aftermath.pending)} {'stays' if is_one else 'stay'} Pending"
+    if aftermath.rejected:
+        yield f"{_replacements(aftermath, aftermath.rejected)} rejected by a quota"
+    if not aftermath.replaced:
         yield "not recreated"
-    elif found.lost:
-        yield f"{found.lost} not recreated"
+    elif aftermath.lost:
+        yield f"{aftermath.lost} not recreated"
 
 
-def _replacements(found: Aftermath, count: int) -> str:
+def _replacements(aftermath: Aftermath, count: int) -> str:
     """Return a phrase for `count` replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
-    if found.preempted:
+    if aftermath.preempted:
         return plural(count, "replacement")
-    if found.replaced == 1:
+    if aftermath.replaced == 1:
         return "replacement"
-    return "replacements" if count == found.replaced else f"{count} of {found.replaced} replacements"
+    return "replacements" if count == aftermath.replaced else f"{count} of {aftermath.replaced} replacements"

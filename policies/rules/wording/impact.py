@@ -46,23 +46,23 @@ _FIXES: Final = (
 _MAX_FIXES: Final = 2
 
 
-def preemption(found: Preemption, audience: Audience) -> Text:
+def preemption(details: Preemption, audience: Audience) -> Text:
     """The text of a preemption: `would preempt 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`."""
-    impact, cause = found.impact, found.cause
-    are_placeholders = bool(found.placeholders) and len(found.placeholders) == len(found.victims)
+    impact, cause = details.impact, details.cause
+    are_placeholders = bool(details.placeholders) and len(details.placeholders) == len(details.victims)
     noun = "placeholder Pod" if are_placeholders else "Pod"
-    facts = tuple(_facts(found, audience)) if found.grace_seconds is not None else ()
+    facts = tuple(_facts(details, audience)) if details.grace_seconds is not None else ()
     gaps = capitalized(forecasts.gaps(impact, audience)) if cause is not Cause.PENDING_PODS else ()
     by_timing = cause is Cause.OWN_ROLLOUT and impact.by_timing
     more = ("It depends on which old Pods terminate first", *gaps) if by_timing else gaps
-    losses = [loss for loss in found.losses if audience.may_name(loss.namespace)]
+    losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
     facts = (*_failing(losses), *facts)
-    text = victims_text(_head(found, audience), found.preempting, found.victims, audience, facts, noun)
-    if found.expectation is not None:
-        shortest = f"violates expectation {_name_of(found.expectation, audience)}"
+    text = victims_text(_head(details, audience), details.preempting, details.victims, audience, facts, noun)
+    if details.expectation is not None:
+        shortest = f"violates expectation {_name_of(details.expectation, audience)}"
         text = text._replace(shorter=(*text.shorter, shortest))
     return text._replace(
-        fix=found.fix, more=(*text.more, *_consequences(losses), *more), caveats=_unfinished(impact, gaps)
+        fix=details.fix, more=(*text.more, *_consequences(losses), *more), caveats=_unfinished(impact, gaps)
     )
 
 
@@ -81,21 +81,21 @@ def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
         yield f"{len(losses) - MAX_NAMED} more fail or are interrupted"
 
 
-def _head(found: Preemption, audience: Audience) -> str:
+def _head(details: Preemption, audience: Audience) -> str:
     """Return the start of the sentence, before the number of victims: `during its rollout, 2 of 3 new Pods would
     preempt`.
     """
-    impact = found.impact
-    if found.cause is Cause.RESTART:
+    impact = details.impact
+    if details.cause is Cause.RESTART:
         return "a restart now would preempt"
-    if found.cause is Cause.OWN_ROLLOUT:
+    if details.cause is Cause.OWN_ROLLOUT:
         return f"its own rollout {'may' if impact.by_timing else 'would'} preempt"
-    if found.cause is Cause.PENDING_PODS:
-        pods = counted(shown_count(len(found.preempting), audience), "pending Pod")
+    if details.cause is Cause.PENDING_PODS:
+        pods = counted(shown_count(len(details.preempting), audience), "pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
-    new = of_new_pods(len(found.preempting), impact, audience)
-    if found.expectation is not None:
-        return f"violates expectation {_name_of(found.expectation, audience)}: {new}would preempt"
+    new = of_new_pods(len(details.preempting), impact, audience)
+    if details.expectation is not None:
+        return f"violates expectation {_name_of(details.expectation, audience)}: {new}would preempt"
     return f"during its rollout, {new or 'a new Pod '}would preempt" if impact.keeps_old else f"{new}would preempt"
 
 
@@ -103,18 +103,18 @@ def _name_of(expectation: Promise, audience: Audience) -> str:
     return quote(cut(expectation.name, _LONGEST_NAME)) if audience.sees_all else str(expectation.number)
 
 
-def _facts(found: Preemption, audience: Audience) -> Iterator[str]:
+def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
     """Yield the facts for the parentheses after the priorities: PDBs, placeholder Pods, cascade, grace period."""
-    victims, violations = len(found.victims), found.pdb_violations
+    victims, violations = len(details.victims), details.pdb_violations
     if violations:
         is_one = audience.coarse or victims == violations == 1
         yield "violates a PDB" if is_one else f"{violations} {'violates' if violations == 1 else 'violate'} a PDB"
-    if len(found.placeholders) < victims:
-        known = sum(audience.may_name(victim.namespace) for victim in found.placeholders)
+    if len(details.placeholders) < victims:
+        known = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
         yield from (plural(known, "placeholder"),) if known else ()
-    if found.impact.aftermath is not None:
-        yield from forecasts.cascade(found.impact.aftermath, coarse=audience.coarse)
-    longest = shown_seconds(found.grace_seconds or 0, audience).highest
+    if details.impact.aftermath is not None:
+        yield from forecasts.cascade(details.impact.aftermath, coarse=audience.coarse)
+    longest = shown_seconds(details.grace_seconds or 0, audience).highest
     if longest is None:
         yield f"more than {_MINUTES} minutes grace"
     else:
@@ -202,50 +202,50 @@ def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences)
 
 
-def preemption_document(found: Preemption) -> dict[str, Any]:
+def preemption_document(details: Preemption) -> dict[str, Any]:
     """Return as JSON: the impact, the number and priorities of the victims, and the longest grace period."""
-    told = document(found)
-    values = [victim.effective_priority for victim in found.victims]
-    told["victims"] = {"count": len(values), "lowestPriority": min(values), "highestPriority": max(values)}
-    if found.placeholders:
-        told["victims"]["placeholders"] = len(found.placeholders)
-    if found.pdb_violations:
-        told["victims"]["pdbViolations"] = found.pdb_violations
-    if found.losses:
-        told["victims"]["losses"] = [loss.to_dict() for loss in found.losses[:MAX_SHOWN]]
-    if found.grace_seconds is not None:
-        told["victims"]["graceSeconds"] = found.grace_seconds
-    if found.expectation is not None:
-        told["expectation"] = found.expectation.name
-    return told
+    result = document(details)
+    values = [victim.effective_priority for victim in details.victims]
+    result["victims"] = {"count": len(values), "lowestPriority": min(values), "highestPriority": max(values)}
+    if details.placeholders:
+        result["victims"]["placeholders"] = len(details.placeholders)
+    if details.pdb_violations:
+        result["victims"]["pdbViolations"] = details.pdb_violations
+    if details.losses:
+        result["victims"]["losses"] = [loss.to_dict() for loss in details.losses[:MAX_SHOWN]]
+    if details.grace_seconds is not None:
+        result["victims"]["graceSeconds"] = details.grace_seconds
+    if details.expectation is not None:
+        result["expectation"] = details.expectation.name
+    return result
 
 
-def document(found: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
+def document(details: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
     """Return the impact as JSON, with the source of the number of new Pods (`basis`)."""
-    return {**found.impact.to_dict(), "basis": "rollout"}
+    return {**details.impact.to_dict(), "basis": "rollout"}
 
 
-def pending_document(found: StaysPending) -> dict[str, Any]:
+def pending_document(details: StaysPending) -> dict[str, Any]:
     """The impact with the number of nodes for each reason, as JSON."""
-    reasons = [{"reason": reason, "nodes": count} for reason, count in found.reasons[:MAX_SHOWN]]
-    return {**document(found), **({"reasons": reasons} if reasons else {})}
+    reasons = [{"reason": reason, "nodes": count} for reason, count in details.reasons[:MAX_SHOWN]]
+    return {**document(details), **({"reasons": reasons} if reasons else {})}
 
 
-def not_predicted(found: NotPredicted, audience: Audience) -> Text:
+def not_predicted(details: NotPredicted, audience: Audience) -> Text:
     """The text of a missing prediction: `not predicted (1 of 3 new Pods): …`.
 
     Without this text, a reader would assume that the new Pods preempt no Pod.
     """
-    impact, new = found.impact, found.impact.new
-    if found.is_restart:
-        return Text(f"a restart is not predicted: {impact.why_not}", found.fix)
-    if found.expectations:
+    impact, new = details.impact, details.impact.new
+    if details.is_restart:
+        return Text(f"a restart is not predicted: {impact.why_not}", details.fix)
+    if details.expectations:
         only = f"only {impact.predicted} of {plural(new, 'new Pod')} predicted in time"
         why = f"not predicted: {impact.why_not}" if impact.why_not else only
-        return Text(f"{plural(found.expectations, 'expectation')} not checked: {why}", found.fix)
-    if not found.is_stale:
+        return Text(f"{plural(details.expectations, 'expectation')} not checked: {why}", details.fix)
+    if not details.is_stale:
         pods = "" if new == 1 else f" ({new - impact.predicted} of {new} new Pods)"
-        return Text(f"not predicted{pods}: {impact.why_not}", found.fix)
+        return Text(f"not predicted{pods}: {impact.why_not}", details.fix)
     if audience.coarse:
         problem = "time ran out before it was predicted whether each new Pod would preempt others"
     elif impact.rest != "unknown":
@@ -255,30 +255,30 @@ def not_predicted(found: NotPredicted, audience: Audience) -> Text:
         problem = f"time ran out before it was predicted whether {pods} would preempt others"
     else:
         problem = f"only {impact.predicted} of {new} new Pods were predicted in time; they preempt no Pod"
-    return Text(problem, found.fix)
+    return Text(problem, details.fix)
 
 
-def stays_pending(found: StaysPending, audience: Audience) -> Text:
+def stays_pending(details: StaysPending, audience: Audience) -> Text:
     """The text for Pending Pods: `2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu,
     1 cordoned)`.
     """
-    impact, stuck, gaps = found.impact, found.stuck, capitalized(forecasts.gaps(found.impact, audience))
-    if found.is_restart:
+    impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.gaps(details.impact, audience))
+    if details.is_restart:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
         after = ("The old Pods stay, and the rollout is blocked",) if impact.keeps_old else ()
-        problem = f"a restart now would leave {which} Pending: {nodes_that_fit(found.reasons, audience)}"
-        return Text(problem, _fix_of_restart(found), (*after, *gaps), caveats=_unfinished(impact, gaps))
+        problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
+        return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=_unfinished(impact, gaps))
     pods = of_new_pods(impact.pending, impact, audience)
     start = f"{pods}{'stays' if impact.new == 1 else 'stay'} Pending"
-    if not found.reasons:
+    if not details.reasons:
         why = "no known node fits; time ran out before the reasons were predicted"
         return Text(f"{start} even with preemption: {why}", _PREDICT)
-    fix, more = _fix_of(found.reasons) or _PREDICT, (*_terminated(impact, audience), *gaps)
+    fix, more = _fix_of(details.reasons) or _PREDICT, (*_terminated(impact, audience), *gaps)
     if stuck.pre_filter is not None:
-        return Text(f"{start}: {found.reasons[0][0]}", fix, more, (start,), _unfinished(impact, gaps))
+        return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), _unfinished(impact, gaps))
     reason = stuck.preemption.ineligible_reason
     even = f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
-    nodes = f"{start} {even}: {nodes_that_fit(found.reasons, audience)}"
+    nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), _unfinished(impact, gaps))
 
@@ -308,8 +308,8 @@ def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> st
     return f"0/{sum(count for _, count in reasons)} nodes fit ({text}{more})"
 
 
-def _fix_of_restart(found: StaysPending) -> str:
-    fix = _fix_of(found.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
+def _fix_of_restart(details: StaysPending) -> str:
+    fix = _fix_of(details.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
     return f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT
 
 

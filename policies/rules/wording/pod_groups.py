@@ -21,11 +21,11 @@ _LONGEST: Final = 30
 """Maximum number of characters of the PodGroup's name at the start of a message."""
 
 
-def preemption(found: GroupPreemption, audience: Audience) -> Text:
+def preemption(details: GroupPreemption, audience: Audience) -> Text:
     """The text of a preemption: `PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b
     (priority 100)`.
     """
-    group, more = found.group, capitalized(gaps(found.impact, audience))
+    group, more = details.group, capitalized(gaps(details.impact, audience))
     whole = [unit for unit in group.units if len(unit.pods) > 1]
     in_whole = sum(len(unit.pods) for unit in whole)
     others = len(group.victims) - in_whole
@@ -43,12 +43,12 @@ def preemption(found: GroupPreemption, audience: Audience) -> Text:
         problem = naming(f"{start}: ", names, len(group.units), behind)
     else:
         problem = f"{start}{of_namespaces(shown)}{behind}"
-    return Text(problem, found.fix, more, (start,))
+    return Text(problem, details.fix, more, (start,))
 
 
-def stays_pending(found: GroupPending, audience: Audience) -> Text:
+def stays_pending(details: GroupPending, audience: Audience) -> Text:
     """The text of a Pending group, for example `PodGroup trainer (minCount 8): waits for 3 more Pods`."""
-    group = found.group
+    group = details.group
     if group.missing:
         missing = counted(shown_count(group.missing, audience), "more Pod")
         return Text(f"{_head(group)}waits for {missing}", "create the missing Pods, or lower minCount")
@@ -58,9 +58,9 @@ def stays_pending(found: GroupPending, audience: Audience) -> Text:
     return Text(cut(f"{start}{why}", MAX_CHARACTERS), fix, shorter=(start,))
 
 
-def document(found: GroupPreemption | GroupPending) -> dict[str, Any]:
+def document(details: GroupPreemption | GroupPending) -> dict[str, Any]:
     """Return the impact as JSON, with the source of the number of new Pods (`basis`)."""
-    return {**found.impact.to_dict(), "basis": "rollout"}
+    return {**details.impact.to_dict(), "basis": "rollout"}
 
 
 def _head(group: GroupForecast) -> str:

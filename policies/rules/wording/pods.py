@@ -16,19 +16,19 @@ _MAX: Final = 100
 """Maximum number of workloads in the JSON."""
 
 
-def with_priority(found: PodsWithPriority, audience: Audience) -> Text:
+def with_priority(details: PodsWithPriority, audience: Audience) -> Text:
     """The text, for example `1 Pod (team/web-1) of this class has priority 7, not 1000`."""
-    return Text(pods_text(found.pods, audience, found.after, in_namespace=found.is_in_namespace), found.fix)
+    return Text(pods_text(details.pods, audience, details.after, in_namespace=details.is_in_namespace), details.fix)
 
 
-def priority_document(found: PodsWithPriority) -> dict[str, Any]:
+def priority_document(details: PodsWithPriority) -> dict[str, Any]:
     """The number of Pods, and the priority of new Pods, as JSON."""
-    return {"pods": len(found.pods), **({} if found.expected is None else {"value": found.expected})}
+    return {"pods": len(details.pods), **({} if details.expected is None else {"value": details.expected})}
 
 
-def of_missing_class(found: PodsOfMissingClass, audience: Audience) -> Text:
+def of_missing_class(details: PodsOfMissingClass, audience: Audience) -> Text:
     """The text for a deleted class: `deleted, but team/web-1 still uses it; its replacement will be rejected`."""
-    pods, names = found.pods, first_keys(found.pods, audience)
+    pods, names = details.pods, first_keys(details.pods, audience)
     if len(pods) == 1:
         after = " still uses it; its replacement will be rejected"
         problem = naming("deleted, but ", names, 1, after) if names else f"deleted, but 1 Pod{after}"
@@ -37,15 +37,15 @@ def of_missing_class(found: PodsOfMissingClass, audience: Audience) -> Text:
     return Text(problem, f"recreate with value {priorities_of(pods)}, or change the template")
 
 
-def missing_class_document(found: PodsOfMissingClass) -> dict[str, Any]:
+def missing_class_document(details: PodsOfMissingClass) -> dict[str, Any]:
     """The PriorityClass and the number of Pods, as JSON."""
-    return {"class": found.name, "pods": len(found.pods)}
+    return {"class": details.name, "pods": len(details.pods)}
 
 
-def placeholders_preempted(found: PlaceholdersPreempted, audience: Audience) -> Text:
+def placeholders_preempted(details: PlaceholdersPreempted, audience: Audience) -> Text:
     """The text: `restarts of 2 workloads (team/a, team/b) would preempt at most 3 placeholder Pods each`."""
-    count, most = len(found.workloads), plural(found.most, "placeholder Pod")
-    named = [f"{ref.namespace}/{ref.name}" for ref in found.workloads if audience.may_name(ref.namespace)]
+    count, most = len(details.workloads), plural(details.most, "placeholder Pod")
+    named = [f"{ref.namespace}/{ref.name}" for ref in details.workloads if audience.may_name(ref.namespace)]
     before, after = f"restarts of {plural(count, 'workload')}", f" would preempt {most}"
     if count > 1:
         after = f" would preempt at most {most} each"
@@ -53,6 +53,6 @@ def placeholders_preempted(found: PlaceholdersPreempted, audience: Audience) -> 
     return Text(problem, "none needed: placeholder Pods reserve this capacity")
 
 
-def placeholders_document(found: PlaceholdersPreempted) -> dict[str, Any]:
+def placeholders_document(details: PlaceholdersPreempted) -> dict[str, Any]:
     """The workloads as JSON."""
-    return {"workloads": [str(ref) for ref in found.workloads[:_MAX]]}
+    return {"workloads": [str(ref) for ref in details.workloads[:_MAX]]}

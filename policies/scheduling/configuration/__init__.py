@@ -66,8 +66,8 @@ def scheduler_configuration(
     extenders = tuple(sorted(map(_extender, config.get("extenders") or ()), key=lambda e: e.ignorable))
     profiles: dict[str, Profile] = {}
     for number, profile in enumerate(given):
-        made = _profile(profile, number, sets[number], args[number], plugins, semantics, faults)
-        profiles[made.scheduler_name] = _without_ignored(made, extenders, faults)
+        new_profile = _profile(profile, number, sets[number], args[number], plugins, semantics, faults)
+        profiles[new_profile.scheduler_name] = _without_ignored(new_profile, extenders, faults)
     _raise(faults)
     initial, most = backoff(config)
     percentage = config.get("percentageOfNodesToScore") or 0

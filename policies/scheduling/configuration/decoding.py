@@ -96,6 +96,6 @@ def _of_header(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = F
     for key, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
         given = obj.get(key) or ""
         if (given or must_be_given) and given != wanted:
-            said = f', not "{cut(str(given), _NAMED)}"' if given else ": it is missing"
-            faults.append(FieldError((*path, key), f'must be "{wanted}"{said}'))
+            suffix = f', not "{cut(str(given), _NAMED)}"' if given else ": it is missing"
+            faults.append(FieldError((*path, key), f'must be "{wanted}"{suffix}'))
     return faults

@@ -375,8 +375,8 @@ def nodes_of(results: Sequence[_Result], node: str) -> NodeSelector | None:
     for _, part, device in results:
         place = device.place if part.per_device else part.place
         if place.node_name or device.binds_to_node:
-            this = FieldRequirement("metadata.name", "In", node)
-            return NodeSelector((NodeSelectorTerm(fields=(this,), names=frozenset({node})),))
+            field_requirement = FieldRequirement("metadata.name", "In", node)
+            return NodeSelector((NodeSelectorTerm(fields=(field_requirement,), names=frozenset({node})),))
         terms = place.selector.terms if place.selector is not None else ()
         if len(terms) > 1:
             raise AllocationError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")

@@ -79,9 +79,9 @@ def _stepped(wanted: int, policy: RequestPolicy, least: int, fractional: bool) -
     unit = _unit(policy, fractional)
     if unit == _MILLI and not _in_milli(wanted):
         raise NotRepresentable("request is not a representable milli value")
-    asked, first, step = (-(-amount // unit) for amount in (wanted, least, policy.step))
-    found = first + -((first - asked) // step) * step
-    if max(asked, found) > LARGEST:
+    requested, first, step = (-(-amount // unit) for amount in (wanted, least, policy.step))
+    found = first + -((first - requested) // step) * step
+    if max(requested, found) > LARGEST:
         raise NotRepresentable("rounding the request up to the next step passes the largest number")
     return found * unit
 

@@ -126,9 +126,9 @@ def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]
     for index, container in enumerate(containers[:inits]):
         if container.restartable_init:
             continue
-        found = _container_request(index, container, resource, device_class, long_lived[index:])
-        if found is not None and (largest is None or largest.count < found.count):
-            largest = found
+        device_request = _container_request(index, container, resource, device_class, long_lived[index:])
+        if device_request is not None and (largest is None or largest.count < device_request.count):
+            largest = device_request
     return [request for request in (largest, *long_lived) if request is not None]
 
 
@@ -156,8 +156,8 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     extended = extended_resources_of(pod, provided)
     if not pod.device_claims and not extended:
         return ""
-    there = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
-    if not (there if objects.devices_known is None else objects.devices_known):
+    uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
+    if not (uses_devices if objects.devices_known is None else objects.devices_known):
         return "the pod claims devices (DRA), and the cluster's state tells of none"
     if len(pod.device_claims) > _MAX_CLAIMS:
         return "the pod claims too many devices (DRA)"

@@ -45,15 +45,15 @@ class Selectors:
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
         """Report whether all expressions match a device of a driver. Raises NotModelled and SelectorError."""
-        kept = self._cache
-        kept.devices[id(device)] = device  # so that no other takes its place
+        cache = self._cache
+        cache.devices[id(device)] = device  # so that no other takes its place
         for expression in expressions:
             key = expression, id(device)
-            found = kept.known.get(key)
+            found = cache.known.get(key)
             if found is None:
-                found = kept.known[key] = _answer(expression, driver, device)
-                kept.size += _ENTRY + len(expression)
-                if kept.size > MAX_RETAINED:
+                found = cache.known[key] = _answer(expression, driver, device)
+                cache.size += _ENTRY + len(expression)
+                if cache.size > MAX_RETAINED:
                     self._cache = _Cache({}, {})
             if isinstance(found, str):
                 raise SelectorError(found)
@@ -102,10 +102,10 @@ def evaluate(expression: str, driver: str, device: Device) -> bool:
     try:
         result = program.evaluate({"device": _device(driver, device)})
     except CELEvalError as error:
-        told = str(error.args[0]) if error.args else ""
-        if "undeclared reference" in told or "bad " in told[:4]:
+        message = str(error.args[0]) if error.args else ""
+        if "undeclared reference" in message or "bad " in message[:4]:
             raise NotModelled(f"the selector {expression[:80]!r} uses what is not known here") from None
-        raise SelectorError(f"CEL runtime error: {told[:200]}") from None
+        raise SelectorError(f"CEL runtime error: {message[:200]}") from None
     except RecursionError:
         raise NotModelled(f"the selector {expression[:80]!r} is nested too deep") from None
     if not isinstance(result, bool | celtypes.BoolType):

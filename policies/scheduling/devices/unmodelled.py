@@ -26,9 +26,9 @@ def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[Resourc
     """Return the first part of claims or slices that forewarn does not model, as a sentence; "" if all parts are
     modelled.
     """
-    asked = (what for claim in claims for what in _of_claim(claim, semantics))
+    of_claims = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
-    found = next(filter(None, asked), "") or next(filter(None, offered), "")
+    found = next(filter(None, of_claims), "") or next(filter(None, offered), "")
     return found and f"{found} are not modelled"
 
 

@@ -148,35 +148,35 @@ class DynamicResources(Plugin):
 
         The result does not depend on the Pods of the node.
         """
-        found: _State = state.data[self.name]
+        state_data: _State = state.data[self.name]
         node = node_info.node
-        to_allocate = [claim for claim in found.claims if claim.allocation is None]
-        if found.tried:
+        to_allocate = [claim for claim in state_data.claims if claim.allocation is None]
+        if state_data.tried:
             return OF_AN_EARLIER_CYCLE
-        if found.extended:
-            requests = requests_of(pod, found.extended, node.allocatable.scalars, self.snapshot.extended_resources)
-            if not requests and not found.claims:
+        if state_data.extended:
+            requests = requests_of(pod, state_data.extended, node.allocatable.scalars, self.snapshot.extended_resources)
+            if not requests and not state_data.claims:
                 return None
             if requests:
                 to_allocate.append(_special_claim(pod, requests))
         conditions = self.semantics.device_binding_conditions_are_awaited
-        allocated = [claim.allocation for claim in found.claims if claim.allocation is not None]
+        allocated = [claim.allocation for claim in state_data.claims if claim.allocation is not None]
         elsewhere = any(
             (allocation.nodes is not None and not allocation.nodes.matches(node.labels, node.name))
             or (conditions and allocation.readiness is Readiness.FAILED)
             for allocation in allocated
         )
-        if found.world is not None and found.pools is not None:
-            status = self._allocate(found, found.world, found.pools, node_info, to_allocate)
+        if state_data.world is not None and state_data.pools is not None:
+            status = self._allocate(state_data, state_data.world, state_data.pools, node_info, to_allocate)
             if status is not None:
                 return status
         return NOT_AVAILABLE if elsewhere else None
 
     def _allocate(
-        self, found: _State, world: World, pools: Pools, node_info: NodeInfo, claims: Sequence[ResourceClaim]
+        self, state_data: _State, world: World, pools: Pools, node_info: NodeInfo, claims: Sequence[ResourceClaim]
     ) -> Status | None:
         node = node_info.node
-        known = found.allocations.get(node.name)
+        known = state_data.allocations.get(node.name)
         if known is not None and list(known[0]) == list(claims):
             return None
         place = Node(node.name, node.labels, pools.of_node(node.labels, node.name))
@@ -190,7 +190,7 @@ class DynamicResources(Plugin):
             return failed(str(error))
         if allocations is None:
             return NOT_ALL
-        found.allocations[node.name] = claims, allocations
+        state_data.allocations[node.name] = claims, allocations
         return None
 
     @staticmethod
@@ -230,14 +230,14 @@ class DynamicResources(Plugin):
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Return the sum of the scores of the allocated alternatives. Upstream `Score`, `computeScore`."""
-        found: _State | None = state.data.get(self.name)
-        if found is None or not self.semantics.enabled("DRAPrioritizedList"):
+        state_data: _State | None = state.data.get(self.name)
+        if state_data is None or not self.semantics.enabled("DRAPrioritizedList"):
             return 0
-        allocated = found.allocations.get(node_info.name)
+        allocated = state_data.allocations.get(node_info.name)
         if allocated is None:
             return 0
         chosen = list(zip(*allocated, strict=True))
-        chosen += [(claim, claim.allocation) for claim in found.claims if claim.allocation is not None]
+        chosen += [(claim, claim.allocation) for claim in state_data.claims if claim.allocation is not None]
         return sum(_allocation_score(claim, allocation) for claim, allocation in chosen)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
@@ -247,15 +247,15 @@ class DynamicResources(Plugin):
 
 def allocated_on(state: CycleState, node: str) -> list[ResourceClaim]:
     """Return the Pod's unallocated claims with the allocations that Filter found on a node."""
-    found: _State | None = state.data.get(DynamicResources.name)
-    claims, allocations = found.allocations.get(node, ((), ())) if found else ((), ())
+    state_data: _State | None = state.data.get(DynamicResources.name)
+    claims, allocations = state_data.allocations.get(node, ((), ())) if state_data else ((), ())
     return [replace(claim, allocation=allocation) for claim, allocation in zip(claims, allocations, strict=True)]
 
 
 def awaits_devices(state: CycleState, node: str) -> bool:
     """Report whether the binding of the Pod to a node waits until drivers have prepared its devices."""
-    found: _State | None = state.data.get(DynamicResources.name)
-    claims = (*found.claims, *allocated_on(state, node)) if found else ()
+    state_data: _State | None = state.data.get(DynamicResources.name)
+    claims = (*state_data.claims, *allocated_on(state, node)) if state_data else ()
     return any(claim.allocation and claim.allocation.readiness is Readiness.AWAITED for claim in claims)
 
 

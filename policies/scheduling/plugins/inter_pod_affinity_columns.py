@@ -60,13 +60,13 @@ def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
 
     none = np.zeros(len(matrix.serials), np.int64)
     if not matrix.nodes.keys.issuperset(t.topology_key for t in terms):
-        unresolved_events = none > 0  # no node is in all of such topologies
+        no_nodes = none > 0  # no node is in all of such topologies
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         return RequiredAffinity(
-            unresolved_events,
-            unresolved_events,
+            no_nodes,
+            no_nodes,
             len(problem.demands),
-            unresolved_events,
+            no_nodes,
             per_kind,
             none,
             none,
@@ -258,18 +258,18 @@ def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapsho
     The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity, with the
     default arguments of the plugin. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
     """
-    score: NDArray[np.int64] | None = None
+    sums: NDArray[np.int64] | None = None
     for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot)):
         topology = matrix.nodes.topology(key)
         charge(2 * len(rows) // VECTOR)
         amounts = counts.by_domain(topology)[topology.values[rows]]
-        score = amounts if score is None else score + amounts
-    if score is None:
+        sums = amounts if sums is None else sums + amounts
+    if sums is None:
         return 0
-    least, most = int(score.min()), int(score.max())
+    least, most = int(sums.min()), int(sums.max())
     if most <= least:
         return 0
-    shares = (score - least).astype(np.float64) / float(most - least)
+    shares = (sums - least).astype(np.float64) / float(most - least)
     scores: NDArray[np.int64] = (float(MAX_NODE_SCORE) * shares).astype(np.int64)
     return scores
 

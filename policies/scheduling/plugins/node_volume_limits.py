@@ -88,11 +88,11 @@ class NodeVolumeLimits(Plugin):
             return
         storage = storage_of(problem.matrix, problem.snapshot)
         with_csi, without = self._new_on_any_node(problem.pod)
-        there = storage.has_csi_node
+        has_csi_node = storage.has_csi_node
         codes = np.full(len(problem.possible), PASSES, np.int64)
         statuses = [REASON]
         if self.semantics.missing_drivers_reject:
-            for new, here in (with_csi, there), (without, ~there):
+            for new, here in (with_csi, has_csi_node), (without, ~has_csi_node):
                 for driver in filter(self._needs_driver, dict.fromkeys(new.values())):
                     codes[here & ~storage.installed(driver) & (codes < 0)] = len(statuses)
                     statuses.append(_missing(driver))
@@ -205,11 +205,11 @@ class NodeVolumeLimits(Plugin):
         return now, emptied, not now and most and any(volume in every and volume not in rest for volume in new)
 
     def _attached(self, pods: Iterable[Pod], csi_node: CSINode | None) -> Attached:
-        found: Attached = {}
+        attached: Attached = {}
         for other in pods:
             if other.spec.volumes:
-                found.update(self._attachable(other, csi_node, new_pod=False))
-        return found
+                attached.update(self._attachable(other, csi_node, new_pod=False))
+        return attached
 
     def _needs_driver(self, name: str) -> bool:
         """Report whether the plugin rejects nodes on which the CSI driver `name` is missing."""
@@ -230,7 +230,7 @@ class NodeVolumeLimits(Plugin):
 
         `new_pod`: whether this is the Pod to schedule, for which a missing claim is an error.
         """
-        found: Attached = {}
+        attached: Attached = {}
         for volume in each(pod.spec.volumes, 2):
             name = volume.claim_of(pod.name)
             if name is None:
@@ -238,7 +238,7 @@ class NodeVolumeLimits(Plugin):
                 if volume.migrated and self._migration_on(volume.migrated.plugin, csi_node):
                     if not volume.migrated.handle:
                         raise _Rejected(failed(f"converting volume({volume.name}) from inline to csi"))
-                    found[volume.migrated.driver, volume.migrated.handle] = volume.migrated.driver
+                    attached[volume.migrated.driver, volume.migrated.handle] = volume.migrated.driver
                 continue
             if not name:
                 raise _Rejected(failed("PersistentVolumeClaim had no name"))
@@ -252,8 +252,8 @@ class NodeVolumeLimits(Plugin):
                 raise _Rejected(failed(not_created_for(claim, pod)))
             volume_id = self._csi_volume(claim, csi_node)
             if volume_id and all(volume_id):
-                found[volume_id] = volume_id[0]
-        return found
+                attached[volume_id] = volume_id[0]
+        return attached
 
     def _csi_volume(self, claim: PersistentVolumeClaim, csi_node: CSINode | None) -> tuple[str, str] | None:
         """Return (CSI driver, volume handle) of a claim; None if the volume needs no CSI driver.
@@ -284,12 +284,12 @@ class NodeVolumeLimits(Plugin):
 
     def _attachments(self, node_name: str) -> Attached:
         """Return the volumes that are attached to a node. Upstream `getNodeVolumeAttachmentInfo`."""
-        found: Attached = {}
+        attached: Attached = {}
         for attachment in self.snapshot.attachments.get(node_name, ()):
             volume = self.snapshot.objects.volumes.get(("", attachment.volume_name))
             if attachment.attacher and volume is not None and volume.csi is not None:
-                found[attachment.attacher, volume.csi[1]] = attachment.attacher
-        return found
+                attached[attachment.attacher, volume.csi[1]] = attachment.attacher
+        return attached
 
 
 def not_created_for(claim: PersistentVolumeClaim, pod: Pod) -> str:

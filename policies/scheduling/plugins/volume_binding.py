@@ -252,11 +252,11 @@ class VolumeBinding(Plugin):
         return True, True
 
     def _check_delayed_claims(
-        self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo, found: PodVolumes
+        self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo, pod_volumes: PodVolumes
     ) -> str:
         """Return why the claims cannot be bound on the node; "" if they can. Source: `FindPodVolumes`.
 
-        Fills `found` with the volumes for the claims. Raises _Failed.
+        Fills `pod_volumes` with the volumes for the claims. Raises _Failed.
         """
         to_match, to_provision = [], []
         for claim in each(claims, 1):
@@ -273,16 +273,20 @@ class VolumeBinding(Plugin):
                 to_provision.append(claim)
             else:
                 chosen.add(volume.name)
-                found.matched.append((claim, volume))
-                found.bindings.append(Binding(volume.storage_class, bytes_of(claim.request), bytes_of(volume.capacity)))
-        found.to_provision.extend(to_provision)
-        return self._check_provisions(to_provision, node_info, found)
+                pod_volumes.matched.append((claim, volume))
+                pod_volumes.bindings.append(
+                    Binding(volume.storage_class, bytes_of(claim.request), bytes_of(volume.capacity))
+                )
+        pod_volumes.to_provision.extend(to_provision)
+        return self._check_provisions(to_provision, node_info, pod_volumes)
 
-    def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, found: PodVolumes) -> str:
+    def _check_provisions(
+        self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, pod_volumes: PodVolumes
+    ) -> str:
         """Return why volumes for the claims cannot be provisioned on the node; "" if they can. Source: upstream
         `checkVolumeProvisions`.
 
-        Fills `found` with the storage that provisions the volumes. Raises _Failed.
+        Fills `pod_volumes` with the storage that provisions the volumes. Raises _Failed.
         """
         for claim in each(claims, 1):
             if not claim.storage_class:
@@ -299,7 +303,7 @@ class VolumeBinding(Plugin):
             if capacity is None:
                 return NOT_ENOUGH_SPACE
             provision = Binding(claim.storage_class, bytes_of(claim.request), bytes_of(capacity.capacity))
-            found.provisions.append(provision)
+            pod_volumes.provisions.append(provision)
         return ""
 
     def _enough_capacity(

@@ -70,8 +70,8 @@ def unmountable(
         if volume.migrated:
             migrated = storage_of(problem.matrix, problem.snapshot).migrated(volume.migrated.plugin)
             if migrated.any():
-                there = reached(nodes, translated_topology(volume.node_affinity, volume.labels, volume.migrated))
-                here = np.where(migrated, there, here)
+                reachable = reached(nodes, translated_topology(volume.node_affinity, volume.labels, volume.migrated))
+                here = np.where(migrated, reachable, here)
         conflict |= left & ~here
         left &= here
     return conflict, missing
@@ -127,52 +127,52 @@ def _unavailable(
     """
     parts = _volumes(problem.snapshot.objects.volumes, claims[0].storage_class)
     first = claims[0]
-    meant = [_prebound(parts, claim, suits) for claim in claims]
-    if not any(meant) and all(_wanted_fields(claim) == _wanted_fields(first) for claim in claims[1:]):
+    prebound = [_prebound(parts, claim, suits) for claim in claims]
+    if not any(prebound) and all(_wanted_fields(claim) == _wanted_fields(first) for claim in claims[1:]):
         counts = _free(problem, parts, first, suits).counts(problem.matrix.nodes)
         return [counts <= before for before in range(len(claims))]
     if len(claims) == 1:
         # One that is meant for the claim is taken, or nothing is.
-        return [~reached(problem.matrix.nodes, meant[0][0].node_affinity)]
-    return _one_after_the_other(problem, claims, parts, meant, suits)
+        return [~reached(problem.matrix.nodes, prebound[0][0].node_affinity)]
+    return _one_after_the_other(problem, claims, parts, prebound, suits)
 
 
 def _one_after_the_other(
     problem: NodeFitProblem,
     claims: Sequence[PersistentVolumeClaim],
     parts: Sequence[_OfClass],
-    meant: Sequence[Sequence[PersistentVolume]],
+    prebound: Sequence[Sequence[PersistentVolume]],
     suits: Suits,
 ) -> list[NDArray[np.bool_]]:
     """Return a bool array [node] for each claim: whether no volume on the node is left for the claim. Raises NotValid.
 
-    Binds claims in upstream's order, smallest first. `meant`: for each claim, the volumes that are reserved for the
+    Binds claims in upstream's order, smallest first. `prebound`: for each claim, the volumes that are reserved for the
     claim.
     """
     nodes = problem.matrix.nodes
     found: list[NDArray[np.bool_]] = []
-    taken: dict[str, NDArray[np.bool_]] = {}
+    assumed: dict[str, NDArray[np.bool_]] = {}
     """Volume name -> [node], bool: whether a claim before takes the volume there."""
     free = [volume for part in parts for volume in part.free]
     if len(free) > _MAX_TRIED:
         raise NotValid("as different claims of the pod choose among many volumes")
-    unresolved_events = np.zeros(len(nodes.nodes), np.bool_)
-    for claim, own in zip(claims, meant, strict=True):
-        has, asked = unresolved_events.copy(), ~unresolved_events
+    no_nodes = np.zeros(len(nodes.nodes), np.bool_)
+    for claim, own in zip(claims, prebound, strict=True):
+        bound, unbound = no_nodes.copy(), ~no_nodes
         charge((len(own) + len(free)) * (1 + 4 * problem.row))
         for volume in own:
             # The first that nobody has yet is taken, or nothing is: where all are, it is one among others.
-            here = asked & ~taken.get(volume.name, unresolved_events)
+            here = unbound & ~assumed.get(volume.name, no_nodes)
             gets = here & reached(nodes, volume.node_affinity)
-            taken[volume.name] = taken.get(volume.name, unresolved_events) | gets
-            has |= gets
-            asked &= ~here
+            assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
+            bound |= gets
+            unbound &= ~here
         fitting = (v for v in free if suits.could_hold(v, claim) and suits.available(v, claim))
         for volume in sorted(fitting, key=lambda v: (v.capacity, v.name)):
-            gets = asked & ~has & ~taken.get(volume.name, unresolved_events) & reached(nodes, volume.node_affinity)
-            taken[volume.name] = taken.get(volume.name, unresolved_events) | gets
-            has |= gets
-        found.append(~has)
+            gets = unbound & ~bound & ~assumed.get(volume.name, no_nodes) & reached(nodes, volume.node_affinity)
+            assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
+            bound |= gets
+        found.append(~bound)
     return found
 
 
@@ -187,18 +187,18 @@ def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Su
 def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
     """Return selectors of the nodes with suitable unbound volumes for a claim; cached until volumes change."""
 
-    def made() -> Selectors:
-        found = Selectors()
+    def compute() -> Selectors:
+        selectors = Selectors()
         for part in parts:
             for volume in each(part.free, 1):
                 if suits.could_hold(volume, claim) and suits.available(volume, claim):
-                    found.add_affinity(volume.node_affinity)
-        return found
+                    selectors.add_affinity(volume.node_affinity)
+        return selectors
 
     if not any(part.free for part in parts):
         return Selectors()
     storage = storage_of(problem.matrix, problem.snapshot)
-    return storage.cached(problem.snapshot.objects.volumes, _wanted_fields(claim), made)
+    return storage.cached(problem.snapshot.objects.volumes, _wanted_fields(claim), compute)
 
 
 def _wanted_fields(claim: PersistentVolumeClaim) -> tuple[object, ...]:
@@ -217,13 +217,13 @@ def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tupl
     storage_class = objects.storage_classes.get(("", claim.storage_class))
     if not claim.storage_class or storage_class is None:
         raise NotValid("as the class of one of its claims is not there")
-    unresolved_events = np.zeros(len(nodes.nodes), np.bool_)
+    no_nodes = np.zeros(len(nodes.nodes), np.bool_)
     if storage_class.provisioner in ("", NO_PROVISIONER):
-        return ~unresolved_events, unresolved_events
+        return ~no_nodes, no_nodes
     rejected = ~_allowed(problem, storage_class)
     driver = objects.csi_drivers.get(("", storage_class.provisioner))
     if claim.request is None or driver is None or not driver.storage_capacity:
-        return rejected, unresolved_events
+        return rejected, no_nodes
     return rejected, _roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) == 0
 
 
@@ -246,8 +246,8 @@ def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selecto
     """
     capacities = problem.snapshot.objects.storage_capacities
 
-    def made() -> Selectors:
-        found = Selectors()
+    def compute() -> Selectors:
+        selectors = Selectors()
         for capacity in each(tuple(capacities.values())):
             if (
                 capacity.storage_class == storage_class
@@ -255,10 +255,10 @@ def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selecto
                 and bytes_of(capacity.limit) >= request
                 and capacity.nodes is not None
             ):
-                found.add(capacity.nodes.requirements)
-        return found
+                selectors.add(capacity.nodes.requirements)
+        return selectors
 
-    return storage_of(problem.matrix, problem.snapshot).cached(capacities, (storage_class, request), made)
+    return storage_of(problem.matrix, problem.snapshot).cached(capacities, (storage_class, request), compute)
 
 
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:

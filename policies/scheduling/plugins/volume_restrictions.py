@@ -102,10 +102,10 @@ class VolumeRestrictions(Plugin):
                 for volume in each(other.spec.volumes, len(disks)):
                     if volume.disk and any(disk.conflicts(volume.disk) for disk in disks):
                         return DISK_CONFLICT
-        found: _State | None = state.data.get(self.name)
-        if found is None:
+        state_data: _State | None = state.data.get(self.name)
+        if state_data is None:
             return failed('cannot read "PreFilterVolumeRestrictions" from cycleState')
-        return CLAIM_CONFLICT if found.conflicts > 0 else None
+        return CLAIM_CONFLICT if state_data.conflicts > 0 else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Add constraints for disks and ReadWriteOncePod claims to `problem`.

@@ -65,10 +65,10 @@ class VolumeZone(Plugin):
         passing = np.ones(len(problem.possible), np.bool_)
         for key, values in topologies:
             today = GA_LABELS[key]
-            there = with_label(nodes, Requirement(key, "In", values))
+            in_zone = with_label(nodes, Requirement(key, "In", values))
             if today != key:
-                there |= ~_labelled(nodes, key) & with_label(nodes, Requirement(today, "In", values))
-            passing &= there
+                in_zone |= ~_labelled(nodes, key) & with_label(nodes, Requirement(today, "In", values))
+            passing &= in_zone
         anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
         problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
 

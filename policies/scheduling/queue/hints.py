@@ -102,8 +102,8 @@ def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
     if new is not None:
         if old is None:
             return matches_all(terms, pod, new)
-        arrived = not matches_all(terms, pod, old) and matches_all(terms, pod, new)
-        return arrived or (matches_all(anti_terms, pod, old) and not matches_all(anti_terms, pod, new))
+        matches_now = not matches_all(terms, pod, old) and matches_all(terms, pod, new)
+        return matches_now or (matches_all(anti_terms, pod, old) and not matches_all(anti_terms, pod, new))
     if old is None:
         return False
     theirs = old.spec.pod_affinity.required_anti_affinity

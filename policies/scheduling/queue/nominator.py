@@ -72,14 +72,14 @@ class Nominator:
 
     def delete(self, pod: Pod) -> None:
         """Remove the nomination of a Pod, if any."""
-        kept = self._by_pod.pop(pod.identity, None)
-        if kept is None or not kept.nominated_node_name:
+        nomination = self._by_pod.pop(pod.identity, None)
+        if nomination is None or not nomination.nominated_node_name:
             return
-        pods = self._by_node[kept.nominated_node_name]
-        del pods[kept.identity]
+        pods = self._by_node[nomination.nominated_node_name]
+        del pods[nomination.identity]
         if not pods:
-            del self._by_node[kept.nominated_node_name]
-        self._nominate(kept, None)
+            del self._by_node[nomination.nominated_node_name]
+        self._nominate(nomination, None)
 
     def pods_for_node(self, node: str) -> list[Pod]:
         """Return the Pods that are nominated to a node, in the order of their nominations."""

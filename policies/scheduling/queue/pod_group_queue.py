@@ -125,9 +125,9 @@ class PodGroupQueue:
         """
         key = group_key(group.namespace, group.name)
         self._groups[key] = group
-        found = self._queue.entity(key)
-        if isinstance(found, QueuedPodGroupInfo):
-            found.group = group
+        entity = self._queue.entity(key)
+        if isinstance(entity, QueuedPodGroupInfo):
+            entity.group = group
 
     def delete_group(self, group: PodGroup) -> None:
         """Delete a PodGroup; its Pods become incomplete. Source: upstream `DeletePodGroup`."""

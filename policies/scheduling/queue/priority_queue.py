@@ -223,8 +223,8 @@ class PriorityQueue:
         """Return the queued Pod with the name of `pod`; None if it is not queued or is in its scheduling cycle."""
         if self.groups is not None and pod.spec.pod_group:
             return self.groups.find(pod)
-        found = self.entity((pod.namespace, pod.name))
-        return found if isinstance(found, QueuedPodInfo) else None
+        entity = self.entity((pod.namespace, pod.name))
+        return entity if isinstance(entity, QueuedPodInfo) else None
 
     def move_all_to_active_or_backoff_queue(
         self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None

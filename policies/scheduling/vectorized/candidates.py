@@ -90,12 +90,12 @@ class Candidates(Sequence[Candidate]):
 def candidates_on(fit: NodeFit, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> Candidates:
     """Return the candidates for these nodes. `nodes`: row numbers; preemption must help on each of them."""
     rows = [row for row in fit.rows(lower) if (row.present[nodes] > row.limit[nodes]).any()]
-    goes = victims_on(rows, nodes, lower)
+    is_victim = victims_on(rows, nodes, lower)
     charge(len(nodes))
-    costs = costs_of(nodes, goes, lower, fit.matrix.kinds.priority.values())
-    columns, ranks = np.nonzero(goes.T)
+    costs = costs_of(nodes, is_victim, lower, fit.matrix.kinds.priority.values())
+    columns, ranks = np.nonzero(is_victim.T)
     places = lower.place[ranks, nodes[columns]].tolist()
-    ends = goes.sum(axis=0).cumsum().tolist()
+    ends = is_victim.sum(axis=0).cumsum().tolist()
     violating = lower.violating[nodes]
     harmed = np.where(violating < lower.count[nodes], violating, 0).tolist()
     return Candidates(fit.snapshot, nodes, ends, places, harmed, costs)

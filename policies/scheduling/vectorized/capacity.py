@@ -108,11 +108,11 @@ def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
             left.append(demand._replace(present=demand.present - lower.total(demand.resource, matrix)))
             continue
         of_lower = np.where(is_lower, constraint.per_kind[:kinds], 0)
-        gone = np.where(constraint.concerned, matrix.present(of_lower), 0)
-        if gone.any():
+        removed = np.where(constraint.concerned, matrix.present(of_lower), 0)
+        if removed.any():
             if constraint.domains is None or not are_nodes(constraint.domains):
                 raise NotValid
-            demand = demand._replace(present=demand.present - gone)
+            demand = demand._replace(present=demand.present - removed)
         left.append(demand)
     return left
 

@@ -87,7 +87,7 @@ class CostCache:
             self._present[number, nodes], self._limit[number, nodes] = row.present[nodes], row.limit[nodes]
 
 
-def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods) -> list[int]:
+def victim_ranks(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods) -> list[int]:
     """Return the ranks of the victims on one node, by upstream's loop. `node`: row number.
 
     A resource that is sufficient with all Pods is not checked. Rank: index in the reprieve order of the lower-priority
@@ -99,30 +99,30 @@ def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods
         if row.present[node] > row.limit[node]:
             room.append(int(row.limit[node]) - int(row.base_at(node)))
             tables.append(row.amounts.on_one(node, count))
-    goes = []
+    ranks = []
     if len(tables) == 1:
         (free,), (table,) = room, tables
         for rank, amount in enumerate(table):
             if amount > free:
-                goes.append(rank)
+                ranks.append(rank)
             else:
                 free -= amount
-        return goes
+        return ranks
     for rank in range(count):
         for free, table in zip(room, tables, strict=True):
             if table[rank] > free:
-                goes.append(rank)
+                ranks.append(rank)
                 break
         else:
             for number, table in enumerate(tables):
                 room[number] -= table[rank]
-    return goes
+    return ranks
 
 
 def _cost(
     rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
     """Return the preemption cost on one node, equal to `costs_of` for this node. `node`: row number."""
-    goes = ranks_that_go(rows, node, lower)
-    theirs = [int(priorities[kind]) for kind in lower.kind[goes, node].tolist()]
-    return cost_of(lower.violations(node, goes), max(theirs), theirs, lower.start[goes, node].tolist())
+    ranks = victim_ranks(rows, node, lower)
+    theirs = [int(priorities[kind]) for kind in lower.kind[ranks, node].tolist()]
+    return cost_of(lower.violations(node, ranks), max(theirs), theirs, lower.start[ranks, node].tolist())

@@ -121,12 +121,12 @@ class _Moving(_Domains):
         self.few, self.max_skew = spread.skew.few, spread.skew.max_skew
         self.count = np.full(self.size, -1, np.int64)
         self.count[self.of[inside]] = spread.present[inside]
-        self.there = self.count >= 0
-        self.least = 0 if self.few or not self.there.any() else int(self.count[self.there].min())
+        self.exists = self.count >= 0
+        self.least = 0 if self.few or not self.exists.any() else int(self.count[self.exists].min())
 
     def is_constant(self, free: NDArray[np.int64]) -> bool:
         """Report whether the minimum count of all domains cannot grow. `free`: [domain], capacity."""
-        return self.few or not self.there.any() or bool((free[self.there & (self.count == self.least)] == 0).any())
+        return self.few or not self.exists.any() or bool((free[self.exists & (self.count == self.least)] == 0).any())
 
     def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [domain]: the number of Pods that fit. `free`: [domain], capacity without the constraint.
@@ -134,8 +134,8 @@ class _Moving(_Domains):
         The domain that is full first limits the others.
         """
         full = self.count + free
-        least = 0 if self.few or not self.there.any() else int(full[self.there].min())
-        return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.max_skew)) - self.count, 0)
+        least = 0 if self.few or not self.exists.any() else int(full[self.exists].min())
+        return np.where(self.exists, np.minimum(full, np.maximum(self.count, least + self.max_skew)) - self.count, 0)
 
 
 class _Fixed(NamedTuple):
@@ -173,7 +173,7 @@ def capacity_in_domains(
         for domains in moving:
             charge(8 * len(by_node) // VECTOR)
             if domains.is_constant(domains.free(by_node)):
-                capacity = np.where(domains.there, np.maximum(domains.least + domains.max_skew - domains.count, 0), 0)
+                capacity = np.where(domains.exists, np.maximum(domains.least + domains.max_skew - domains.count, 0), 0)
                 by_node = np.where(domains.of >= 0, np.minimum(by_node, capacity[domains.of]), 0)
                 moving, found = [each for each in moving if each is not domains], True
                 if not are_nodes(domains.of):
@@ -239,19 +239,19 @@ def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tu
     tiers, _ = _within([], by_node, by_node, nodes)
     free = nodes.free(by_node)
     (_, above), _ = _within(tiers, free, by_node, zones)
-    arrived, more = np.zeros(zones.size, np.int64), np.zeros(nodes.size, np.int64)
+    placed, more = np.zeros(zones.size, np.int64), np.zeros(nodes.size, np.int64)
     count = zones.count.copy()
     for _ in range(_MAX_ROUNDS):
         charge(8 * len(by_node) // VECTOR)
-        at_least = nodes.there & (nodes.count + more == (nodes.count + more)[nodes.there].min())
+        at_least = nodes.exists & (nodes.count + more == (nodes.count + more)[nodes.exists].min())
         places = np.where(at_least & (free > more), 1, 0)
         wanted = _Tier(above.parent, places).sums(zones.size)
-        zones.count = count + np.where(zones.there, arrived, 0)
+        zones.count = count + np.where(zones.exists, placed, 0)
         added = zones.added(wanted)
-        arrived += added
+        placed += added
         if (added < wanted).any() or not places[at_least].all():
             last = _Tier(above.parent, places).dealt(added)
-            return [tiers[0], _Tier(above.parent, more + last)], arrived
+            return [tiers[0], _Tier(above.parent, more + last)], placed
         more += places
     raise NotValid
 

@@ -380,11 +380,11 @@ def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int)
     """
     if snapshot.may_preempt_groups(priority):
         raise NotValid("of Pods that belong to PodGroups")
-    found = matrix.lower_priority.pop(priority, None)
-    if found is None:
+    lower_priority_pods = matrix.lower_priority.pop(priority, None)
+    if lower_priority_pods is None:
         while len(matrix.lower_priority) >= CACHE_SIZE:
             del matrix.lower_priority[next(iter(matrix.lower_priority))]
-        found = LowerPriorityPods(priority, matrix)
-    matrix.lower_priority[priority] = found
-    found.sync(matrix, snapshot)
-    return found
+        lower_priority_pods = LowerPriorityPods(priority, matrix)
+    matrix.lower_priority[priority] = lower_priority_pods
+    lower_priority_pods.sync(matrix, snapshot)
+    return lower_priority_pods

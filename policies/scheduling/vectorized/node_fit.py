@@ -156,8 +156,8 @@ class NodeFit(NodeFitProblem):
         """
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
-        found = first_rejections(self, rejected(~self.static, unresolvable()), Present())
-        return found.where(Code.UNSCHEDULABLE)
+        rejections = first_rejections(self, rejected(~self.static, unresolvable()), Present())
+        return rejections.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Yield the preemption candidates among these nodes.
@@ -170,11 +170,11 @@ class NodeFit(NodeFitProblem):
         rows, nodes = self._clearable(lower, nodes[lower.count[nodes] > 0])
         if not len(nodes):
             return
-        goes = victims_on(rows, nodes, lower)
+        is_victim = victims_on(rows, nodes, lower)
         work = meter()
         for column, place in enumerate(nodes.tolist()):
             work.charge(10)
-            yield candidate_of(lower, place, np.flatnonzero(goes[:, column]), self.snapshot)
+            yield candidate_of(lower, place, np.flatnonzero(is_victim[:, column]), self.snapshot)
 
     @property
     def _may_preempt(self) -> bool:

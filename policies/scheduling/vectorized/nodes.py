@@ -208,8 +208,8 @@ class NodeTables:
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Remove the nodes at these indices."""
-        gone = set(rows.tolist())
-        self.nodes = [node for row, node in enumerate(self.nodes) if row not in gone]
+        removed = set(rows.tolist())
+        self.nodes = [node for row, node in enumerate(self.nodes) if row not in removed]
         for mask in (*self._may_reject.values(), *self._masks.values()):
             mask.remove(rows)
         for topology in self._topologies.values():
@@ -223,14 +223,18 @@ class NodeTables:
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
     def static(
-        self, what: Hashable, spec: PodSpec, filters: Callable[[], Sequence[StaticFilter]], said: Hashable | None = None
+        self,
+        what: Hashable,
+        spec: PodSpec,
+        filters: Callable[[], Sequence[StaticFilter]],
+        constraints: Hashable | None = None,
     ) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass; cached.
 
         `what`: the key for everything but the spec. `filters`: returns the filters; called only if the result is
-        unknown. `said`: the fields of the spec that the filters read; None: any field.
+        unknown. `constraints`: the fields of the spec that the filters read; None: any field.
         """
-        key = what, id(spec) if said is None else said
+        key = what, id(spec) if constraints is None else constraints
         found = self._masks.get(key)
         if found is not None:
             return found.values
@@ -242,8 +246,8 @@ class NodeTables:
                     return False
             return True
 
-        made = Mask(self._known(), passes, spec, self._passing(every))
-        return made.values if _is_large(spec) else self._keep(key, made).values
+        mask = Mask(self._known(), passes, spec, self._passing(every))
+        return mask.values if _is_large(spec) else self._keep(key, mask).values
 
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass.
@@ -253,8 +257,8 @@ class NodeTables:
         nodes = self._known()
         passing = np.ones(len(nodes), np.bool_)
         for one in filters:
-            asked = passing if one.may_reject is None else passing & self.where(one.may_reject)
-            rows = np.flatnonzero(asked)
+            evaluated = passing if one.may_reject is None else passing & self.where(one.may_reject)
+            rows = np.flatnonzero(evaluated)
             some = nodes if len(rows) == len(nodes) else [nodes[row] for row in rows.tolist()]
             passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
         return passing

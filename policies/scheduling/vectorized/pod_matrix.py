@@ -207,8 +207,8 @@ class PodMatrix:
         """Remove the nodes at these indices. Values of the other nodes do not change."""
         self.kind, self.start = np.delete(self.kind, rows, axis=1), np.delete(self.start, rows, axis=1)
         self.serials, self._columns = np.delete(self.serials, rows), None
-        gone = set(rows.tolist())
-        self._pods = [pods for row, pods in enumerate(self._pods) if row not in gone]
+        removed = set(rows.tolist())
+        self._pods = [pods for row, pods in enumerate(self._pods) if row not in removed]
         self.nodes.remove(rows)
         for lower in self.lower_priority.values():
             lower.remove(rows)

@@ -115,8 +115,10 @@ class RequiredAffinity(NamedTuple):
         places = np.flatnonzero(self.here[nodes])
         few = nodes[places]
         charge(len(kind) * len(few) // VECTOR)
-        gone = self.per_kind[kind[:, few]].sum(axis=0)
-        met[places] = self.labelled[few] & ((self.least[few] > gone) | (self.matches_itself & (gone == self.total)))
+        removed = self.per_kind[kind[:, few]].sum(axis=0)
+        met[places] = self.labelled[few] & (
+            (self.least[few] > removed) | (self.matches_itself & (removed == self.total))
+        )
         return met
 
 
@@ -193,13 +195,13 @@ class NodeFitProblem:
             ]
 
         whose: Hashable = framework.profile, self.snapshot.semantics
-        said = None
+        constraints = None
         if framework.has_foreign_columns:
             whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
         else:  # kube-scheduler's own plugins look at the spec alone
-            said = node_constraints_of(pod.spec)
-        self.static_key: Hashable = whose, id(pod.spec) if said is None else said
-        return self.matrix.nodes.static(whose, pod.spec, filters, said)
+            constraints = node_constraints_of(pod.spec)
+        self.static_key: Hashable = whose, id(pod.spec) if constraints is None else constraints
+        return self.matrix.nodes.static(whose, pod.spec, filters, constraints)
 
     def is_valid(self, matrix: PodMatrix) -> bool:
         """Report whether the problem still belongs to these tables, which may have been replaced by new ones."""
@@ -219,23 +221,25 @@ class NodeFitProblem:
         nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
-    def narrow(self, plugin: str, found: Rejections) -> None:
+    def narrow(self, plugin: str, rejections: Rejections) -> None:
         """Exclude the nodes that a plugin rejects, with any Pods on them.
 
         kube-scheduler tries preemption on such a node if the first plugin that rejects the node does not call it
         unresolvable, although preemption cannot help. Raises NotValid if the Pod is nominated to an excluded node.
         """
         charge(self.row)
-        rejected = found.codes >= 0
+        rejected = rejections.codes >= 0
         closed = self.open & rejected
-        self.rejections[plugin] = found
+        self.rejections[plugin] = rejections
         if not closed.any():
             return
         own = self.snapshot.rows.get(self.pod.nominated_node_name)
         if own is not None and closed[own]:
             raise NotValid("as the pod is nominated to a node that will not do")
         full = self.full(self.demands)
-        tried = np.array([*(status.code is Code.UNSCHEDULABLE for status in found.statuses), False])[found.codes]
+        tried = np.array([*(status.code is Code.UNSCHEDULABLE for status in rejections.statuses), False])[
+            rejections.codes
+        ]
         self.tried_in_vain = self.tried_in_vain | (closed & (full | tried))
         self.narrowed = self.narrowed or bool((closed & ~full).any())
         self.possible = self.possible & ~rejected

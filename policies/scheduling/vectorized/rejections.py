@@ -67,13 +67,13 @@ class FirstRejections:
         """[node]: an index of `statuses`, or PASSES."""
         self.statuses: list[Status] = []
 
-    def add(self, found: Rejections, plugin: str) -> None:
+    def add(self, rejections: Rejections, plugin: str) -> None:
         """Record the rejections of the next plugin, for nodes that passed all earlier plugins."""
         charge(2 + len(self.codes) // VECTOR)
-        new = (self.codes < 0) & (found.codes >= 0)
+        new = (self.codes < 0) & (rejections.codes >= 0)
         if new.any():
-            self.codes[new] = found.codes[new] + len(self.statuses)
-            self.statuses += [status.of(plugin) for status in found.statuses]
+            self.codes[new] = rejections.codes[new] + len(self.statuses)
+            self.statuses += [status.of(plugin) for status in rejections.statuses]
 
     def where(self, code: Code) -> NDArray[np.bool_]:
         """Return [node], bool: whether the status of the node has this code."""

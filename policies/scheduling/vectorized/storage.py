@@ -94,22 +94,22 @@ class Users:
     def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
         """Return how many claims of a namespace with these names are used by Pods on nodes."""
         members = matrix.kinds.members
-        asked, of_claim = set[int](), []
+        own_kinds, of_claim = set[int](), []
         for name in each(tuple(names), 1):
             kinds = self._claims.get(name, ())
             charge(len(kinds) // 4)
             own = [kind for kind in kinds if (pod := members[kind]) is not None and pod.namespace == namespace]
-            asked.update(own)
+            own_kinds.update(own)
             of_claim.append(own)
-        if len(asked) <= FEW:
-            charge(len(asked) * (matrix.kind.size // VECTOR))
-            there = {kind for kind in asked if (matrix.kind == kind).any()}
+        if len(own_kinds) <= FEW:
+            charge(len(own_kinds) * (matrix.kind.size // VECTOR))
+            present = {kind for kind in own_kinds if (matrix.kind == kind).any()}
         else:
             charge(2 * matrix.kind.size // VECTOR)
             mask = np.zeros(len(members), np.bool_)
-            mask[list(asked)] = True
-            there = set(matrix.kind[mask[matrix.kind]].tolist())
-        return sum(not there.isdisjoint(own) for own in of_claim)
+            mask[list(own_kinds)] = True
+            present = set(matrix.kind[mask[matrix.kind]].tolist())
+        return sum(not present.isdisjoint(own) for own in of_claim)
 
     def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
         """Return [class]: 1 if a Pod of the class has a disk that conflicts with one of `disks` on the same node;
@@ -177,14 +177,14 @@ class StorageColumns:
         return found
 
     def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
-        said = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
-        return np.fromiter(said, np.int64, len(self.csi_nodes))
+        values = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
+        return np.fromiter(values, np.int64, len(self.csi_nodes))
 
     def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
         """Return [node]: the number of VolumeAttachments of a driver for the node."""
         table = snapshot.objects.attachments
 
-        def made() -> NDArray[np.int64]:
+        def compute() -> NDArray[np.int64]:
             found = np.zeros(len(snapshot.rows), np.int64)
             for attachment in each(tuple(table.values()), 0.2):
                 row = snapshot.rows.get(attachment.node_name) if attachment.attacher == driver else None
@@ -192,7 +192,7 @@ class StorageColumns:
                     found[row] += 1
             return found
 
-        return self.cached(table, driver, made)
+        return self.cached(table, driver, compute)
 
     def users(self, matrix: PodMatrix) -> Users:
         """Return the classes that use claims and disks, up to date. Raises CutShort."""
@@ -210,13 +210,13 @@ class StorageColumns:
             self._serials[rows] = matrix.serials[rows]
         return self._used
 
-    def cached(self, table: Sized, key: Hashable, made: Callable[[], T]) -> T:
-        """Return the result of `made`, which depends only on a table and a key; cached."""
+    def cached(self, table: Sized, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result of `compute`, which depends only on a table and a key; cached."""
         if id(table) not in self._cached and len(self._cached) >= _TABLES:
             self._cached.clear()
         _, answers = self._cached.setdefault(id(table), (table, {}))
         if key not in answers:
-            answer = made()
+            answer = compute()
             if len(answers) >= min(max(_CACHED_ENTRIES // max(len(table), 1), _MIN_CACHED), _CACHE_SIZE):
                 answers.clear()
             answers[key] = answer
@@ -237,6 +237,6 @@ def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
     """Return the storage of the Snapshot's nodes, up to date. Raises CutShort."""
     if matrix.storage is None:
         matrix.storage = StorageColumns()
-    found: StorageColumns = matrix.storage
-    found.sync(snapshot)
-    return found
+    storage_columns: StorageColumns = matrix.storage
+    storage_columns.sync(snapshot)
+    return storage_columns

@@ -103,14 +103,14 @@ def _lowest_level(
     """Return (the nodes that need no victim above a priority level, that level): the lowest level for which such
     nodes exist.
     """
-    room = [
+    free_amounts = [
         (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
         for row in rows
         if row.bounds is not None
     ]
     for index, level in enumerate(lower.levels.tolist()):
         fits = np.ones(len(nodes), np.bool_)
-        for free, above in room:
+        for free, above in free_amounts:
             fits &= above[index, nodes] <= free
         if fits.any():
             return nodes[fits], level
@@ -175,9 +175,9 @@ def _of_one(
     (amount,), (table,), (limit,) = used, matrix, limits
     for rank in range(begin, len(victims)):
         charge(len(limit) // VECTOR)
-        goes, tried = victims[rank], amount + table[rank]
-        np.greater(tried, limit, out=goes)
-        amount = np.where(goes, amount, tried)
+        is_victim, tried = victims[rank], amount + table[rank]
+        np.greater(tried, limit, out=is_victim)
+        amount = np.where(is_victim, amount, tried)
 
 
 def _of_many(
@@ -190,13 +190,13 @@ def _of_many(
     """Run the reprieve loop from rank `begin` for several exceeded constraints. Writes the result to `victims`."""
     for rank in range(begin, len(victims)):
         charge(len(used) * victims.shape[1] // VECTOR)
-        goes = victims[rank]
+        is_victim = victims[rank]
         tried = [u + table[rank] for u, table in zip(used, matrix, strict=True)]
         for amount, limit in zip(tried, limits, strict=True):
-            goes |= amount > limit
-        stays = ~goes
-        for kept, amount in zip(used, tried, strict=True):
-            np.copyto(kept, amount, where=stays)
+            is_victim |= amount > limit
+        is_reprieved = ~is_victim
+        for used_amount, amount in zip(used, tried, strict=True):
+            np.copyto(used_amount, amount, where=is_reprieved)
 
 
 def _remaining_ranks(

@@ -203,7 +203,7 @@ def test_a_container_that_starts_after_init_containers_is_no_cause(
     assert json.loads(why(capsys, tmp_path, made, "default/web", "-o", "json")[1])["troubles"] == []
 
 
-REMOVED_PLUGINS = "default/web-5f-x1"
+DELETED_POD = "default/web-5f-x1"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ REMOVED_PLUGINS = "default/web-5f-x1"
 def test_of_a_pod_that_is_gone_events_name_the_cause(
     made: list[Made], expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, out, _ = why(capsys, tmp_path, [make_node("n2"), *made], REMOVED_PLUGINS, "-o", "json")
+    _, out, _ = why(capsys, tmp_path, [make_node("n2"), *made], DELETED_POD, "-o", "json")
     answer = json.loads(out)
     assert (answer["state"], [each["id"] for each in answer["troubles"]]) == ("gone", expected)
     if expected != ["deleted"]:
@@ -243,14 +243,14 @@ def test_a_rollout_is_told_from_a_scale_down(tmp_path: Path, capsys: pytest.Capt
     down = event("ScalingReplicaSet", SCALED, "web", "Deployment")
     up = event("ScalingReplicaSet", "Scaled up replica set web-9c from 0 to 1", "web", "Deployment")
     for made, expected in (([], "a scale-down of Deployment web"), ([up], "a rollout of Deployment web")):
-        _, out, _ = why(capsys, tmp_path, [deleted, down, *made], REMOVED_PLUGINS)
+        _, out, _ = why(capsys, tmp_path, [deleted, down, *made], DELETED_POD)
         assert f"  scaled at {T0}: {expected}: {SCALED}\n" in out
 
 
 def test_a_job_that_fails_by_its_policy_names_the_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = "Pod default/web-5f-x1 has condition DisruptionTarget matching FailJob rule at index 0"
     made = [event("Evicted", LOW, "web-5f-x1"), job("web-5f", "PodFailurePolicy", told)]
-    _, out, _ = why(capsys, tmp_path, made, REMOVED_PLUGINS)
+    _, out, _ = why(capsys, tmp_path, made, DELETED_POD)
     assert f"Job web-5f failed: PodFailurePolicy because of this Pod ({told})" in out
 
 

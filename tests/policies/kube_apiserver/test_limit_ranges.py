@@ -233,7 +233,7 @@ def test_pods_push_others_out_for_what_limit_ranges_give_them(obj: Obj) -> None:
 
 
 @pytest.mark.parametrize(
-    ("obj", "phase", "preemptions"),
+    ("obj", "phase", "preempts"),
     [
         (workload("Deployment"), Phase.LINT, True),
         (workload("Deployment"), Phase.VALIDATE, True),
@@ -245,23 +245,23 @@ def test_pods_push_others_out_for_what_limit_ranges_give_them(obj: Obj) -> None:
     ],
 )
 def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
-    obj: Obj, phase: Phase, preemptions: bool
+    obj: Obj, phase: Phase, preempts: bool
 ) -> None:
     subject, state = ReviewedObject(obj), cluster(*NOBODY, HALF)
     context = Context(ChangeSet((subject,)), state, Options(), phase, NOW, lambda: False)
     found = predicted_of(context).of(subject)
     assert found is not None
-    assert bool(found.preempting) == preemptions
+    assert bool(found.preempting) == preempts
 
 
 def test_a_limit_range_of_the_apply_takes_the_place_of_the_stored_one() -> None:
     subject, big = ReviewedObject(workload("Deployment")), deepcopy(HALF.obj)
     big["spec"]["limits"] = [of_containers(defaultRequest={"cpu": "100m"})]
-    for own, preemptions in ((), True), ((ReviewedObject(big),), False):
+    for own, preempts in ((), True), ((ReviewedObject(big),), False):
         context = Context(ChangeSet((subject, *own)), cluster(*NOBODY, HALF), Options(), Phase.LINT, NOW, lambda: False)
         found = predicted_of(context).of(subject)
         assert found is not None
-        assert bool(found.preempting) == preemptions
+        assert bool(found.preempting) == preempts
 
 
 def test_a_case_of_a_batch_may_have_limit_ranges() -> None:

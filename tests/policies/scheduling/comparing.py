@@ -109,7 +109,7 @@ def _removable(obj: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 # What an object cannot be without.
-_CACHE_SIZE = frozenset(
+_REQUIRED_FIELDS = frozenset(
     [
         "id",
         "pod",
@@ -150,7 +150,7 @@ _CACHE_SIZE = frozenset(
 
 
 def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
-    if path[-1] in _CACHE_SIZE or path[-2:-1] in (("values",), ("containers",)):
+    if path[-1] in _REQUIRED_FIELDS or path[-2:-1] in (("values",), ("containers",)):
         return None
     made = copy.deepcopy(case)
     at: Any = made

@@ -213,8 +213,8 @@ def test_a_node_that_nominated_pods_make_fit_for_affinity_and_then_refuse_is_one
     there = [make_pod(f"p{place}").labels(app="a").request(cpu="1").on(f"x{place}") for place in "12"]
     other = [make_node(name).label("zone", name).has(cpu="1") for name in "yz"]
     apart = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "b"}}}
-    pod_change = [make_pod(f"to-{n}").labels(app="a").priority(50).affinity("podAntiAffinity", apart) for n in "yz"]
-    nominated = [pod.nominated(name) for pod, name in zip(pod_change, "yz", strict=True)]
+    unnominated = [make_pod(f"to-{n}").labels(app="a").priority(50).affinity("podAntiAffinity", apart) for n in "yz"]
+    nominated = [pod.nominated(name) for pod, name in zip(unnominated, "yz", strict=True)]
     half = args(DefaultPreemption={"minCandidateNodesAbsolute": 1, "minCandidateNodesPercentage": 50})
     state = cluster(semantics(config({"pluginConfig": half})), *full, *there, *other, *nominated)
     prediction = policies.predict(state, near("new").labels(app="b").obj)

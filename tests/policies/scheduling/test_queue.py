@@ -104,7 +104,7 @@ class Desk:
         self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
 
-REMOVED_PLUGINS = view(make_pod("gone").on("n1"))
+POD_ON_NODE = view(make_pod("gone").on("n1"))
 
 
 def test_the_highest_priority_comes_first_then_who_waits_longest() -> None:
@@ -119,9 +119,9 @@ def test_a_rejected_pod_waits_until_its_plugin_is_told_of_something() -> None:
     desk = Desk()
     desk.add(make_pod("a").request(cpu="1"))
     desk.fail("NodeResourcesFit")
-    desk.happens(ASSIGNED_POD_ADD, None, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_ADD, None, POD_ON_NODE)
     assert desk.pop() == ""
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     assert desk.pop() == "a"
 
 
@@ -129,7 +129,7 @@ def test_an_idle_scheduler_does_not_wait_for_a_back_off() -> None:
     desk = Desk()
     desk.add(make_pod("a"))
     desk.fail("NodeResourcesFit")
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     assert not len(desk.queue.active)
     assert desk.pop() == "a"
 
@@ -138,7 +138,7 @@ def test_pods_that_are_due_come_before_pods_that_back_off_whatever_their_priorit
     desk = Desk()
     desk.add(make_pod("high").priority(9))
     desk.fail("NodeResourcesFit")
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     desk.add(make_pod("low"))
     assert [desk.pop(), desk.pop()] == ["low", "high"]
 
@@ -149,7 +149,7 @@ def test_of_pods_that_back_off_the_earlier_second_comes_first_then_the_priority(
         desk.now = when
         desk.add(make_pod(name).priority(priority))
         desk.fail("NodeResourcesFit")
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     assert [desk.pop() for _ in range(3)] == ["early", "high", "low"]
 
 
@@ -160,7 +160,7 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
     for _ in range(6):
         desk.now = 0.0
         desk.fail("NodeResourcesFit")
-        desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+        desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
         info = next(iter(desk.queue.backoff))
         expirations.append(desk.queue.backoff.expiration(info))
     assert expirations == [1, 2, 4, 8, 10, 10]
@@ -185,7 +185,7 @@ def test_what_happens_during_an_attempt_counts_when_it_has_failed() -> None:
     desk.add(make_pod("a"))
     info = desk.take()
     assert info is not None
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     desk.reject(info, "NodeResourcesFit")
     assert desk.pop() == "a"
 
@@ -193,7 +193,7 @@ def test_what_happens_during_an_attempt_counts_when_it_has_failed() -> None:
 def test_what_happened_before_an_attempt_does_not() -> None:
     desk = Desk()
     desk.add(make_pod("a"))
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     desk.fail("NodeResourcesFit")
     assert desk.pop() == ""
 
@@ -219,7 +219,7 @@ def test_a_gate_keeps_a_pod_out_until_it_is_gone() -> None:
 
     desk = Desk(Gates())
     desk.add(make_pod("a").spec(schedulingGates=[{"name": "g"}]))
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     assert desk.pop() == ""
     desk.change(make_pod("a").spec(schedulingGates=[]))
     assert desk.pop() == "a"
@@ -232,13 +232,13 @@ def test_who_is_gated_by_its_own_preemption_is_woken_by_pods_that_go_alone() -> 
     desk.add(make_pod("a").request(cpu="1"))
     desk.fail("NodeResourcesFit")
     gate.shut.add("a")
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     gate.shut.clear()
     desk.happens(NODE_ADD, None, node(make_node("n2")))
     desk.now = 1000.0
     desk.queue.flush_unschedulable_leftover()
     assert desk.pop() == ""
-    desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
+    desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     assert desk.pop() == "a"
 
 

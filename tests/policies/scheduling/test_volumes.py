@@ -18,7 +18,7 @@ from tests.builders import (
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = [make_node("n1").zone("a"), make_node("n2").zone("b")]
-STALE_CACHE_KEY = make_storage_class("late")
+LATE_BINDING = make_storage_class("late")
 
 
 def in_zone(zone: str) -> dict[str, Any]:
@@ -55,13 +55,13 @@ def test_claims_that_cannot_be_used_reject_the_pod(made: list[Made], reason: str
         ([make_claim("data", "v"), make_volume("v").label(ZONE, "b")], ["n2"]),
         ([make_claim("data", "v"), make_volume("v").label(ZONE, "a__b")], ["n1", "n2"]),
         ([make_claim("data", "v"), make_volume("v").label("failure-domain.beta.kubernetes.io/zone", "b")], ["n2"]),
-        ([make_claim("data", storageClassName="late"), STALE_CACHE_KEY], ["n1", "n2"]),
+        ([make_claim("data", storageClassName="late"), LATE_BINDING], ["n1", "n2"]),
         (
             [
                 make_claim("data", storageClassName="late").metadata(
                     annotations={"volume.kubernetes.io/selected-node": "n2"}
                 ),
-                STALE_CACHE_KEY,
+                LATE_BINDING,
             ],
             ["n2"],
         ),
@@ -187,8 +187,8 @@ def test_a_migrated_volume_is_where_its_driver_says() -> None:
 def test_an_ephemeral_claim_must_be_the_pods_own() -> None:
     pod = make_pod("new").volume(ephemeral={})
     claim = make_claim("new-v0", storageClassName="late")
-    prediction = ask(pod, make_node("n1"), STALE_CACHE_KEY, claim)
+    prediction = ask(pod, make_node("n1"), LATE_BINDING, claim)
     assert prediction.pre_filter is not None
     assert prediction.pre_filter.reasons[0].endswith("(pod is not owner)")
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "new", "uid": "uid-new", "controller": True}
-    assert ask(pod, make_node("n1"), STALE_CACHE_KEY, claim.metadata(ownerReferences=[owner])).fits
+    assert ask(pod, make_node("n1"), LATE_BINDING, claim.metadata(ownerReferences=[owner])).fits

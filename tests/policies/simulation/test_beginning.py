@@ -83,7 +83,7 @@ def test_a_run_that_was_begun_before_comes_to_the_same(kind: str) -> None:
             assert run(begun) == alone
             ahead = Simulation(world)
             ahead.begin()
-            if at_rest(world) and ahead.first_syncs():
+            if at_rest(world) and ahead.run_first_syncs():
                 looked += 1
                 ahead.expect(arrivals)
                 found = run(ahead)
@@ -98,7 +98,7 @@ def test_looking_around_ends_where_something_happens() -> None:
         world = world_of(kind, 7106)  # without a pod
         simulation = Simulation(world)
         simulation.begin()
-        happened += not simulation.first_syncs()
+        happened += not simulation.run_first_syncs()
     assert happened > len(KINDS) // 2
 
 
@@ -106,7 +106,7 @@ def test_a_run_that_ends_early_is_not_begun_so_far() -> None:
     for world in (world_of("simple", 7105)._replace(horizon=3.0), world_of("simple", 7105)._replace(quiet=3.0)):
         simulation = Simulation(world)
         simulation.begin()
-        assert not simulation.first_syncs()
+        assert not simulation.run_first_syncs()
 
 
 def test_what_happens_at_once_is_told_apart_from_what_happens_later() -> None:
@@ -115,7 +115,7 @@ def test_what_happens_at_once_is_told_apart_from_what_happens_later() -> None:
     for seconds, as_if_new in ((2.0, False), (8.0, True)):
         simulation = Simulation(world)
         simulation.begin()
-        assert simulation.first_syncs()
+        assert simulation.run_first_syncs()
         simulation.expect(lost([world.nodes[0].name]))
         simulation.clock.at(seconds, partial(simulation.timeline.add, "deleted", "default/a"))
         simulation.run()

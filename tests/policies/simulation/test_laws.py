@@ -60,11 +60,11 @@ def arrivals(draw: st.DrawFn, number: int, nodes: list[Obj]) -> Obj:
 def scenarios(draw: st.DrawFn) -> Obj:
     """A few small nodes, pods on them and on nodes that are not there or come later, and arrivals of every kind."""
     nodes = [node(f"n{n}", draw(st.integers(2, 4))) for n in range(draw(st.integers(1, 3)))]
-    pod_change = [draw(arrivals(number, nodes)) for number in range(draw(st.integers(1, 6)))]
+    drawn = [draw(arrivals(number, nodes)) for number in range(draw(st.integers(1, 6)))]
     places = draw(st.lists(st.sampled_from(("n0", "x0", "x1", "gone")), max_size=2))
     spec = {"priority": 5, "containers": [container(1)]}
     pods = [arriving(f"old{n}", "Pod", {**spec, "nodeName": place}, 1) for n, place in enumerate(places)]
-    return {"nodes": nodes, "pods": pods, "arrivals": pod_change, "horizonSeconds": 400, "quietSeconds": 100}
+    return {"nodes": nodes, "pods": pods, "arrivals": drawn, "horizonSeconds": 400, "quietSeconds": 100}
 
 
 def assert_tallies(api: ApiServer) -> None:

@@ -142,13 +142,15 @@ def worlds(draw: Callable[..., Any]) -> World:
     scope = ScopeSelector(
         "PriorityClass", draw(st.sampled_from(["In", "NotIn"])), tuple(draw(st.permutations(names))[:3])
     )
-    limited = (LimitedResource("pods", match_scopes=(scope,)),) if draw(st.booleans()) else ()
+    limited_resources = (LimitedResource("pods", match_scopes=(scope,)),) if draw(st.booleans()) else ()
     allowed = (AllowedClasses(tuple(names[:2]), namespaces=(spaces[1],)),) if draw(st.booleans()) else ()
     config = Config(disclose=hidden, actions=draw(st.sampled_from([{}, _all(Action.WARN), _all(Action.DENY)])))
     spared = draw(st.sampled_from([PodPattern(), PodPattern(spaces[1]), PodPattern(None, names[0])]))
     promises = (Promise(f"{spaces[1]} before {names[0]}", 1, spared, PodPattern()),)
     paths = {**POD_TEMPLATE_PATHS, "argoproj.io/Rollout": ("spec", "template")}
-    options = config.options._replace(limited_resources=limited, allowed_classes=allowed, pod_template_paths=paths)
+    options = config.options._replace(
+        limited_resources=limited_resources, allowed_classes=allowed, pod_template_paths=paths
+    )
     options = options._replace(promises=promises if draw(st.booleans()) else ())
     config = config._replace(options=options)
     asked = draw(requests(names))
@@ -253,8 +255,8 @@ def test_no_answer_names_what_the_requester_may_not_read(world: World) -> None:
     for hook in Hook:
         decision = _decided(world, hook)
         patience = WarningLimiter(lambda: 0.0)
-        told = [shown(patience.limited(request, decision, world.config)) for _ in range(4)]  # in full, and in short
-        for text in (shown(decision), *told):
+        in_full_and_in_short = (patience.with_limited_warnings(request, decision, world.config) for _ in range(4))
+        for text in (shown(decision), *map(shown, in_full_and_in_short)):
             assert [secret for secret in world.secrets if secret in text] == []
 
 

@@ -323,7 +323,7 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod(priority=0), namespace="batch")).verdict is Verdict.PATCHED
 
 
-@row("stale-denial", "forewarn.webhook.admission.stale_cache.rests_on_the_cache")
+@row("stale-denial", "forewarn.webhook.admission.stale_cache.depends_on_cache")
 def _(_: Running) -> None:
     live = {"nothing": PriorityClass("nothing", 7)}
     assert decided(Hook.VALIDATE, review(DANGLING), confirm=lambda: live).verdict is Verdict.ALLOWED
@@ -337,7 +337,7 @@ def _(_: Running) -> None:
     assert "Allowed: the API server did not confirm this." in decision.response.warnings[0]
 
 
-@row("stale-warning", "forewarn.webhook.admission.stale_cache.rests_on_the_cache")
+@row("stale-warning", "forewarn.webhook.admission.stale_cache.depends_on_cache")
 def _(_: Running) -> None:
     live = {"nothing": PriorityClass("nothing", 7)}
     workload = review(deployment("nothing"))
@@ -369,17 +369,16 @@ def _(_: Running) -> None:
 )
 def _(_: Running) -> None:
     said = "no message from the API server for 121 s (--max-cache-age 120)"
-    staleness = endpoint(staleness=lambda: said)
+    stale = endpoint(staleness=lambda: said)
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING), (Hook.VALIDATE, deployment("nothing"))):
         response, fresh = (
-            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (staleness, endpoint())
+            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (stale, endpoint())
         )
         audit = response.pop("auditAnnotations")
         assert audit.pop("stale-cache") == said
         assert {**response, **({"auditAnnotations": audit} if audit else {})} == fresh
     assert (
-        "auditAnnotations"
-        not in json.loads(staleness.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
+        "auditAnnotations" not in json.loads(stale.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
     )
     assert decided(Hook.MUTATE, review(pod("gold")), state=None, staleness=said).response.audit == {}
 
@@ -394,8 +393,8 @@ def _(_: Running) -> None:
     (operation,) = decided(Hook.MUTATE, too_big, state=state, expired=True).response.patch
     assert '"incomplete":true,"newPods":1,"predicted":0' in str(operation)
     for hook, obj in ((Hook.MUTATE, pod(namespace="odd")), (Hook.VALIDATE, DANGLING)):
-        staleness = decided(hook, review(obj), confirm=pytest.fail, expired=True)
-        assert "confirm" in staleness.response.warnings[0]
+        stale = decided(hook, review(obj), confirm=pytest.fail, expired=True)
+        assert "confirm" in stale.response.warnings[0]
     reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
     assert not json.loads(reply.body)["response"]["allowed"]
 
@@ -479,12 +478,12 @@ def _(_: Running) -> None:
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
-    staleness = decided(Hook.VALIDATE, asked, state=state, config=config, expired=True)
-    assert staleness.response.allowed
-    assert "expectation not checked" in staleness.response.audit["violates-expectation"]
+    stale = decided(Hook.VALIDATE, asked, state=state, config=config, expired=True)
+    assert stale.response.allowed
+    assert "expectation not checked" in stale.response.audit["violates-expectation"]
 
 
-@row("expectation-with-fewer-replicas", "forewarn.policies.rules.pod.violates_expectation._takes_replicas_away")
+@row("expectation-with-fewer-replicas", "forewarn.policies.rules.pod.violates_expectation._scales_down")
 def _(_: Running) -> None:
     fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     stored = {**fewer, "spec": {**fewer["spec"], "replicas": 3}}
@@ -561,7 +560,7 @@ def _call(hook: Hook, data: bytes, received: float | None = None) -> AdmissionCa
 # Transport
 
 
-@row("no-content-type", "forewarn.webhook.admission.endpoint.Endpoint.reject")
+@row("no-content-type", "forewarn.webhook.admission.endpoint.Endpoint.unsupported_headers")
 def _(served: Running) -> None:
     data = body(pod("gold"))
     with served.connect() as connection:
@@ -573,14 +572,14 @@ def _(served: Running) -> None:
     assert patch_of(answer)
 
 
-@row("wrong-content-type", "forewarn.webhook.admission.endpoint.Endpoint.reject")
+@row("wrong-content-type", "forewarn.webhook.admission.endpoint.Endpoint.unsupported_headers")
 def _(served: Running) -> None:
     for given in ("text/html", "application/yaml", "application/jsonx", "x" * 500):
         is_status(served.post("/mutate", b"{}", **{"Content-Type": given}), 415)
     assert served.post("/mutate", body(pod()), **{"Content-Type": "Application/JSON; charset=utf-8"})[0] == 200
 
 
-@row("content-encoding", "forewarn.webhook.admission.endpoint.Endpoint.reject")
+@row("content-encoding", "forewarn.webhook.admission.endpoint.Endpoint.unsupported_headers")
 def _(served: Running) -> None:
     is_status(served.post("/mutate", b"x", **{"Content-Encoding": "gzip"}), 415)
 
@@ -1082,15 +1081,15 @@ def _is_confirmed(rule: str) -> None:
 def _warns_while_late(rule: str) -> None:
     given, more = WARNS_WHILE_LATE[rule]
 
-    def answer(state: Any, staleness: str = "") -> Decision:
+    def answer(state: Any, stale: str = "") -> Decision:
         return decided(
-            Hook.VALIDATE, given, state=state, config=_doing("deny", rule), confirm=lambda: OTHERS, staleness=staleness
+            Hook.VALIDATE, given, state=state, config=_doing("deny", rule), confirm=lambda: OTHERS, staleness=stale
         )
 
     assert rule in denied_by(answer(cluster(*more)))
-    staleness = answer(cluster(*more), "no news")
-    assert staleness.response.allowed
-    assert "the cluster state is stale" in " ".join(staleness.response.warnings)
+    stale = answer(cluster(*more), "no news")
+    assert stale.response.allowed
+    assert "the cluster state is stale" in " ".join(stale.response.warnings)
     assert rule not in rules(answer(None))
 
 

@@ -290,7 +290,7 @@ def test_what_brings_no_pod_counts_as_no_prediction() -> None:
     assert not re.findall(r"^forewarn_predictions_total{.*} [1-9]", told, re.MULTILINE)
 
 
-class ReleaseSet:
+class CountingMemory:
     """A memory that is told what is worked out: "1", "2", …"""
 
     def __init__(self) -> None:
@@ -316,7 +316,7 @@ class ReleaseSet:
 
 
 def test_an_object_that_comes_back_with_what_was_written_on_it_keeps_that_for_a_while() -> None:
-    asked, obj = ReleaseSet(), _with_cpu(pod("gold"), "1")
+    asked, obj = CountingMemory(), _with_cpu(pod("gold"), "1")
     assert asked.about(obj) == "1"
     asked.now = 29
     assert asked.about(obj, "1") == "1"
@@ -327,7 +327,7 @@ def test_an_object_that_comes_back_with_what_was_written_on_it_keeps_that_for_a_
 
 
 def test_an_object_without_our_annotation_is_a_new_one_though_it_looks_like_one_before() -> None:
-    asked, obj = ReleaseSet(), _with_cpu(pod("gold"), "1")
+    asked, obj = CountingMemory(), _with_cpu(pod("gold"), "1")
     obj["metadata"] = {"generateName": "web-", "namespace": "team"}
     assert [asked.about(obj), asked.about(obj), asked.about(obj)] == ["1", "2", "3"]
     assert asked.about(obj, "a text of somebody else") == "4"
@@ -350,7 +350,7 @@ TEMPLATE = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t",
     ids=["labels", "annotations", "name", "a sidecar", "a PodTemplate's template", "replicas"],
 )
 def test_an_annotation_is_not_kept_on_an_object_that_is_another_one(one: dict[str, Any], other: dict[str, Any]) -> None:
-    asked = ReleaseSet()
+    asked = CountingMemory()
     assert asked.about(one) == "1"
     assert asked.about(other, "1") == "2"
     assert asked.about(one, "1") == "1"

@@ -108,9 +108,9 @@ def test_no_later_request_gets_what_was_cut_short(monkeypatch: pytest.MonkeyPatc
     assert impact() == complete
 
 
-@pytest.mark.parametrize(("timeout", "staleness"), [("10s", 0.3), ("3s", 0.0)])
+@pytest.mark.parametrize(("timeout", "extra_seconds"), [("10s", 0.3), ("3s", 0.0)])
 def test_a_process_whose_time_is_up_may_still_answer_if_the_api_server_waits(
-    timeout: str, staleness: float, monkeypatch: pytest.MonkeyPatch
+    timeout: str, extra_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, change = world()
     times = list[float]()
@@ -124,4 +124,4 @@ def test_a_process_whose_time_is_up_may_still_answer_if_the_api_server_waits(
     runs_out(monkeypatch, 2)
     body = json.dumps(review(change, "UPDATE", oldObject=made[0].obj)).encode()
     served.answer_now(AdmissionCall(Hook.VALIDATE, body, monotonic(), timeout))
-    assert times == [pytest.approx(staleness)]
+    assert times == [pytest.approx(extra_seconds)]

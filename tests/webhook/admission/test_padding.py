@@ -183,11 +183,11 @@ def test_what_is_not_denied_is_said(action: str) -> None:
 
 
 def test_the_clock_denies_nobody() -> None:
-    staleness = decided(
+    decision = decided(
         Hook.VALIDATE, padded("violates-expectation"), state=cluster(NODE, _running()),
         config=_doing("deny", "violates-expectation"), expired=True,
     )  # fmt: skip
-    assert staleness.response.allowed
+    assert decision.response.allowed
 
 
 @pytest.mark.parametrize("rule", ["quota-exceeded", "quota-requirement-missing"])

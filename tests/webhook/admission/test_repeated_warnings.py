@@ -152,7 +152,7 @@ class Told:
     def about(self, obj: Obj, user: str = "kim", **more: Any) -> Decision:
         given = review(obj, userInfo={"username": user}, **more)
         decision = decided(Hook.VALIDATE, given, state=STATE, config=self.config)
-        return self.patience.limited(parse_review(json.dumps(given).encode()), decision, self.config)
+        return self.patience.with_limited_warnings(parse_review(json.dumps(given).encode()), decision, self.config)
 
 
 def test_thirty_objects_at_once_are_a_few_warnings_short_ones_and_a_count() -> None:

@@ -115,13 +115,13 @@ def test_a_default_class_is_judged_by_the_namespace_as_it_will_be() -> None:
 
 def test_a_pod_is_not_given_a_class_that_its_requester_may_not_have(server: Running) -> None:
     asks_for_none = pod(priority=0, namespace="given")
-    retained = asked(server, "mutate", asks_for_none, userInfo=KIM)
-    assert retained["patch"] == []
-    (warning,) = retained["warnings"]
+    response = asked(server, "mutate", asks_for_none, userInfo=KIM)
+    assert response["patch"] == []
+    (warning,) = response["warnings"]
     assert warning.startswith('class "gold" is not allowed')
     assert warning.endswith("[class-not-allowed]")
     assert (
-        retained["auditAnnotations"]["priority-class-not-assigned"]
+        response["auditAnnotations"]["priority-class-not-assigned"]
         == "gold, the default of namespace given: not allowed for this Pod"
     )
     assert asked(server, "validate", asks_for_none, userInfo=KIM)["allowed"]

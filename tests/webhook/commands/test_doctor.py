@@ -291,7 +291,7 @@ def quiet(configuration: str) -> Callable[[World], None]:
     return made
 
 
-def omitted(world: World) -> None:
+def excluded_namespace(world: World) -> None:
     silent(world)
     world.webhook(MAIN)["namespaceSelector"] = {"matchLabels": {"a": "b"}}
     world.get["/api/v1/namespaces/default"] = {"metadata": {"name": "default", "labels": {"a": "c"}}}
@@ -363,7 +363,7 @@ NOT_PREDICTED = {
         "annotations": {"forewarn.dev/preemption-impact": '{"notPredicted":"too many predictions"}'},
     }
 }
-PREEMPTED_COLUMNS = NOW - timedelta(days=400)
+EXPIRED = NOW - timedelta(days=400)
 OVER = {"metadata": {"name": "q", "namespace": "shop"}, "spec": {"hard": {"pods": "1"}, "scopes": ["None"]}}
 UNKNOWN_DEFAULT = {"metadata": {"name": "shop", "annotations": {"forewarn.dev/default-priority-class": "wbe"}}}
 
@@ -429,7 +429,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
     ("two bundles", called("mutate.forewarn.dev", caBundle="AAAA"), "caBundle", "warning", "differs between"),
     (
         "injector is away",
-        change(LEASE, "spec", "renewTime", to=PREEMPTED_COLUMNS.isoformat()),
+        change(LEASE, "spec", "renewTime", to=EXPIRED.isoformat()),
         "CA injector",
         "problem",
         "has not renewed its Lease",
@@ -452,7 +452,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
     ("empty secret", change(SECRET, to={}), "certificate", "problem", "no replica has a certificate"),
     ("no certificate", change(SECRET, to=secret(b"x")), "certificate", "problem", "no PEM certificate"),
     ("another CA", change(SECRET, to=secret(self_signed(NOW).chain)), "certificate", "problem", "not signed by a CA"),
-    ("ended", change(SECRET, to=secret(self_signed(PREEMPTED_COLUMNS).chain)), "certificate", "problem", "expired at"),
+    ("ended", change(SECRET, to=secret(self_signed(EXPIRED).chain)), "certificate", "problem", "expired at"),
     (
         "another name",
         change(SECRET, to=secret(self_signed(NOW, ("localhost",)).chain)),
@@ -611,7 +611,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "problem",
         "nothing exempts it",
     ),
-    ("a namespace left out", omitted, "dry run of a Deployment", "warning", "excludes the namespace"),
+    ("a namespace left out", excluded_namespace, "dry run of a Deployment", "warning", "excludes the namespace"),
     (
         "unreadable configuration",
         unreadable,

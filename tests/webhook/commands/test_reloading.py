@@ -119,18 +119,18 @@ def made(begins: datetime, life: timedelta) -> Certificate:
 
 
 HOLDS, OTHER = made(NOW, 5 * DAY), made(NOW, 9 * DAY)
-PREEMPTED_COLUMNS, LATER = made(NOW - 9 * DAY, DAY), made(NOW + 2 * DAY, 5 * DAY)
+EXPIRED, LATER = made(NOW - 9 * DAY, DAY), made(NOW + 2 * DAY, 5 * DAY)
 
 
 @pytest.mark.parametrize(
     ("held", "new", "why"),
     [
         (HOLDS, OTHER, ""),
-        (HOLDS, PREEMPTED_COLUMNS, "expired at"),
+        (HOLDS, EXPIRED, "expired at"),
         (HOLDS, LATER, "not valid before"),
-        (PREEMPTED_COLUMNS, HOLDS, ""),
-        (PREEMPTED_COLUMNS, LATER, ""),
-        (LATER, PREEMPTED_COLUMNS, ""),
+        (EXPIRED, HOLDS, ""),
+        (EXPIRED, LATER, ""),
+        (LATER, EXPIRED, ""),
     ],
 )
 def test_a_certificate_that_does_not_hold_replaces_none_that_does(

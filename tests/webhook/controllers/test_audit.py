@@ -237,7 +237,7 @@ def test_the_report_of_a_namespace_is_emptied_by_whoever_audits_next_once_nothin
     api = installed()
     Replica(api).turn()
     solved = frozenset(("restart-preempts", "restart-stays-pending"))
-    better = Replica(api, "replica-1", Config()._replace(unheard=solved))
+    better = Replica(api, "replica-1", Config()._replace(disabled_rules=solved))
     better.auditor.elect()
     better.clock.now += 31
     better.turn()

@@ -319,11 +319,9 @@ def test_the_hour_begins_when_the_configurations_name_the_coming_ca_and_not_when
 
 
 def test_a_clock_that_was_ahead_does_not_put_the_coming_ca_off_for_longer_than_an_hour() -> None:
-    current, arriving_body = Authority.make(NOW), Authority.make(NOW)
-    found = CertificateAuthorities(current, arriving_body, (), NOW + 10 * DAY).advanced(
-        NOW + DAY, {arriving_body.certificate}
-    )
-    assert found.advanced(NOW + DAY + ANNOUNCED_FOR, {arriving_body.certificate}).current == arriving_body
+    current, upcoming = Authority.make(NOW), Authority.make(NOW)
+    found = CertificateAuthorities(current, upcoming, (), NOW + 10 * DAY).advanced(NOW + DAY, {upcoming.certificate})
+    assert found.advanced(NOW + DAY + ANNOUNCED_FOR, {upcoming.certificate}).current == upcoming
 
 
 def test_a_ca_that_ended_while_everything_was_off_is_replaced_at_once() -> None:

@@ -14,7 +14,7 @@ import pytest
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.answers import MAX_ANSWERS, Answers
 from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.links import Asked
+from forewarn.webhook.ui.links import CommandLine
 from forewarn.webhook.ui.processes import Step
 from forewarn.webhook.ui.server import MAX_CONNECTIONS, bound, serving
 from forewarn.webhook.ui.shown import Cluster, Shown
@@ -105,7 +105,7 @@ def test_the_server_listens_on_this_machine_alone() -> None:
 
 def test_recent_answers_are_stored_and_old_ones_removed() -> None:
     answers = Answers()
-    asked = [Asked("whatif", ("lose", "node", f"n-{number}")) for number in range(MAX_ANSWERS + 1)]
+    asked = [CommandLine("whatif", ("lose", "node", f"n-{number}")) for number in range(MAX_ANSWERS + 1)]
     for question in asked[:-1]:
         answers.put(question, {"title": "t", "markup": "", "scripts": [], "document": {}})
     assert answers.get(asked[0]) is not None
@@ -117,9 +117,9 @@ def test_large_answers_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("forewarn.webhook.ui.answers.MAX_BYTES", 1000)
     answers = Answers()
     for name in ("risk", "audit"):
-        answers.put(Asked(name), {"title": "t", "markup": "x" * 900, "scripts": [], "document": {}})
-    assert answers.get(Asked("risk")) is None
-    assert answers.get(Asked("audit")) is not None
+        answers.put(CommandLine(name), {"title": "t", "markup": "x" * 900, "scripts": [], "document": {}})
+    assert answers.get(CommandLine("risk")) is None
+    assert answers.get(CommandLine("audit")) is not None
 
 
 def test_every_file_of_the_pages_is_shipped_or_a_template() -> None:

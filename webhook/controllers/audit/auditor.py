@@ -151,14 +151,14 @@ class Auditor:
         self._published = True
         self._metrics.count(self._metrics.audits, "completed" if audited.is_complete else "incomplete")
         self._metrics.audit_last_run.set(datetime.now(UTC).timestamp())
-        told = {
+        fields = {
             "findings": sum(audited.counts.values()),
             "suppressed": audited.suppressed,
             "written": published.objects or "nothing",
             "seconds": round(seconds, 1),
             "cpu_seconds": round(audited.seconds, 1),
         }
-        log_event("audit completed" if audited.is_complete else "audit incomplete", told)
+        log_event("audit completed" if audited.is_complete else "audit incomplete", fields)
         for why in published.missing:
             log_event("audit reports missing", {"reason": why}, logging.WARNING)
 

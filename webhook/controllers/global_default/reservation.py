@@ -74,10 +74,10 @@ class Reservation:
         """
         kind, _, rest = self.request.partition(" ")
         uid, _, version = rest.partition(" ")
-        there = stored is not None and at(stored, "metadata", "uid") == uid
+        exists = stored is not None and at(stored, "metadata", "uid") == uid
         if kind == "create":
-            return there or uid in seen
-        return kind == "update" and not (there and at(stored or {}, "metadata", "resourceVersion") == version)
+            return exists or uid in seen
+        return kind == "update" and not (exists and at(stored or {}, "metadata", "resourceVersion") == version)
 
 
 class Reserver:
