@@ -80,8 +80,8 @@ def test_helpers_change_nothing(tree: Path) -> None:
 def test_helpers_do_what_this_process_leaves_to_them(tree: Path) -> None:
     leave = """
 import os
-here, take = os.getpid(), lint_ahead._take
-lint_ahead._take = lambda tickets: take(tickets) if os.getpid() != here else iter(())
+here, indexes = os.getpid(), lint_ahead._indexes
+lint_ahead._indexes = lambda tickets: indexes(tickets) if os.getpid() != here else iter(())
 """
     alone, helped = _lint(1, tree), _lint(2, tree, leave)
     assert helped[:2] == alone[:2]
