@@ -181,7 +181,8 @@ class Events:
         if not earlier or not uid:
             return None
         last = earlier[-1]
-        uids = [e.uid for e in self.of_pod(name) if e.uid not in ("", uid) and e.when <= last.when]
+        # Events of taint eviction have whole seconds: an Event of the same second may be earlier.
+        uids = [e.uid for e in self.of_pod(name) if e.uid not in ("", uid) and int(e.when) <= last.when]
         return last if last.uid or not uids else last._replace(uid=uids[-1])
 
     def last(self, name: str) -> tuple[str, float]:

@@ -277,16 +277,17 @@ def of_uid(made: Made, uid: str) -> Made:
     return made
 
 
+@pytest.mark.parametrize("scheduled", ["2026-11-22T03:00:00Z", "2026-11-22T03:12:07.437092Z"])
 @pytest.mark.parametrize("reason", ["Evicted", "TaintManagerEviction"])
 def test_the_earlier_pod_of_a_stateful_set_is_explained(
-    reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reason: str, scheduled: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An Event of taint eviction has no uid. Both Pods were on other nodes."""
+    """An Event of taint eviction has no uid, and whole seconds. Both Pods were on other nodes."""
     former = event(reason, "The node was low on resource: memory. " if reason == "Evicted" else "Marking for deletion")
     made = [
         pod(phase="Running").metadata(uid="new", creationTimestamp="2026-11-22T03:13:00Z"),
         of_uid(former, "earlier") if reason == "Evicted" else former,
-        of_uid(event("Scheduled", "Successfully assigned default/web to n0", at="2026-11-22T03:00:00Z"), "earlier"),
+        of_uid(event("Scheduled", "Successfully assigned default/web to n0", at=scheduled), "earlier"),
         of_uid(event("Scheduled", "Successfully assigned default/web to n1", at="2026-11-22T03:13:00Z"), "new"),
     ]
     _, out, _ = why(capsys, tmp_path, made, "default/web")
