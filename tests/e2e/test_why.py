@@ -200,7 +200,7 @@ def test_a_drain_is_refused_by_the_budget_and_then_evicts(stage: Stage, plane: C
 
 def test_kubectl_drain_evicts(stage: Stage, plane: ControlPlane) -> None:
     stage.api.patch(stage.api.get("Pod", "low"), {"metadata": {"labels": {"app": "low"}}})
-    drained = plane.kubectl("drain", "n1", "--force", "--timeout=2s", "--grace-period=300")
+    drained = plane.kubectl("drain", "n1", "--force", "--timeout=2s", "--grace-period=300", "--pod-selector=app=low")
     assert "evicting pod default/low" in drained.out + drained.err
     answer = answered(plane, stage, "low", "evicted-by-api")
     assert "n1 is cordoned" in messages(answer)["evicted-by-api"]
