@@ -16,7 +16,6 @@ from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.large_cycle import Cycle, Found
-from forewarn.policies.scheduling.pdb_violations import violations
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import MemberCycle, MemberStatus
@@ -64,8 +63,6 @@ class Rejected(NamedTuple):
     nominated: str | None = None
     candidate: Candidate | None = None
     error: bool = False
-    broken: tuple[tuple[str, int], ...] = ()
-    """(`namespace/name` of a PDB, number of its violations by the victims)."""
     best_nodes: Sequence[str] = ()
     """The nodes that may be nominated, by name."""
     is_sampled: bool = False
@@ -222,10 +219,7 @@ class SchedulingAlgorithm:
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
         message = _with_candidate(snapshot, message, candidate)
-        broken = violated_pdbs(snapshot, candidate.victims)
-        return Rejected(
-            message, plugins, node, candidate, broken=broken, best_nodes=best, is_sampled=cycle.ends_before_all
-        )
+        return Rejected(message, plugins, node, candidate, best_nodes=best, is_sampled=cycle.ends_before_all)
 
     def _go_on(self, prediction: Prediction) -> None:
         total = len(prediction.snapshot.node_infos)
@@ -257,8 +251,7 @@ class SchedulingAlgorithm:
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
             message = _with_candidate(snapshot, message, chosen)
             is_sampled = len(preemption.candidates) > preemption.num_candidates > 0
-            broken = violated_pdbs(snapshot, chosen.victims)
-            return Rejected(message, plugins, node, chosen, broken=broken, best_nodes=best, is_sampled=is_sampled)
+            return Rejected(message, plugins, node, chosen, best_nodes=best, is_sampled=is_sampled)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
         errors = [status for status in preemption.statuses.values() if status.code is Code.ERROR]
@@ -307,16 +300,6 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
         if isinstance(plugin, VolumeBinding):
             return plugin.volumes_on(pod, info)
     return None
-
-
-def violated_pdbs(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str, int], ...]:
-    """Return (`namespace/name` of a PDB, number of victims that violate the PDB) for all violated PDBs.
-
-    Counts only victims. In contrast, the violations by which preemption compares nodes include Pods that are reprieved.
-    """
-    first_ends = snapshot.semantics.pdb_count_ends_at_first_violation
-    found = violations(victims, snapshot.pdbs, first_ends_the_count=first_ends)
-    return tuple(Counter(f"{pdb.namespace}/{pdb.name}" for _, violated in found for pdb in violated).items())
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:

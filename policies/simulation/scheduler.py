@@ -30,10 +30,11 @@ from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.api_server import Stored
-from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, violated_pdbs, volumes_on
+from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.pre_enqueue import GangScheduling, SchedulingGates
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
+from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
 from forewarn.policies.simulation.volume_binder import VolumeBinder
 from forewarn.policies.simulation.workload_index import PDB
 
@@ -98,8 +99,7 @@ class Scheduler:
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
         self._groups = PodGroupScheduling(self)
-        self.violated_pdbs: dict[str, int] = {}
-        """`namespace/name` of a PDB -> number of evicted Pods beyond its allowed disruptions."""
+        self.violated_pdbs = ViolatedPdbs()
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
         self._flush_due = self._backoff_due = float("inf")
@@ -137,8 +137,7 @@ class Scheduler:
         result = self.algorithm.schedule_pod(snapshot, info.pod)
         if isinstance(result, Rejected):
             if result.candidate is not None:
-                for name, count in result.broken:
-                    self.violated_pdbs[name] = self.violated_pdbs.get(name, 0) + count
+                self.violated_pdbs.add(snapshot, result.candidate.victims)
                 if self.before_preemption is not None:
                     self.before_preemption(result, result.candidate, info.pod)
                 self._executor.prepare_candidate(result.candidate, info.pod)
@@ -168,8 +167,7 @@ class Scheduler:
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
         """Evict the victims of the preemption for a PodGroup, and record the violated PDBs."""
-        for name, count in violated_pdbs(self.cache.snapshot(), preemption.pods):
-            self.violated_pdbs[name] = self.violated_pdbs.get(name, 0) + count
+        self.violated_pdbs.add(self.cache.snapshot(), preemption.pods)
         self._executor.prepare_for_group(preemption.pods, group)
 
     def take_next(self) -> None:

@@ -169,7 +169,7 @@ def summarize(simulation: Simulation) -> Summary:
         new_pods=len(levels.new),
         new_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(levels.new) else None,
-        violated_pdbs=simulation.scheduler.violated_pdbs,
+        violated_pdbs=simulation.scheduler.violated_pdbs.counts,
         settled_at=max(simulation.timeline.last, 0.0),
         settled=simulation.settled,
         horizon=simulation.world.horizon,

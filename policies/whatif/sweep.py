@@ -89,7 +89,7 @@ class Tally:
             "fewer": sum(self._losses.of(simulation).values()),
             "pending": self.pending + waiting - len(self._waiting & changed),
             "preempted": sum(levels.next(event) is not None for event in simulation.timeline.events),
-            "pdbs": len(short | simulation.scheduler.violated_pdbs.keys()),
+            "pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
             "not_modelled": simulation.storage.not_modelled,

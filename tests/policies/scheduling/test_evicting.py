@@ -28,7 +28,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.cycle import violated_pdbs
+from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
@@ -132,26 +132,33 @@ def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool
 
 
 @pytest.mark.parametrize(
-    ("victims", "disrupted", "violating"),
+    ("cycles", "disrupted", "violating"),
     [
-        ([pod("a"), pod("b")], [], {"default/b": 1}),
-        ([pod("a", terminating=True), pod("b")], [], {"default/b": 1}),
-        ([pod("a"), pod("b", terminating=True)], [], {"default/b": 1}),
-        ([pod("a"), pod("b")], ["a"], {}),
-        ([pod("a"), pod("b"), pod("c")], ["a"], {"default/b": 1}),
-        ([pod("a", labels={"app": "x"}), pod("b")], [], {}),
+        ([[pod("a"), pod("b")]], [], {"default/b": 1}),
+        ([[pod("a", terminating=True), pod("b")]], [], {}),
+        ([[pod("a"), pod("b")]], ["a"], {}),
+        ([[pod("a"), pod("b"), pod("c")]], ["a"], {"default/b": 1}),
+        ([[pod("a", labels={"app": "x"}), pod("b")]], [], {}),
+        ([[pod("a"), pod("b")], [pod("b"), pod("a")], [pod("b", terminating=True)]], [], {"default/b": 1}),
+        ([[pod("a")], [pod("b")], [pod("c")]], [], {"default/b": 2}),
     ],
 )
-def test_simulations_count_violations_as_preemption_does(
-    victims: list[Pod], disrupted: list[str], violating: dict[str, int]
+def test_simulations_count_each_violation_once(
+    cycles: list[list[Pod]], disrupted: list[str], violating: dict[str, int]
 ) -> None:
-    """Upstream `filterPodsWithPDBViolation`: terminating victims count, those in `disruptedPods` do not."""
     one = replace(budget(allowed=1), disrupted_pods=frozenset(disrupted))
-    snapshot = SimpleNamespace(pdbs={"default": (one,)}, semantics=Semantics())
-    found = dict(violated_pdbs(snapshot, tuple(victims)))  # type: ignore[arg-type]
-    assert found == violating
-    counted, _ = filter_pods_with_pdb_violation(victims, {"default": (one,)})
-    assert len(counted) == sum(found.values())
+    snapshot = SimpleNamespace(pdbs={"default": (one,)})
+    found = ViolatedPdbs()
+    for victims in cycles:
+        found.add(snapshot, victims)  # type: ignore[arg-type]
+    assert found.counts == violating
+
+
+def test_a_new_state_of_a_pdb_includes_the_evictions_before_it() -> None:
+    found = ViolatedPdbs()
+    for victim, allowed in (("a", 1), ("b", 1), ("c", 0)):
+        found.add(SimpleNamespace(pdbs={"default": (budget(allowed=allowed),)}), [pod(victim)])  # type: ignore[arg-type]
+    assert found.counts == {"default/b": 1}
 
 
 def test_plugins_asked_one_by_one_count_the_violations() -> None:
