@@ -216,10 +216,11 @@ def _lines(
     from forewarn.policies.why.records import shown_time
 
     yield _headline(key, diagnosis, paint)
-    for trouble in diagnosis.troubles:
+    following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
+    for trouble, next_help in zip(diagnosis.troubles, following, strict=False):  # no reasons: one empty help
         when = shown_time(trouble.when)
         yield f"  {paint(trouble.id, 'bold')}{when and f' at {when}'}: {trouble.message}"
-        if trouble.help:
+        if trouble.help and trouble.help != next_help:
             yield f"    help: {trouble.help}"
     nodes = _nodes(diagnosis, cluster)
     if nodes:

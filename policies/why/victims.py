@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.scheduling.preemption import cost
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.trouble import Trouble
 
@@ -121,6 +122,13 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
     prediction = _as_it_was(cluster, victim.node_name, preemptor)
     candidates = {candidate.node_name: candidate for candidate in prediction.candidates}
     chosen = candidates.get(victim.node_name)
+    if chosen is not None and victim.key not in {each.key for each in chosen.victims}:
+        others = listed([f"{each.key} (priority {each.effective_priority})" for each in chosen.victims])
+        yield Trouble(
+            "preempted-before-lower",
+            f"kube-scheduler would now preempt {others} on {chosen.node_name} instead: the cluster has changed since",
+        )
+        return
     for node in sorted(lower, key=lambda name: (lower[name], name))[:_LOWER]:
         why = _why_not_there(prediction, chosen, candidates.get(node), node)
         yield Trouble(
@@ -154,6 +162,8 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
         return f"a Pod of priority {highest} would be preempted there too"
     if node == chosen.node_name:
         return f"preempting {going} without it is enough"
+    if chosen.victims and other.victims and cost(other) < cost(chosen):
+        return f"{going} would be preempted there, at a lower cost; the node changed, or was not evaluated then"
     return f"{going} would be preempted there, at no lower cost"
 
 

@@ -157,7 +157,12 @@ def test_a_victim_reads_for_whom_and_why_no_lower_one_went(tmp_path: Path, capsy
     assert "preempted on n1 by default/high (priority 9; its own is 3)" in out
     assert "a Pod of priority 0 on n2 is not preempted: preempting it would violate a PDB" in out
     _, out, _ = run(capsys, tmp_path, victim_world(None), "default/new")
-    assert "a Pod of priority 0 on n2 is not preempted: 1 Pod would be preempted there, at no lower cost" in out
+    assert (
+        "a Pod of priority 0 on n2 is not preempted: 1 Pod would be preempted there, at a lower cost; the node " in out
+    )
+    equal = make_pod("equal").priority(3).request(cpu="2").on("n2")
+    _, out, _ = run(capsys, tmp_path, [*victim_world(None, elsewhere="2"), equal], "default/new")
+    assert "a Pod of priority 0 on n2 is not preempted: 2 Pods would be preempted there, at no lower cost" in out
     made = victim_world(None)
     made[1].spec(unschedulable=True)
     _, out, _ = run(capsys, tmp_path, made, "default/new")
@@ -165,6 +170,24 @@ def test_a_victim_reads_for_whom_and_why_no_lower_one_went(tmp_path: Path, capsy
     made = [*victim_world(None, elsewhere="2"), make_pod("other").priority(5).request(cpu="2").on("n2")]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
     assert "a Pod of priority 5 would be preempted there too" in out
+
+
+def test_a_victim_that_the_cluster_no_longer_explains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`new` was preempted, but now the preemption of `lowest` on its node is enough."""
+    made = [*victim_world(None), make_pod("lowest").request(cpu="4").on("n1")]
+    made[0].status(allocatable={"cpu": "8", "memory": "8Gi", "pods": "110"})
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    reason = "kube-scheduler would now preempt default/lowest (priority 0) on n1 instead: the cluster has changed since"
+    assert f"  preempted-before-lower: {reason}\n" in out
+    assert out.count("preempted-before-lower") == 1
+
+
+def test_equal_fixes_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lower = [make_pod(f"lower-{number}").request(cpu="4").on(f"n{number}") for number in (3, 4)]
+    made = [*victim_world(None), make_node("n3"), make_node("n4"), *lower]
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    assert out.count("preempted-before-lower") == 3
+    assert out.count("    help: kube-scheduler compares priorities") == 1
 
 
 @pytest.mark.parametrize(
