@@ -238,9 +238,12 @@ def _details(plan: Plan) -> Iterator[str]:
         if result.unfinished:
             names = listed(list(result.unfinished), _NAMED)
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
-    for each in plan.rejected:
-        yield f"{each.workload}: admission rejects its new Pods, because their PriorityClass does not exist then"
     if plan.rejected:
+        count, names = (
+            plural(len(plan.rejected), "workload"),
+            listed([each.workload for each in plan.rejected], _MAX_PAIRS),
+        )
+        yield f"admission rejects new Pods of {count}, because their PriorityClass does not exist then: {names}"
         yield "Fix: also pass these workloads with another priorityClassName (-f)"
     pdbs = sorted(plan.summary.violated_pdbs.items())
     yield from (violated(*each) for each in pdbs[:_MAX_PAIRS])

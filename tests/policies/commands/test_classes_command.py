@@ -99,6 +99,16 @@ def test_a_plan_fails_on_preemption(capsys: pytest.CaptureFixture[str], tmp_path
     assert (status, printed["preempted"] > 0, printed["alternative"]) == (1, True, None)
 
 
+def test_workloads_of_deleted_classes_have_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = ("--cluster", "docs/examples/whatif/cluster.yaml")
+    _, out, _ = run(capsys, "plan", "--delete", "gold", "--delete", "batch", *cluster)
+    (line,) = (line for line in out.splitlines() if line.startswith("admission rejects"))
+    assert line.startswith(
+        "admission rejects new Pods of 2 workloads, because their PriorityClass does not exist then: "
+    )
+    assert sorted(line.rpartition(": ")[2].split(", ")) == ["reports/nightly", "shop/web"]
+
+
 @pytest.mark.parametrize("form", ["text", "markdown"])
 @pytest.mark.parametrize("command", [(), ("plan", *CLASSES)])
 def test_tables(capsys: pytest.CaptureFixture[str], form: str, command: tuple[str, ...]) -> None:
