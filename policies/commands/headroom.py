@@ -25,7 +25,7 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at, ref_of
 from forewarn.policies.sources.cluster import capacity_buffers_of
 from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
+from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
@@ -100,9 +100,18 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     else:
         _print(options, found, reserves, buffers)
     least = min(found, key=lambda each: each.more[options.preempting])
-    too_few = options.at_least is not None and least.more[options.preempting] < options.at_least
     without, preempting = (least.more[each] for each in (False, True))
-    return Evaluated(FOUND if too_few else OK, (-without, -preempting), (without, preempting, least.name))
+    status = _status(least, options.at_least, preempting=options.preempting)
+    return Evaluated(status, (-without, -preempting), (without, preempting, least.name))
+
+
+def _status(least: Headroom, at_least: int | None, *, preempting: bool) -> int:
+    """Return 1, and print the reason on standard error, if fewer replicas fit than --at-least; otherwise 0."""
+    fitting = least.more[preempting]
+    if at_least is None or fitting >= at_least:
+        return OK
+    how = "with" if preempting else "without"
+    return complain("", f"{least.name}: {fitting} of {at_least} Pods fit {how} preemption (--at-least)", FOUND)
 
 
 def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling) -> Headroom:

@@ -146,7 +146,12 @@ def test_what_each_asks_for_is_told_and_nothing_else(
     ("arguments", "status", "said"),
     [
         ((*SHOWN, "--at-least", "4"), 0, ""),
-        ((*SHOWN, "--at-least", "5"), 1, ""),
+        (
+            (*SHOWN, "--at-least", "5"),
+            1,
+            "forewarn: Deployment shop/cache: 4 of 5 Pods fit without preemption (--at-least)\n",
+        ),
+        ((*SHOWN, "--at-least", "9", "--preempting"), 1, "8 of 9 Pods fit with preemption (--at-least)\n"),
         ((*SHOWN, "--at-least", "8", "--preempting"), 0, ""),
         ((*SHOWN, "--at-least", "-1"), 2, "must be between 0 and"),
         ((*SHOWN, "--preempting"), 2, "--preempting goes with --at-least"),
