@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.manifests import Reading
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -284,6 +286,7 @@ def given_objects(
     InvalidObject.
     """
     from forewarn.policies.cluster.admission import admitted_group
+    from forewarn.policies.manifests import only_found
     from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.priority_class import PriorityClass
 
@@ -292,6 +295,7 @@ def given_objects(
     claims: set[tuple[str, str]] = set()
     limit_ranges: list[LimitRange] = []
     groups: list[ApiObject] = []
+    skipped = Counter[str]()
 
     def take(subject: ReviewedObject) -> None:
         kind, ref = group_kind(subject.object), subject.ref
@@ -309,7 +313,9 @@ def given_objects(
 
     for file in find_files([path]):
         try:
-            for subject in _subjects(file, namespace):
+            reading = _reading(file, namespace)
+            skipped += Counter(reading.skipped)
+            for subject in reading.subjects:
                 places.add(subject)
                 take(subject)
         except (SourceError, InvalidObject) as fault:
@@ -317,23 +323,23 @@ def given_objects(
                 raise
             faults.append(fault)
     if not objects:
-        raise faults[0] if faults else SourceError(path, "no Pod or workload found")
+        raise faults[0] if faults else SourceError(path, f"no Pod or workload found{only_found(skipped)}")
     classes |= cluster.priority_classes
     to_be = cluster.with_limit_ranges(limit_ranges)
     to_be = replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))
     return objects, to_be.with_pod_groups(admitted_group(group, to_be) for group in groups)
 
 
-def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
-    """The objects of a file that predictions use. Raises SourceError if the file is unreadable."""
-    from forewarn.policies.manifests import read
+def _reading(file: File, namespace: str) -> Reading:
+    """The contents of a file, with the objects that predictions use. Raises SourceError if the file is unreadable."""
+    from forewarn.policies.manifests import UNUSABLE, read
 
     wanted = frozenset((POD, POD_GROUP, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
     reading = read(read_file(file), file.name, wanted, namespace=namespace)
     for diagnostic in reading.diagnostics:
-        if diagnostic.rule in ("parse-error", "template-braces"):
+        if diagnostic.rule in UNUSABLE:
             raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
-    return reading.subjects
+    return reading
 
 
 def argument_parser() -> argparse.ArgumentParser:

@@ -212,17 +212,18 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
     Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
     """
     from forewarn.policies.controllers.new_pods import check_template
-    from forewarn.policies.manifests import read
+    from forewarn.policies.manifests import UNUSABLE, only_found, read
     from forewarn.policies.simulation.scenario import Arrival, bounded
 
     wanted = frozenset(("/Pod", "/Node", PDB, POD_GROUP, *AT_ONCE, *POD_TEMPLATE_PATHS))
     for path in paths:
-        found = False
+        found, skipped = False, Counter[str]()
         for file in find_files([path]):
             reading = read(read_file(file), file.name, wanted, namespace=namespace)
             for diagnostic in reading.diagnostics:
-                if diagnostic.rule in ("parse-error", "template-braces"):
+                if diagnostic.rule in UNUSABLE:
                     raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
+            skipped += Counter(reading.skipped)
             for subject in reading.subjects:
                 found = True
                 places.add(subject)
@@ -234,7 +235,7 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
                 metadata = {**mapping(subject.object, "metadata"), **names}
                 yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
         if not found:
-            raise SourceError(path, "no object that can be simulated")
+            raise SourceError(path, f"no object that can be simulated{only_found(skipped)}")
 
 
 def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:

@@ -2,7 +2,7 @@
 
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, items_of
-from forewarn.policies.manifests.reading import BROKEN, MAX_FILE, Reading, read
+from forewarn.policies.manifests.reading import BROKEN, MAX_FILE, UNUSABLE, Reading, only_found, read
 from forewarn.policies.manifests.sniff import is_typed, named_kinds
 from forewarn.policies.manifests.values import Value, values
 
@@ -10,6 +10,7 @@ __all__ = [
     "BROKEN",
     "MAX_FILE",
     "NO_KIND",
+    "UNUSABLE",
     "Fault",
     "Reading",
     "Value",
@@ -17,6 +18,7 @@ __all__ = [
     "is_typed",
     "items_of",
     "named_kinds",
+    "only_found",
     "read",
     "values",
 ]

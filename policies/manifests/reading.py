@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.findings import cut, listed
 from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.comments import Comment, comments_of
 from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
@@ -32,12 +33,15 @@ MAX_DOCUMENTS: Final = 100_000
 MAX_DIAGNOSTICS: Final = 10_000
 """Maximum problems in the text of one file; a file with more is not a manifest."""
 
+_LONGEST_KIND: Final = 63
 _DEFINITION: Final = "CustomResourceDefinition"
 _MIN_GRAMMAR_BYTES: Final = 2_000
 """Minimum bytes of a document for which a first pass with masked text is faster."""
 
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that report an unreadable document."""
+UNUSABLE: Final = BROKEN | {"unknown-kind"}
+"""Rules that report a document without which predictions would be wrong."""
 
 
 class Reading(NamedTuple):
@@ -53,6 +57,12 @@ class Reading(NamedTuple):
     skipped: Mapping[str, int] = {}
     comments: tuple[Comment, ...] = ()
     defined: frozenset[str] = frozenset()
+
+
+def only_found(skipped: Mapping[str, int]) -> str:
+    """Return a phrase with the kinds of skipped objects, such as `; found only Deploymnet`; "" if there are none."""
+    kinds = sorted({cut(kind.rpartition("/")[2], _LONGEST_KIND) for kind in skipped})
+    return f"; found only {listed(kinds)}" if kinds else ""
 
 
 def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "", again: bool = False) -> Reading:

@@ -733,3 +733,32 @@ def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureF
 def test_a_rollout_that_does_not_finish_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "class", "web", "--value", "5", "--cluster", "webhook/sample/cluster.yaml")[1]
     assert "  0 of 1 replacement Pod scheduled; the rollout does not finish\n" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "empty"),
+    [(("whatif", "apply"), "no object that can be simulated"), (("predict",), "no Pod or workload found")],
+)
+def test_a_misspelt_kind_is_named(
+    command: tuple[str, ...], empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt PriorityClass between other objects is an error, as kubectl rejects it."""
+    workload = {"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "web"}}
+    priority_class = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriortyClass",
+        "metadata": {"name": "a"},
+        "value": 1,
+    }
+    for objects, said in (
+        ([workload], f"{empty}; found only Deploymnet\n"),
+        (
+            [make_pod("p").obj, priority_class],
+            'no matches for kind "PriortyClass" in version "scheduling.k8s.io/v1"; did you',
+        ),
+    ):
+        file = tmp_path / "a.yaml"
+        file.write_text(yaml.safe_dump_all(objects))
+        status = main([*command, "-f", str(file), "--cluster", "docs/examples/whatif/cluster.yaml"])
+        assert status == 3
+        assert said in capsys.readouterr().err
