@@ -162,8 +162,11 @@ def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     if len(buffers.own) > _MAX_GROUPS:
         yield f"and {len(buffers.own) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
     if buffers.needed is not None:
-        style = "good" if buffers.provisioned >= buffers.needed else "warning"
-        yield paint(f"CapacityBuffers for it provide {buffers.provisioned} of {buffers.needed} needed replicas", style)
+        provided, needed = buffers.provisioned, plural(buffers.needed, "needed replica")
+        if provided >= buffers.needed:
+            yield paint(f"CapacityBuffers for it provide {needed}: no placeholder Pods needed", "good")
+        else:
+            yield paint(f"CapacityBuffers for it provide {provided} of {needed}", "warning")
     if buffers.others:
         more = plural(buffers.of_others, "replica")
         yield f"{plural(buffers.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"

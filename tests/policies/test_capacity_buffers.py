@@ -91,6 +91,8 @@ def test_text_markdown_and_json_show_them(tmp_path: Path, capsys: pytest.Capture
     out = capsys.readouterr().out
     assert "CapacityBuffer shop/cache: 4 of 6 replicas provisioned (Provisioning is false: NotEnoughQuota)" in out
     assert "CapacityBuffers for it provide 4 of 8 needed replicas" in out
+    assert main([*shown, "--placeholders", "3"]) == 0
+    assert "CapacityBuffers for it provide 3 needed replicas: no placeholder Pods needed\n" in capsys.readouterr().out
     assert main([*shown]) == 0
     out = capsys.readouterr().out
     assert "4 of 6 replicas provisioned" in out
