@@ -241,11 +241,13 @@ def path_of(file: str) -> str:
 def identity(finding: Finding) -> tuple[str, ...]:
     """Return the key of a finding that does not change when lines move: rule, file, object and field.
 
-    Includes the message for findings without a field.
+    Includes the message only for findings about a file, without object and field. Other messages may change from run
+    to run: they contain numbers, nodes and other Pods.
     """
-    ref = finding.object
+    ref, file = finding.object, finding.location.file
     about = (ref.kind, ref.namespace, ref.name) if ref != NO_OBJECT else ("", "", "")
-    return finding.rule, path_of(finding.location.file), *about, finding.path or finding.message
+    about_a_file = ref == NO_OBJECT and file
+    return finding.rule, path_of(file), *about, finding.path or (finding.message if about_a_file else "")
 
 
 def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:

@@ -99,6 +99,20 @@ def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_p
     assert "no findings (7 suppressed)" in err
 
 
+def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The fingerprint of a finding about an object does not depend on the nodes and Pods that its message names."""
+    baseline, before, after = (str(tmp_path / name) for name in ("known.json", "before.json", "cluster.yaml"))
+    Path(after).write_text(Path(SHOWN).read_text().replace("nightly-1", "nightly-9"))
+    Path(before).write_text(run(capsys, "--cluster", SHOWN, "-o", "json")[1])
+    assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
+    _, out, _ = run(capsys, "--cluster", after, "--since", before, "-v")
+    assert "a restart now would preempt 1 Pod on node-1: reports/nightly-9" in out
+    assert f"since {before}: no changes\n" in out
+    status, out, err = run(capsys, "--cluster", after, "--baseline", baseline, "--fail-on", "note")
+    assert (status, out) == (0, "")
+    assert "no findings (7 suppressed)" in err
+
+
 def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = (
         Path(SHOWN)
