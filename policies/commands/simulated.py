@@ -264,7 +264,9 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     except ValueError as fault:
         raise SourceError(name, str(fault)) from None
     if not events:
-        raise SourceError(name, "no events: use a list of `{at, create|update|delete|scale|cordon|drain|lost}`")
+        raise SourceError(
+            name, "no events: use a list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
+        )
     try:
         _check_names(cluster, created, events)
     except EntryFault as fault:

@@ -119,7 +119,7 @@ def argument_parser() -> argparse.ArgumentParser:
         )
     events = add("events", "several events at different times")
     events.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
-    help_text = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
+    help_text = "list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
     events.add_argument("--events", metavar="FILE", help=help_text)
     add_runs_options(events.add_argument)
     for name, help_text in (
