@@ -74,7 +74,7 @@ def without(sweep: Sweep) -> str:
     row = sweep.without_event
     if row is None:
         return ""
-    fewer = f", {row.fewer} fewer running" if row.fewer else ""
+    fewer = f", {plural(row.fewer, 'replica')} lost" if row.fewer else ""
     return f"without any change: {plural(row.preempted, 'Pod')} preempted, {row.pending} Pending at the end{fewer}"
 
 

@@ -270,11 +270,11 @@ def without_it(answer: Answer) -> Iterator[str]:
 
 
 def _outcomes(result: WithoutEvent) -> str:
-    """A phrase about other effects without the change: `, 2 fewer running, 1 rejected by a ResourceQuota`; "" for
+    """A phrase about other effects without the change: `, 2 replicas lost, 1 rejected by a ResourceQuota`; "" for
     none.
     """
     rejected = sum(each.pods for each in result.summary.missing)
-    fewer = f", {result.fewer} fewer running" if result.fewer else ""
+    fewer = f", {plural(result.fewer, 'replica')} lost" if result.fewer else ""
     return fewer + (f", {rejected} rejected by a ResourceQuota" if rejected else "")
 
 

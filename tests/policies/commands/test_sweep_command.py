@@ -202,7 +202,7 @@ def test_so_are_pods_that_are_too_many_and_those_that_a_taint_ends_later(
     sweep = asked(capsys, "lose", "--each", "node", "--cluster", cluster)["withoutChange"]
     assert without["fewer"] == sweep["fewer"] > 0
     assert (without["preempted"], sum(without["pending"].values())) == (sweep["preempted"], sweep["pending"])
-    assert "fewer running" in run(capsys, "whatif", "lose", "node", "empty", "--cluster", cluster)[1]
+    assert "replica lost" in run(capsys, "whatif", "lose", "node", "empty", "--cluster", cluster)[1]
 
 
 def test_every_node_and_zone_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
