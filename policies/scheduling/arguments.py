@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 
 LEAST_ALLOCATED: Final = "LeastAllocated"
-MAX_ALLOCATED: Final = "MostAllocated"
+MOST_ALLOCATED: Final = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO: Final = "RequestedToCapacityRatio"
-STRATEGIES: Final = (LEAST_ALLOCATED, MAX_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
+STRATEGIES: Final = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 MAX_CUSTOM_PRIORITY_SCORE: Final = 10
 SYSTEM_DEFAULTING: Final = "System"
 LIST_DEFAULTING: Final = "List"

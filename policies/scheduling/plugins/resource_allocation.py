@@ -13,8 +13,8 @@ from forewarn.policies.objects.devices import DeviceId
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, as_resource
 from forewarn.policies.scheduling.arguments import (
     LEAST_ALLOCATED,
-    MAX_ALLOCATED,
     MAX_CUSTOM_PRIORITY_SCORE,
+    MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
 )
 from forewarn.policies.scheduling.devices.selectors import SelectorError
@@ -172,4 +172,4 @@ def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amo
     """Return the function of a scoring strategy: amounts on a node -> score."""
     if strategy == REQUESTED_TO_CAPACITY_RATIO:
         return requested_to_capacity_ratio(shape)
-    return {LEAST_ALLOCATED: least_allocated, MAX_ALLOCATED: most_allocated}[strategy]
+    return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]
