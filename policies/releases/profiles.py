@@ -54,8 +54,6 @@ class Extender:
     filter_verb: str = ""
     prioritize_verb: str = ""
     preempt_verb: str = ""
-    bind_verb: str = ""
-    weight: int = 0
     ignorable: bool = False
     managed_resources: frozenset[str] = frozenset()
     ignored_resources: frozenset[str] = frozenset()

@@ -48,18 +48,6 @@ class Change(NamedTuple):
     new: Any
 
 
-class Stored(NamedTuple):
-    """Data of a Pod that only some readers need.
-
-    `notified`: the exact time of the Pod's deletion in simulated seconds. `condition`: the last condition PodScheduled
-    of the Pod, (reason, message).
-    """
-
-    notified: float | None = None
-    condition: tuple[str, str] = ("", "")
-
-
-_NOTHING_STORED: Final = Stored()
 _WITHOUT_PDBS: Final = ("Node", "Claim", "Volume", "PodGroup")
 """Kinds whose changes do not affect PDBs."""
 
@@ -79,7 +67,8 @@ class ApiServer:
         """The `group/Kind`s of controllers that are not simulated and recreate their Pods."""
         self.pods: dict[PodKey, PodState] = {}
         self.storage = StoredClaims(base or ClusterObjects(), self.pods, self._notify)
-        self.stored: dict[str, Stored] = {}
+        self.conditions: dict[str, tuple[str, str]] = {}
+        """uid -> the last condition PodScheduled of the Pod, (reason, message); missing before the first."""
         self._places: dict[PodKey, int] = {}
         """Key of a Pod -> its position in the order of creation."""
         self._numbers = count()
@@ -171,7 +160,7 @@ class ApiServer:
         found = self.nodes.get(node)
         bound = state.pod.bound_to(node, found.labels if found else {})
         self.timeline.add("scheduled", pod.key, node)
-        self._keep(state.pod.uid, condition=("", ""))
+        self.conditions.pop(state.pod.uid, None)
         started = replace(bound, start_time=floor(self.seconds))
         if self.seconds_to_start is None:
             self._run(state, started)
@@ -198,7 +187,7 @@ class ApiServer:
         if state is None:
             return
         if condition is not None:
-            self._keep(state.pod.uid, condition=condition)
+            self.conditions[state.pod.uid] = condition
         pod = state.pod
         if nominated is not None and nominated != pod.nominated_node_name:
             event = "nominated" if nominated else "nominationCleared"
@@ -257,7 +246,6 @@ class ApiServer:
         if not state.pod.node_name or force or state.pod.spec.termination_grace_period == 0:
             self.remove_pod(key, disrupted=disrupted)
         elif first:
-            self._keep(state.pod.uid, told=self.clock.now)
             ending = replace(state.pod, terminating=True)
             self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds))))
         return True
@@ -271,7 +259,7 @@ class ApiServer:
         if state is None or (uid and state.pod.uid != uid):
             return
         self.timeline.add("gone", state.pod.key, state.pod.node_name)
-        self.stored.pop(state.pod.uid, None)
+        self.conditions.pop(state.pod.uid, None)
         if state.deleted is None or disrupted != state.disrupted:
             deleted = float(floor(self.seconds)) if state.deleted is None else state.deleted
             state = replace(state, deleted=deleted, disrupted=disrupted or state.disrupted)
@@ -286,10 +274,6 @@ class ApiServer:
         found = again(pod, self.recreated, is_there=state is not None)
         top = state.controller if state and state.controller else owner
         self.timeline.origins[pod.key] = origin_of(pod, top, found, before=before)
-
-    def _keep(self, uid: str, **changed: Any) -> None:
-        last_notified, known = self.stored.get(uid, _NOTHING_STORED)
-        self.stored[uid] = Stored(changed.get("told", last_notified), changed.get("condition", known))
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
         """Store a new or changed Pod, or remove one (`new` None), and notify the watchers.

@@ -29,7 +29,6 @@ from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
-from forewarn.policies.simulation.api_server import Stored
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.pre_enqueue import GangScheduling, SchedulingGates
@@ -61,7 +60,6 @@ QUEUE_STARTS: Final = -0.5
 """The time at which the periodic flushes of the queue begin, in simulated seconds."""
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
-_NOTHING_STORED: Final = Stored()
 Steps = "Generator[float | None, None, None]"
 
 
@@ -220,7 +218,7 @@ class Scheduler:
         self.nominator.add(pod, result.nominated)
         self.api.timeline.add("unschedulable", pod.key, message=result.message)
         condition = (_ERROR if result.error else _UNSCHEDULABLE, result.message)
-        is_unchanged = self.api.stored.get(pod.uid, _NOTHING_STORED).condition == condition
+        is_unchanged = self.api.conditions.get(pod.uid) == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
         if is_unchanged and not nominates:
             return None

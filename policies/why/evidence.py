@@ -24,7 +24,6 @@ DEPLOYMENT: Final = "apps/Deployment"
 REPLICA_SET: Final = "apps/ReplicaSet"
 CRON_JOB: Final = "batch/CronJob"
 _JOB: Final = "batch/Job"
-_PDB: Final = "policy/PodDisruptionBudget"
 _OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
 """Workload kinds with Pods that belong to another workload in between."""
 

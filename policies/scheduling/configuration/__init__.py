@@ -145,11 +145,11 @@ def _unknown(
 def _extender(given: ApiObject | None) -> Extender:
     given = given or {}
     managed = [resource or {} for resource in given.get("managedResources") or ()]
-    verbs = {verb: given.get(f"{verb}Verb") or "" for verb in ("filter", "prioritize", "preempt", "bind")}
     return Extender(
         url_prefix=given.get("urlPrefix") or "",
-        **{f"{verb}_verb": text for verb, text in verbs.items()},
-        weight=given.get("weight") or 0,
+        filter_verb=given.get("filterVerb") or "",
+        prioritize_verb=given.get("prioritizeVerb") or "",
+        preempt_verb=given.get("preemptVerb") or "",
         ignorable=bool(given.get("ignorable")),
         managed_resources=frozenset(r.get("name") or "" for r in managed),
         ignored_resources=frozenset(r.get("name") or "" for r in managed if r.get("ignoredByScheduler")),

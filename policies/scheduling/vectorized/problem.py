@@ -168,8 +168,6 @@ class NodeFitProblem:
         """[node], bool: columns cannot determine the victims there."""
         self.rejections: dict[str, Rejections] = {}
         """Plugin -> static rejections, for plugins that call `narrow`."""
-        self.narrowed = False
-        """Whether `narrow` excluded a node for which no other constraint is exceeded."""
         for plugin in framework.column_plugins:
             before = len(self.demands)
             try:
@@ -241,7 +239,6 @@ class NodeFitProblem:
             rejections.codes
         ]
         self.tried_in_vain = self.tried_in_vain | (closed & (full | tried))
-        self.narrowed = self.narrowed or bool((closed & ~full).any())
         self.possible = self.possible & ~rejected
 
     def full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
