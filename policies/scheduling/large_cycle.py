@@ -130,9 +130,10 @@ class Cycle:
         """Whether the profile has a PostFilter plugin that preempts."""
         return self.framework.preempts
 
-    def has_terminating_victims(self) -> bool:
-        """Report whether victims of an earlier preemption are terminating."""
-        return self.node_fit.has_terminating_victims()
+    @property
+    def ineligible_reason(self) -> str:
+        """Why the Pod may not preempt, or "". Raises NotValid."""
+        return self.node_fit.ineligible_reason
 
     def best_nodes(self) -> list[str]:
         """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""

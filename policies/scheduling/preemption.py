@@ -25,7 +25,7 @@ from forewarn.policies.scheduling.victim import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from forewarn.policies.objects.pod import Pod
@@ -100,17 +100,18 @@ class Preemption:
         return +found
 
 
-def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: Snapshot) -> str:
-    """Return why the Pod may not preempt; "" if the Pod may. Source: upstream `PodEligibleToPreemptOthers`."""
+def pod_eligible_to_preempt_others(pod: Pod, snapshot: Snapshot, is_unresolvable: Callable[[str], bool]) -> str:
+    """Return why the Pod may not preempt; "" if the Pod may. Source: upstream `PodEligibleToPreemptOthers`.
+
+    `is_unresolvable`: whether preemption cannot resolve the rejection of the Pod by the node with this name.
+    """
     if pod.preemption_policy == PREEMPT_NEVER:
         return NEVER
-    nominated = pod.nominated_node_name
-    if not nominated or statuses.get(nominated).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+    name = pod.nominated_node_name
+    node_info = snapshot.get(name)
+    if node_info is None or not has_terminating_victim(pod.effective_priority, node_info, snapshot):
         return ""
-    node_info = snapshot.get(nominated)
-    if node_info is not None and has_terminating_victim(pod.effective_priority, node_info, snapshot):
-        return TERMINATING
-    return ""
+    return "" if is_unresolvable(name) else TERMINATING
 
 
 def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:

@@ -17,7 +17,7 @@ import numpy as np
 from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import terms_against
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
 from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
 from forewarn.policies.scheduling.vectorized.cost_cache import CostCache, victim_ranks
@@ -27,7 +27,6 @@ from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
-from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -224,15 +223,11 @@ class RecurringCycle:
         counts = zip(self._fitting.insufficient_counts, self._request.insufficient, own.insufficient, strict=True)
         return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
 
-    def has_terminating_victims(self) -> bool:
-        """Report whether victims of an earlier preemption are still terminating on the Pod's nominated node.
-
-        Source: upstream `PodEligibleToPreemptOthers`.
-        """
-        row = self.snapshot.rows.get(self.pod.nominated_node_name)
-        if row is None or not self._spec.open[row]:
-            return False
-        return has_terminating_victim(self.pod.effective_priority, self.snapshot.node_infos[row], self.snapshot)
+    @property
+    def ineligible_reason(self) -> str:
+        """Why the Pod may not preempt, or ""."""
+        rows = self.snapshot.rows
+        return pod_eligible_to_preempt_others(self.pod, self.snapshot, lambda name: not self._spec.open[rows[name]])
 
     def best_nodes(self) -> list[str]:
         """Return the names of the nodes that preemption may nominate; empty if preemption does not help. Raises

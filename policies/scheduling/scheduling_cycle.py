@@ -311,7 +311,7 @@ class SchedulingCycle:
             return Preemption()
         framework, statuses = self.framework, self._filtered.statuses
         if self._filtered.nodes:
-            reason = pod_eligible_to_preempt_others(self.pod, statuses, self.snapshot)
+            reason = pod_eligible_to_preempt_others(self.pod, self.snapshot, statuses.is_unresolvable)
             return Preemption(eligible=not reason, ineligible_reason=reason)
         result, post_filter_results = framework.run_post_filter_plugins(self._state, self.pod, statuses)
         found = next((r.details for r in post_filter_results.values() if isinstance(r.details, Preemption)), None)

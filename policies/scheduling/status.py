@@ -87,7 +87,7 @@ class CycleState:
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
         self.in_columns: Any = None
-        """The complete answer in columns (whole_answer.py), if columns apply."""
+        """The complete answer in columns (`FullPrediction`), if columns apply."""
 
     def clone(self) -> CycleState:
         """Return a copy. Values of `data` with a `clone` method are cloned; everything else is shared."""
@@ -136,6 +136,10 @@ class NodeToStatus:
     def get(self, name: str) -> Status:
         """Return the status of a node; `absent` for a node without an entry."""
         return self.by_node.get(name, self.absent)
+
+    def is_unresolvable(self, name: str) -> bool:
+        """Report whether preemption cannot help on a node."""
+        return self.get(name).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def nodes_with(self, code: Code, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
         """Return the nodes whose status has this code (upstream `NodesForStatusCode`)."""

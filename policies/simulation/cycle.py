@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
@@ -20,7 +19,6 @@ from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import MemberCycle, MemberStatus
 from forewarn.policies.scheduling.pod_groups import of_a_group
-from forewarn.policies.scheduling.preemption import NEVER, TERMINATING
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -200,15 +198,13 @@ class SchedulingAlgorithm:
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
-        snapshot, pod = cycle.snapshot, cycle.pod
+        snapshot = cycle.snapshot
         if not cycle.preempts:
             raise NotValid
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
-        if pod.preemption_policy == PREEMPT_NEVER:
-            return Rejected(_with_preemption(snapshot, message, NEVER), plugins)
-        if cycle.has_terminating_victims():
-            return Rejected(_with_preemption(snapshot, message, TERMINATING), plugins)
+        if reason := cycle.ineligible_reason:
+            return Rejected(_with_preemption(snapshot, message, reason), plugins)
         best = cycle.best_nodes()
         if not best:
             nodes = len(snapshot.node_infos)

@@ -40,7 +40,7 @@ class DefaultPreemption(Plugin):
         """Return the node and victims of a preemption without evicting Pods; `details` is a Preemption. Upstream
         `PostFilter`.
         """
-        reason = pod_eligible_to_preempt_others(pod, statuses, self.snapshot)
+        reason = pod_eligible_to_preempt_others(pod, self.snapshot, statuses.is_unresolvable)
         if reason:
             return PostFilterResult(unschedulable(reason), details=Preemption(eligible=False, ineligible_reason=reason))
         found = preempt(self.handle, state, pod, statuses)

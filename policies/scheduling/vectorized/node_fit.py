@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, meter
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.scheduling.preemption import Candidate, by_importance
+from forewarn.policies.scheduling.preemption import Candidate, by_importance, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.status import Code, unresolvable
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
-from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +122,7 @@ class NodeFit(NodeFitProblem):
         feasible = np.flatnonzero(self.feasible)
         if len(feasible):
             return VectorizedAnswer(NodeNames(infos, feasible), [], None)
-        if not self._may_preempt:
+        if not self.framework.preempts or self.ineligible_reason:
             return VectorizedAnswer([], [], None)
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         rows, nodes = self.clearable()
@@ -164,7 +162,7 @@ class NodeFit(NodeFitProblem):
 
         `nodes`: row numbers; only Pods may prevent scheduling on them.
         """
-        if not self.framework.preempts or self.pod.preemption_policy == PREEMPT_NEVER:
+        if not self.framework.preempts or self.ineligible_reason:
             return
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         rows, nodes = self._clearable(lower, nodes[lower.count[nodes] > 0])
@@ -177,26 +175,15 @@ class NodeFit(NodeFitProblem):
             yield candidate_of(lower, place, np.flatnonzero(is_victim[:, column]), self.snapshot)
 
     @property
-    def _may_preempt(self) -> bool:
-        return (
-            self.framework.preempts
-            and self.pod.preemption_policy != PREEMPT_NEVER
-            and not self.has_terminating_victims()
-        )
+    def ineligible_reason(self) -> str:
+        """Why the Pod may not preempt, or "". Raises NotValid.
 
-    def has_terminating_victims(self) -> bool:
-        """Report whether victims of an earlier preemption are still terminating on the Pod's nominated node. Raises
-        NotValid.
-
-        If two plugins reject the node, the first decides whether preemption may resolve the rejection. Source: upstream
-        `PodEligibleToPreemptOthers`.
+        If two plugins reject the nominated node, the first decides whether preemption may resolve the rejection.
         """
-        row = self.snapshot.rows.get(self.pod.nominated_node_name)
-        if row is None:
-            return False
-        info = self.snapshot.node_infos[row]
-        waits = has_terminating_victim(self.pod.effective_priority, info, self.snapshot)
-        return waits and bool(self._unschedulable()[row])
+        rows = self.snapshot.rows
+        return pod_eligible_to_preempt_others(
+            self.pod, self.snapshot, lambda name: not self._unschedulable()[rows[name]]
+        )
 
     def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
         """Return (the amounts of each constraint, the row numbers of nodes on which the Pod fits without all

@@ -19,7 +19,6 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling import full_prediction, recurring_requests
 from forewarn.policies.scheduling.large_cycle import Cycle
-from forewarn.policies.scheduling.preemption import TERMINATING
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
@@ -154,8 +153,8 @@ class Watched(RecurringCycles):
             self.seen["scored"] += self._scores_are_those(found, anew)
         else:
             assert found.rejection() == anew.rejection()
-            assert found.has_terminating_victims() == anew.has_terminating_victims()
-        if fits or found.has_terminating_victims() or pod.preemption_policy == "Never":
+            assert found.ineligible_reason == anew.ineligible_reason
+        if fits or found.ineligible_reason:
             self.seen["fits" if fits else "rejected"] += 1
             return found
         assert found.best_nodes() == anew.best_nodes()
@@ -299,10 +298,9 @@ class Walked(RecurringCycles):
             cycle = Cycle(fresh, pod)
             with fresh.derived.locked():
                 feasible = {name for name, row in fresh.rows.items() if cycle.feasible[row]}
-                rejection, waits = (None, False) if feasible else (cycle.rejection(), cycle.has_terminating_victims())
-                best = [] if feasible or waits else cycle.best_nodes()
-                is_unhelped = not (feasible or waits or best or pod.preemption_policy == "Never")
-                unhelped = cycle.unhelped() if is_unhelped else None
+                rejection, reason = (None, "") if feasible else (cycle.rejection(), cycle.ineligible_reason)
+                best = [] if feasible or reason else cycle.best_nodes()
+                unhelped = None if feasible or reason or best else cycle.unhelped()
         except NotValid:
             self.seen["not valid"] += 1
             return
@@ -312,8 +310,8 @@ class Walked(RecurringCycles):
             statuses = prediction.rejection.statuses
             reasons = Counter(reason for status in statuses for reason in status.reasons)
             assert rejection == (frozenset(prediction.rejection.plugins), reasons)
-            assert waits == (prediction.preemption.ineligible_reason == TERMINATING)
-            if pod.preemption_policy != "Never":
+            assert reason == prediction.preemption.ineligible_reason
+            if not reason:
                 assert best == [candidate.node_name for candidate in prediction.preemption.best_candidates]
             if unhelped is not None:
                 assert unhelped == prediction.preemption.reasons(len(fresh.rows))
