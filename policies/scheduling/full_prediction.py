@@ -88,7 +88,7 @@ class FullPrediction:
             without_lower = first_rejections(fit, self._static, WithoutLower(lower, matrix))
             helps = potential & (lower.count > 0) & (without_lower.codes < 0)
             nodes = np.flatnonzero(helps)
-            candidates = candidates_on(fit, lower, nodes) if len(nodes) else None
+            candidates = candidates_on(snapshot, matrix, fit.rows(lower), lower, nodes) if len(nodes) else None
         dropped: dict[str, Status] = {}
         for row in rows[~helps[rows]].tolist():
             code = int(without_lower.codes[row])

@@ -153,7 +153,7 @@ class Cycle:
 
         The node must be one that may be nominated.
         """
-        return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
+        return self.node_fit.candidates(np.array([self.snapshot.rows[name]]))[0]
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes).

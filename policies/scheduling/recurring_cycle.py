@@ -20,9 +20,9 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
 from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
-from forewarn.policies.scheduling.vectorized.cost_cache import CostCache, victim_ranks
+from forewarn.policies.scheduling.vectorized.candidates import candidates_on
+from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import candidate_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
@@ -250,8 +250,8 @@ class RecurringCycle:
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
             costs = self._request.costs = CostCache(lower, len(self._spec.demands))
-        best = costs.best(self._occupancy(lower), nodes, matrix)
-        return [snapshot.node_infos[row].name for row in best.nodes.tolist()]
+        best = costs.best(self._occupancy(lower), nodes, matrix).tolist()
+        return [snapshot.node_infos[row].name for row in best]
 
     @property
     def ends_before_all(self) -> bool:
@@ -320,7 +320,6 @@ class RecurringCycle:
         if self.constrained:
             return self._cycle.candidate_on(name)
         snapshot, matrix = self.snapshot, self._matrix
-        row = snapshot.rows[name]
         lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
-        ranks = victim_ranks(self._occupancy(lower), row, lower)
-        return candidate_of(lower, row, np.array(ranks, np.intp), snapshot)
+        row = np.array([snapshot.rows[name]])
+        return candidates_on(snapshot, matrix, self._occupancy(lower), lower, row)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 
 
 class Candidates(Sequence[Candidate]):
@@ -87,15 +88,20 @@ class Candidates(Sequence[Candidate]):
         return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda found: found.node_name))
 
 
-def candidates_on(fit: NodeFit, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> Candidates:
-    """Return the candidates for these nodes. `nodes`: row numbers; preemption must help on each of them."""
-    rows = [row for row in fit.rows(lower) if (row.present[nodes] > row.limit[nodes]).any()]
+def candidates_on(
+    snapshot: Snapshot, matrix: PodMatrix, rows: Iterable[Occupancy], lower: LowerPriorityPods, nodes: NDArray[np.intp]
+) -> Candidates:
+    """Return the candidates for these nodes. `nodes`: row numbers; preemption must help on each of them.
+
+    `rows`: the constraints. Call `lower.settle` for the nodes first.
+    """
+    rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
     is_victim = victims_on(rows, nodes, lower)
     charge(len(nodes))
-    costs = costs_of(nodes, is_victim, lower, fit.matrix.kinds.priority.values())
+    costs = costs_of(nodes, is_victim, lower, matrix.kinds.priority.values())
     columns, ranks = np.nonzero(is_victim.T)
     places = lower.place[ranks, nodes[columns]].tolist()
     ends = is_victim.sum(axis=0).cumsum().tolist()
     violating = lower.violating[nodes]
     harmed = np.where(violating < lower.count[nodes], violating, 0).tolist()
-    return Candidates(fit.snapshot, nodes, ends, places, harmed, costs)
+    return Candidates(snapshot, nodes, ends, places, harmed, costs)

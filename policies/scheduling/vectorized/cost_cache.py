@@ -7,7 +7,7 @@ these change on few nodes: only the victims on these nodes are selected again. S
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -31,15 +31,6 @@ _NODE: Final = 20
 _CRITERIA: Final = 5
 
 
-class Best(NamedTuple):
-    """The row numbers of the nodes with the lowest cost, in order, and the number of PDB violations on each of
-    these nodes.
-    """
-
-    nodes: NDArray[np.intp]
-    violations: int
-
-
 class CostCache:
     """The preemption cost on each node for one request at one priority.
 
@@ -56,8 +47,8 @@ class CostCache:
         self.costs: NDArray[np.int64] = np.zeros((_CRITERIA, nodes), np.int64)
         """[criterion, node]: the cost, smaller is better; see `costs_of`."""
 
-    def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> Best:
-        """Return the best of these nodes, on which resources are sufficient only without lower-priority Pods.
+    def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
+        """Return the best of these nodes, in order; resources are sufficient only without lower-priority Pods.
 
         Call `lower.settle` for the nodes first. `rows`: the requested resources. `nodes`: row numbers.
         """
@@ -70,8 +61,7 @@ class CostCache:
         new = nodes[changed[nodes]]
         if len(new):
             self._work_out(rows, new, matrix)
-        left = least(self.costs, nodes)
-        return Best(left, int(self.costs[0, left[0]]))
+        return least(self.costs, nodes)
 
     def _work_out(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> None:
         priorities = matrix.kinds.priority.values()

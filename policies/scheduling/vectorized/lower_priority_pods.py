@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
@@ -367,10 +366,6 @@ class LowerPriorityPods:
         """
         violating = int(self.violating[row])
         return sum(rank < violating for rank in ranks)
-
-    def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
-        """Return the Pods of these ranks on a node. `row`, `info`: the row number and NodeInfo of the node."""
-        return [info.pods[place] for place in self.place[ranks, row].tolist()]
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:

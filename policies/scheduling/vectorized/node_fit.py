@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.metering import VECTOR, charge, meter
-from forewarn.policies.scheduling.preemption import Candidate, by_importance, pod_eligible_to_preempt_others
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.scheduling.preemption import pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.status import Code, unresolvable
+from forewarn.policies.scheduling.vectorized.candidates import candidates_on
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
-from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
+from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy, cheapest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.preemption import Candidate
 
 
 class NodeNames(Sequence[str]):
@@ -130,8 +131,7 @@ class NodeFit(NodeFitProblem):
             return VectorizedAnswer([], [], None)
         found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
-        ranks = np.flatnonzero(found.victims[:, 0])
-        candidate = candidate_of(lower, int(found.nodes[0]), ranks, self.snapshot)
+        candidate = candidates_on(self.snapshot, self.matrix, rows, lower, found.nodes[:1])[0]
         return VectorizedAnswer([], names, candidate, self._finishes_before(len(nodes)))
 
     def _finishes_before(self, candidates: int) -> bool:
@@ -157,22 +157,16 @@ class NodeFit(NodeFitProblem):
         rejections = first_rejections(self, rejected(~self.static, unresolvable()), Present())
         return rejections.where(Code.UNSCHEDULABLE)
 
-    def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
-        """Yield the preemption candidates among these nodes.
+    def candidates(self, nodes: NDArray[np.intp]) -> Sequence[Candidate]:
+        """Return the preemption candidates among these nodes.
 
         `nodes`: row numbers; only Pods may prevent scheduling on them.
         """
         if not self.framework.preempts or self.ineligible_reason:
-            return
+            return ()
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         rows, nodes = self._clearable(lower, nodes[lower.count[nodes] > 0])
-        if not len(nodes):
-            return
-        is_victim = victims_on(rows, nodes, lower)
-        work = meter()
-        for column, place in enumerate(nodes.tolist()):
-            work.charge(10)
-            yield candidate_of(lower, place, np.flatnonzero(is_victim[:, column]), self.snapshot)
+        return candidates_on(self.snapshot, self.matrix, rows, lower, nodes) if len(nodes) else ()
 
     @property
     def ineligible_reason(self) -> str:
@@ -229,15 +223,3 @@ class NodeFit(NodeFitProblem):
             bounds = lower.bounds(demand.resource, self.matrix) if len(lower.levels) else None
             rows.append(Occupancy(amounts, demand.present, demand.limit, bounds))
         return rows
-
-
-def candidate_of(lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp], snapshot: Snapshot) -> Candidate:
-    """Return a node as a candidate, with the Pods of these ranks as victims. `row`: row number of the node.
-
-    As upstream, sorts the victims by importance if only some of the potential victims violate PDBs.
-    """
-    info = snapshot.node_infos[row]
-    victims = lower.pods(row, ranks, info)
-    violations = lower.violations(row, ranks.tolist())
-    both = 0 < lower.violating[row] < lower.count[row]
-    return Candidate(info.name, tuple(by_importance(victims, snapshot.semantics) if both else victims), violations)

@@ -48,13 +48,10 @@ class Occupancy(NamedTuple):
 class Found(NamedTuple):
     """The nodes with the lowest preemption cost, in order (row numbers).
 
-    `victims`: [rank, node], bool. `violations`: PDB violations on each node. `highest`: highest priority of the
-    victims. `total`: sum of their priorities as upstream counts it.
+    `highest`: highest priority of the victims. `total`: sum of their priorities as upstream counts it.
     """
 
     nodes: NDArray[np.intp]
-    victims: NDArray[np.bool_]
-    violations: int
     highest: int
     total: int
 
@@ -230,7 +227,7 @@ def _best(
         nodes, victims = nodes[few], victims[:, few]
     costs = costs_of(nodes, victims, lower, priorities)
     best = least(costs, np.arange(len(nodes)))
-    return Found(nodes[best], victims[:, best], *costs[:3, best[0]].tolist())
+    return Found(nodes[best], *costs[1:3, best[0]].tolist())
 
 
 def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -361,7 +361,7 @@ def cost_cache(seed: str) -> list[Any]:
         nodes = nodes[~asked.feasible[nodes]]
         if len(nodes):
             kept = CostCache(lower, len(rows))
-            found.append((kept.best(rows, nodes, matrix).nodes.tolist(), kept.costs[:, nodes].tolist()))
+            found.append((kept.best(rows, nodes, matrix).tolist(), kept.costs[:, nodes].tolist()))
     return found
 
 
