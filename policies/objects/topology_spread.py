@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.objects.fields import int32, text
 from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.releases.semantics import Semantics
 
 
@@ -36,6 +39,15 @@ class TopologySpreadConstraint:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True if the selector matches these labels."""
         return self.selector is not None and self.selector.matches(labels)
+
+    def includes(self, node: Node, spec: PodSpec) -> bool:
+        """Report whether the constraint of a Pod with this spec counts the Pods on a node.
+
+        Source: upstream `matchNodeInclusionPolicies`.
+        """
+        if self.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
+            return False
+        return self.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
 
     def counts_pods(self, semantics: Semantics) -> bool:
         """Report whether kube-scheduler counts Pods for the constraint.

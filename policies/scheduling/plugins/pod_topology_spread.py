@@ -7,7 +7,6 @@ from math import floor, log
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.metering import charge, each, meter
-from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.scheduling.framework import (
@@ -154,7 +153,7 @@ class PodTopologySpread(Plugin):
                 continue
             work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
             for index, constraint in enumerate(constraints):
-                if _included(constraint, pod, node):
+                if constraint.includes(node, pod.spec):
                     value = node.labels[constraint.topology_key]
                     count = self._matching(node_info.pods, constraint, pod.namespace)
                     counts[index][value] = counts[index].get(value, 0) + count
@@ -294,7 +293,7 @@ class PodTopologySpread(Plugin):
             work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
             for constraint, by_value in zip(constraints, counts, strict=True):
                 value = node.labels.get(constraint.topology_key, "")
-                if value in by_value and _included(constraint, pod, node):
+                if value in by_value and constraint.includes(node, pod.spec):
                     by_value[value] += self._matching(node_info.pods, constraint, pod.namespace)
 
 
@@ -336,13 +335,6 @@ def _has_all_keys(node: Node, constraints: Constraints) -> bool:
     return all(constraint.topology_key in node.labels for constraint in each(constraints, 0.1))
 
 
-def _included(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> bool:
-    """Report whether a constraint counts the Pods on a node. Source: upstream `matchNodeInclusionPolicies`."""
-    if constraint.node_affinity_policy == "Honor" and not pod.spec.node_affinity.matches(node.labels, node.name):
-        return False
-    return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, pod.spec.tolerations) is None
-
-
 def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, delta: int) -> None:
     """Add the Pod `changed` to the counts (`delta` 1), or remove the Pod (-1). Source: upstream `updateWithPod`.
 
@@ -352,7 +344,7 @@ def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, de
         return
     labels: Mapping[str, str] = changed.labels
     for index, constraint in enumerate(each(state.constraints, 1)):
-        if constraint.matches(labels) and _included(constraint, pod, node):
+        if constraint.matches(labels) and constraint.includes(node, pod.spec):
             value = node.labels[constraint.topology_key]
             counts = state.counts[index]
             counts[value] = counts.get(value, 0) + delta

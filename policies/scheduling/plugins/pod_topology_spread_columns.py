@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
-from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
     from forewarn.policies.scheduling.vectorized.nodes import Topology
@@ -159,18 +157,12 @@ def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
-    """Return [node], bool: whether a constraint counts the node. Source: upstream `matchNodeInclusionPolicies`."""
+    """Return [node], bool: whether a constraint counts the node."""
     spec = pod.spec
     if includes_all_nodes(constraint, pod):
         return np.ones(len(matrix.serials), np.bool_)
-
-    def included(node: Node) -> bool:
-        if constraint.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
-            return False
-        return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
-
     policies = f"{constraint.node_affinity_policy} {constraint.node_taints_policy}"
-    return matrix.nodes.mask(policies, spec, included)
+    return matrix.nodes.mask(policies, spec, lambda node: constraint.includes(node, spec))
 
 
 def _least_elsewhere(
