@@ -75,7 +75,7 @@ def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -
         return Filtered((), NodeToStatus(result.status), result.status, plugins)
     statuses = NodeToStatus()
     if result.names is not None:
-        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
+        statuses.absent = unresolvable(excluded_reason(plugins))
         rows, names = framework.snapshot.rows, result.names
         node_infos = [node_infos[row] for row in sorted(rows[name] for name in names if name in rows)]
     feasible, work = [], meter()
@@ -89,6 +89,11 @@ def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -
     if any(status.code is Code.ERROR for status in statuses.by_node.values()):
         feasible = []
     return Filtered(feasible, statuses, restricting=plugins)
+
+
+def excluded_reason(restricting: Sequence[str]) -> str:
+    """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.filtering import Filtered
+from forewarn.policies.scheduling.filtering import Filtered, excluded_reason
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, Preemption
 from forewarn.policies.scheduling.status import Code, NodeToStatus, Status, unresolvable
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on
@@ -23,7 +23,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
     Present,
-    excluded_reason,
     first_rejections,
     static_rejections,
 )

@@ -19,7 +19,7 @@ from forewarn.policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, 
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.extension_points import NormalizeScorePlugin
-from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.scheduling.filtering import excluded_reason, num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Framework
 from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.plugins.default_selector import controller_of
@@ -49,7 +49,6 @@ from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
     Present,
     count_rejections,
-    excluded_reason,
     first_rejections,
     rejected,
     static_rejections,

@@ -136,11 +136,6 @@ class _Known:
         self.statuses: dict[Status, int] = {}
 
 
-def excluded_reason(restricting: Sequence[str]) -> str:
-    """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
-
-
 class StaticRejections(NamedTuple):
     """The rejections by plugins that read only the node, and that run before those that read Pods.
 
