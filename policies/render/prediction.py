@@ -206,7 +206,7 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
     others = [name for name in prediction.best_nodes if name != node]
     if others:
         yield f"  equally likely nodes: {listed(others)}"
-    if prediction.sampled:
+    if prediction.preemption.may_stop_early:
         yield f"  probabilities: {'; '.join(probabilities_of(prediction)[:4])}"
     more = len(prediction.candidates) - len(prediction.best_nodes)
     if more:

@@ -82,7 +82,7 @@ def _of_binding(facts: Facts) -> list[str]:
 def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[str]:
     """Return the caveats for a Pod that does not fit without preemption."""
     caveats = []
-    if preemption.potential_nodes > preemption.num_candidates and preemption.candidates:
+    if preemption.may_stop_early and preemption.candidates:
         caveats.append(
             f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
         )

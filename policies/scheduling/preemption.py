@@ -90,6 +90,16 @@ class Preemption:
     num_candidates: int = 0
     """Number of candidates after which the search stops."""
 
+    @property
+    def may_stop_early(self) -> bool:
+        """Whether kube-scheduler may try only a random part of the potential nodes."""
+        return self.potential_nodes > self.num_candidates
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether there are more candidates than kube-scheduler evaluates."""
+        return len(self.candidates) > self.num_candidates > 0
+
     def reasons(self, nodes: int) -> Counter[str]:
         """Return reason -> number of nodes on which preemption does not help for this reason.
 

@@ -93,11 +93,6 @@ class Prediction(SchedulingCycle):
         return nomination_probabilities(self.candidates, self.preemption.num_candidates)
 
     @property
-    def sampled(self) -> bool:
-        """Whether kube-scheduler evaluates only a random part of the nodes for preemption."""
-        return self.preemption.potential_nodes > self.preemption.num_candidates
-
-    @property
     def num_feasible_nodes_to_find(self) -> int:
         """Number of feasible nodes after which kube-scheduler stops searching."""
         nodes = len(self.snapshot.node_infos)
@@ -165,7 +160,7 @@ class Prediction(SchedulingCycle):
             return False
         if self._columns is not None:
             return self._columns.sampled
-        return len(self.candidates) > self.preemption.num_candidates > 0
+        return self.preemption.is_sampled
 
     @property
     def may_be_others(self) -> bool:
@@ -233,7 +228,7 @@ class Prediction(SchedulingCycle):
             answer["numCandidates"] = self.preemption.num_candidates
         answer["selected"] = self.best_nodes
         answer["nominatedNode"] = self.nominated_node
-        if self.sampled and self.nomination_probabilities:
+        if self.preemption.may_stop_early and self.nomination_probabilities:
             answer["odds"] = dict(self.nomination_probabilities)
         answer["standing"] = list(self.caveats)
         return answer

@@ -246,7 +246,7 @@ class SchedulingAlgorithm:
             node = self._choose(best)
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
             message = _with_candidate(snapshot, message, chosen)
-            is_sampled = len(preemption.candidates) > preemption.num_candidates > 0
+            is_sampled = preemption.is_sampled
             return Rejected(message, plugins, node, chosen, best_nodes=best, is_sampled=is_sampled)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
