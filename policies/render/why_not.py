@@ -13,7 +13,8 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.plugins import inter_pod_affinity
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, by_importance, potential_victims
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, potential_victims
+from forewarn.policies.scheduling.victim import by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

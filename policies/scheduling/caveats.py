@@ -8,7 +8,8 @@ from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.binding_cycle import BindingCycle
 from forewarn.policies.scheduling.framework import CycleState, Framework, PluginFault
 from forewarn.policies.scheduling.plugin import foreign_at
-from forewarn.policies.scheduling.preemption import Candidate, Preemption, importance, potential_victims
+from forewarn.policies.scheduling.preemption import Candidate, Preemption, potential_victims
+from forewarn.policies.scheduling.victim import importance
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod

@@ -14,11 +14,8 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
 from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
 from forewarn.policies.scheduling.victim import (
-    NOW,
     MissingNode,
-    by_importance,
     has_terminating_victim,
-    importance,
     start_time,
     victims_below,
     victims_by_importance,
@@ -34,27 +31,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.plugin import PluginHandle
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.victim import Victim
-
-__all__ = [
-    "NEVER",
-    "NOT_HELPFUL",
-    "NOW",
-    "NO_VICTIMS",
-    "TERMINATING",
-    "Assignment",
-    "Candidate",
-    "Domain",
-    "Preemption",
-    "by_importance",
-    "cost",
-    "importance",
-    "pick_nodes_for_preemption",
-    "pod_eligible_to_preempt_others",
-    "potential_victims",
-    "preempt",
-    "select_victims_on_node",
-    "start_time",
-]
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.preemption import Candidate, by_importance
+from forewarn.policies.scheduling.preemption import Candidate
 from forewarn.policies.scheduling.vectorized.victim_selection import costs_of, least, victims_on
+from forewarn.policies.scheduling.victim import by_importance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

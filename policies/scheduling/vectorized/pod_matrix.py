@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, CutShort, charge, meter, unmetered
-from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
     KindsWithTerms,
@@ -23,6 +22,7 @@ from forewarn.policies.scheduling.vectorized.equivalence_classes import (
 from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 from forewarn.policies.scheduling.vectorized.pdbs import MatchingPdbs
 from forewarn.policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores, Weights
+from forewarn.policies.scheduling.victim import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

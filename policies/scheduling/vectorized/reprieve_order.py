@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.scheduling.preemption import NOW
+from forewarn.policies.scheduling.victim import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
