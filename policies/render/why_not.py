@@ -185,11 +185,8 @@ def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> lis
     pod = prediction.pod
     found = [
         other
-        for other in cluster.pods.values()
-        if not other.node_name
-        and not other.terminal
-        and not other.terminating
-        and not other.spec.gated
+        for other in cluster.waiting_pods.values()
+        if not other.spec.gated
         and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
         and other.effective_priority > pod.effective_priority
         and other.key != pod.key
