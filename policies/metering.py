@@ -1,7 +1,7 @@
 """Limit the work on one question: loops count their work, and a callback stops them when the time is up.
 
 `policies` reads no clock. The caller passes `expired()`; loops charge the current meter before they do work, in
-proportion to the work. Every LOOK_EVERY units the meter calls `expired()`. If `expired()` returns true, or the work
+proportion to the work. Every CHECK_INTERVAL units the meter calls `expired()`. If `expired()` returns true, or the work
 exceeds its bound, the meter raises CutShort. The handler then returns a partial result: `rest="unknown"`, in the
 annotation `"incomplete": true`.
 

@@ -44,7 +44,7 @@ class Frame(NamedTuple):
     """The nodes at `t` seconds.
 
     `shares` [node, band, LASTS or DOOMED, CPU or MEMORY]: requests as a share of the node's allocatable amount, in
-    units of 1 / WHOLE; DOOMED Pods will be preempted. `states` [node]: HERE, CORDONED or the state of a removed node.
+    units of 1 / WHOLE; DOOMED Pods will be preempted. `states` [node]: SCHEDULABLE, CORDONED or REMOVED.
     """
 
     t: float

@@ -43,7 +43,7 @@ class PodInterval(NamedTuple):
 class NodeChange(NamedTuple):
     """A change of a node's state at `t` seconds.
 
-    `state`: HERE, CORDONED, or REMOVED_PLUGINS if the node was removed.
+    `state`: SCHEDULABLE, CORDONED or REMOVED.
     """
 
     t: float
