@@ -29,7 +29,7 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
     node = api.nodes.get(name)
     if node is not None:
         api.put_node(replace(node, unschedulable=True))
-        for state in [state for state in api.by_node.get(name, {}).values() if not _is_skipped(state)]:
+        for state in [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]:
             clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
 
 
@@ -46,7 +46,7 @@ def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str)
         yield RETRY
 
 
-def _is_skipped(state: PodState) -> bool:
+def is_skipped(state: PodState) -> bool:
     """Report whether drain skips a Pod: a Pod of a DaemonSet, or the mirror Pod of a static Pod."""
     owner = controller_of(state.pod)
     return owner is not None and owner[0] in ("apps/DaemonSet", "/Node")
@@ -67,8 +67,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
 
 def remaining_on(api: ApiServer, name: str) -> list[str]:
     """Return the Pods (`namespace/name`) that are still on a node, without those that drain skips."""
-    states = api.by_node.get(name, {}).values()
-    return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]
+    return [state.pod.key for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
 
 
 def forbidden_by(api: ApiServer, state: PodState) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.controllers.disruption import PdbStatus
-from forewarn.policies.simulation.drain import forbidden_by
+from forewarn.policies.simulation.drain import forbidden_by, is_skipped
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
     api, found = simulation.api, dict[str, list[tuple[str, str]]]()
     for node in nodes:
         for state in api.by_node.get(node, {}).values():
-            if not (state.pod.owner and state.pod.owner.kind in ("DaemonSet", "Node")):
+            if not is_skipped(state):
                 for pdb in forbidden_by(api, state):
                     found.setdefault(pdb, []).append((state.pod.key, node))
     blockers = [_blocker(simulation, pdb, pods) for pdb, pods in found.items()]
