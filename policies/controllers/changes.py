@@ -18,7 +18,7 @@ from forewarn.policies.controllers.new_pods import (
 )
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
-from forewarn.policies.controllers.replica_set_sizes import max_surge, max_unavailable
+from forewarn.policies.controllers.replica_set_sizes import is_rolling, max_surge, max_unavailable
 from forewarn.policies.controllers.stateful_set import ordinal_of, start_ordinal
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
@@ -124,7 +124,7 @@ def _of_change(
         before = pod_template_of(old, paths) if old is not None and grows else None
         change = _rollout(cluster, obj, template, own, before.object if before else None)
         return change if old is None or group_kind(obj) not in _ROLLED_OUT else replace(change, rolled_out=obj)
-    under_way = _scaled_while_rolled_out(cluster, obj, template, own) if grows and _is_rolling(obj) else None
+    under_way = _scaled_while_rolled_out(cluster, obj, template, own) if grows and _rolls_out(obj) else None
     change = under_way or _scaled(cluster, obj, template, own)
     simulated = change.without_claims and group_kind(obj) in _ROLLED_OUT
     return replace(change, creates_claims=obj) if simulated else change
@@ -287,7 +287,7 @@ def _of_deployment(
     `syncDeployment`, scales before it rolls out.
     """
     replicas = replicas_of(obj)
-    if text(obj, "spec", "strategy", "type") == "Recreate":  # what is scaled first goes again before it has a place
+    if not is_rolling(obj):  # what is scaled first goes again before it has a place
         pods = new_pods(cluster, obj, template, len(own) + replicas, own).pods
         return PodChange(pods, own, {0: own}, replicas, deleted_first=len(own))
     missing = new_pods(cluster, obj, before, own=own).pods if before is not None else ()
@@ -298,10 +298,9 @@ def _of_deployment(
     return PodChange(arriving, own, {}, most, deleted_first=min(unavailable, len(own)), keeps_old=True)
 
 
-def _is_rolling(obj: ApiObject) -> bool:
+def _rolls_out(obj: ApiObject) -> bool:
     """Report whether the object is a Deployment with rolling updates that is not paused."""
-    rolling = text(obj, "spec", "strategy", "type") != "Recreate"
-    return group_kind(obj) == "apps/Deployment" and rolling and not _is_paused(obj)
+    return group_kind(obj) == "apps/Deployment" and is_rolling(obj) and not _is_paused(obj)
 
 
 def _scaled_while_rolled_out(

@@ -83,7 +83,7 @@ def is_rolling(obj: ApiObject) -> bool:
     return text(obj, "spec", "strategy", "type") != "Recreate"
 
 
-def is_recreated(obj: ApiObject) -> bool:
+def is_recreate(obj: ApiObject) -> bool:
     """Report whether a Deployment has the strategy Recreate. False for an invalid strategy."""
     return text_at(obj, "spec", "strategy", "type") == "Recreate"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SYSTEM_CRITICAL: Final = 2_000_000_000
 BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
 _SOURCE: Final = "kubernetes.io/config.source"
-_MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 class KubeletPod(NamedTuple):
@@ -47,7 +47,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     """Return a Pod from its API object. Raises InvalidObject."""
     priority = int32(obj, "spec", "priority")
     annotations = mapping(obj, "metadata", "annotations")
-    static = annotations.get(_SOURCE) not in (None, "api") or _MIRROR in annotations
+    static = annotations.get(_SOURCE) not in (None, "api") or MIRROR_ANNOTATION in annotations
     grace = at(obj, "spec", "terminationGracePeriodSeconds")
     return KubeletPod(
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers import SYNC_DELAY
-from forewarn.policies.controllers.replica_set_sizes import is_recreated
+from forewarn.policies.controllers.replica_set_sizes import is_recreate
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.simulation.api_server import Change
@@ -71,7 +71,7 @@ def reader_of(api: ApiServer, key: Key) -> Key | None:
     """
     state = api.workloads.get(key)
     above = None if state is None or state.controller is None else api.workloads.get(state.controller)
-    return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreated(above.object) else None
+    return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreate(above.object) else None
 
 
 def error_message(api: ApiServer, key: Key, error: InvalidObject) -> str:

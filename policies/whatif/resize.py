@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt, request_of
-from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
+from forewarn.policies.kubelet.pods import GUARANTEED, MIRROR_ANNOTATION, read_pod
 from forewarn.policies.objects.fields import InvalidObject, at, text
 from forewarn.policies.objects.items import items
 from forewarn.policies.objects.resources import CPU, MEMORY
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 ACCEPTED, DEFERRED, INFEASIBLE, REJECTED = "accepted", "deferred", "infeasible", "rejected"
 NOT_EVALUATED: Final = "not-evaluated"
 GATE: Final = "InPlacePodVerticalScalingSchedulerPreemption"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _STATIC_MANAGERS: Final = "infeasible if the kubelet uses the CPU or Memory Manager policy static (Guaranteed Pod)"
 _SWAP: Final = "infeasible if the container uses swap"
 
@@ -202,7 +201,7 @@ def _fault(old: ApiObject, new: ApiObject) -> str:
 
     Source: upstream `ValidatePodResize`.
     """
-    if at(old, "metadata", "annotations", _MIRROR) is not None:
+    if at(old, "metadata", "annotations", MIRROR_ANNOTATION) is not None:
         return "static Pods cannot be resized"
     if at(old, "spec", "os", "name") == "windows":
         return "Windows Pods cannot be resized"
