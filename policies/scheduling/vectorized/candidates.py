@@ -100,6 +100,17 @@ def candidates_on(
     is_victim = victims_on(rows, nodes, lower)
     charge(len(nodes))
     costs = costs_of(nodes, is_victim, lower, matrix.kinds.priority.values())
+    return candidates_with(snapshot, lower, nodes, is_victim, costs)
+
+
+def candidates_with(
+    snapshot: Snapshot,
+    lower: LowerPriorityPods,
+    nodes: NDArray[np.intp],
+    is_victim: NDArray[np.bool_],
+    costs: NDArray[np.int64],
+) -> Candidates:
+    """Return these nodes (row numbers) as candidates. `is_victim`: [rank, node]. `costs`: [criterion, node]."""
     columns, ranks = np.nonzero(is_victim.T)
     places = lower.place[ranks, nodes[columns]].tolist()
     ends = is_victim.sum(axis=0).cumsum().tolist()

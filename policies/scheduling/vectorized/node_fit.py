@@ -12,7 +12,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.scheduling.preemption import pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.status import Code, unresolvable
-from forewarn.policies.scheduling.vectorized.candidates import candidates_on
+from forewarn.policies.scheduling.vectorized.candidates import candidates_on, candidates_with
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
@@ -131,7 +131,7 @@ class NodeFit(NodeFitProblem):
             return VectorizedAnswer([], [], None)
         found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
-        candidate = candidates_on(self.snapshot, self.matrix, rows, lower, found.nodes[:1])[0]
+        candidate = candidates_with(self.snapshot, lower, found.nodes[:1], found.victims[:, :1], found.costs[:, :1])[0]
         return VectorizedAnswer([], names, candidate, self._finishes_before(len(nodes)))
 
     def _finishes_before(self, candidates: int) -> bool:

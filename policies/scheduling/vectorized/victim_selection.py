@@ -48,12 +48,12 @@ class Occupancy(NamedTuple):
 class Found(NamedTuple):
     """The nodes with the lowest preemption cost, in order (row numbers).
 
-    `highest`: highest priority of the victims. `total`: sum of their priorities as upstream counts it.
+    `victims`: [rank, node], bool. `costs`: [criterion, node], see `costs_of`.
     """
 
     nodes: NDArray[np.intp]
-    highest: int
-    total: int
+    victims: NDArray[np.bool_]
+    costs: NDArray[np.int64]
 
 
 def cheapest(
@@ -84,10 +84,11 @@ def _narrowed(
     least = _least_victims(rows, level)
     near = level[least == least.min()]
     found = _best(near, victims_on(rows, near, lower), lower, priorities)
-    if found.highest > top:  # a constraint that is no resource takes a pod of higher priority
+    _, highest, total, *_ = found.costs[:, 0].tolist()
+    if highest > top:  # a constraint that is no resource takes a pod of higher priority
         return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
     cheapest_victim = int(lower.levels[0]) + 2**31
-    rest = level[(least > least.min()) & (least * cheapest_victim <= found.total)]
+    rest = level[(least > least.min()) & (least * cheapest_victim <= total)]
     if not len(rest):
         return found
     near = np.sort(np.concatenate((near, rest)))
@@ -227,7 +228,7 @@ def _best(
         nodes, victims = nodes[few], victims[:, few]
     costs = costs_of(nodes, victims, lower, priorities)
     best = least(costs, np.arange(len(nodes)))
-    return Found(nodes[best], *costs[1:3, best[0]].tolist())
+    return Found(nodes[best], victims[:, best], costs[:, best])
 
 
 def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
