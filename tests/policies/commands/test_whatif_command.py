@@ -203,6 +203,39 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
         assert "let PodDisruptionBudget shop/web allow a disruption" in drawn
 
 
+@pytest.mark.parametrize(
+    ("version", "remaining"), [("apps/v1", {}), ("apps.kruise.io/v1alpha1", {"a-1": ["shop/agent"]})]
+)
+def test_a_drain_skips_only_pods_of_daemon_sets_of_kubernetes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, remaining: dict[str, list[str]]
+) -> None:
+    """A Pod of a DaemonSet of another API group is evicted like any other, so a PDB may block the drain."""
+    (tmp_path / "cluster.yaml").write_text(
+        f"""
+apiVersion: v1
+kind: Node
+metadata: {{name: a-1}}
+status: {{allocatable: {{cpu: "4", memory: 16Gi, pods: "110"}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: agent
+  namespace: shop
+  labels: {{app: agent}}
+  ownerReferences: [{{apiVersion: {version}, kind: DaemonSet, name: agent, uid: d, controller: true}}]
+spec: {{nodeName: a-1, priority: 0, containers: [{{name: agent, image: agent}}]}}
+status: {{phase: Running, conditions: [{{type: Ready, status: "True"}}]}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: agent, namespace: shop}}
+spec: {{minAvailable: 1, selector: {{matchLabels: {{app: agent}}}}}}
+"""
+    )
+    assert asked(capsys, "drain", "a-1", cluster=str(tmp_path / "cluster.yaml"))["notDrained"] == remaining
+
+
 def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "drain", "a-1", "--cluster", SHOWN)[1].splitlines()
     assert lines[:2] == ["drain of node a-1 with 2 Pods", "  drained: a-1"]
