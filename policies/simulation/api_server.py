@@ -229,20 +229,28 @@ class ApiServer:
         self._put(state, replace(state, pod=pod, template=template))
 
     def delete_pod(
-        self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False, disrupted: bool = False
+        self,
+        key: PodKey,
+        event: str,
+        *,
+        by: str = "",
+        message: str = "",
+        change: str = "",
+        force: bool = False,
+        disrupted: bool = False,
     ) -> bool:
         """Delete a Pod, gracefully if it is on a node; return False if the Pod no longer exists. A second deletion has
         no effect.
 
-        `event`: name of the deletion in the timeline. `by`: the preemptor. `force`: remove the Pod at once.
-        `disrupted`: set the condition DisruptionTarget first, if the Pod is removed at once.
+        `event`: name of the deletion in the timeline. `by`: the preemptor. `change`: see Event. `force`: remove the Pod
+        at once. `disrupted`: set the condition DisruptionTarget first, if the Pod is removed at once.
         """
         state = self.pods.get(key)
         if state is None:
             return False
         first = not state.terminating
         if first or event == "preempted":
-            self.timeline.add(event, state.pod.key, state.pod.node_name, by=by, message=message)
+            self.timeline.add(event, state.pod.key, state.pod.node_name, by=by, message=message, change=change)
         if not state.pod.node_name or force or state.pod.spec.termination_grace_period == 0:
             self.remove_pod(key, disrupted=disrupted)
         elif first:

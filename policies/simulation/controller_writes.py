@@ -26,6 +26,7 @@ from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import group_kind, text
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.simulation.rejections import Rejections
+from forewarn.policies.simulation.timeline import BY_WORKLOAD
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class ControllerWrites:
         if isinstance(action, CreatePod):
             yield from self._create(action)
         elif isinstance(action, DeletePod):
-            yield from self.delete(action.namespace, action.name, force=action.force, message=_requester(action.owner))
+            change = BY_WORKLOAD if action.owner is not None else ""
+            message = _requester(action.owner)
+            yield from self.delete(action.namespace, action.name, force=action.force, message=message, change=change)
         elif isinstance(action, CreateClaim):
             yield from self._create_claim(action.claim)
         elif isinstance(action, SetClaimOwner):
@@ -195,11 +198,13 @@ class ControllerWrites:
         self._numbers[key] = len(self.api.by_controller.get(key, {}))
 
     def delete(
-        self, namespace: str, name: str, *, force: bool, message: str, disrupted: bool = False
+        self, namespace: str, name: str, *, force: bool, message: str, change: str = "", disrupted: bool = False
     ) -> Generator[float | None, None, None]:
         """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
         yield self.latencies.write("delete", f"{namespace}/{name}")
-        self.api.delete_pod((namespace, name), "deleted", message=message, force=force, disrupted=disrupted)
+        self.api.delete_pod(
+            (namespace, name), "deleted", message=message, change=change, force=force, disrupted=disrupted
+        )
 
 
 def _requester(owner: Key | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import plural
 from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.simulation.timeline import BY_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -161,14 +162,15 @@ def summarize(simulation: Simulation) -> Summary:
     levels = Levels()
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
-    bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in levels.new}
+    new = levels.new | levels.rolled_out
+    bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     names = names_in(simulation)
     return Summary(
         evictions=evictions,
         waiting=_waiting(simulation, names),
-        new_pods=len(levels.new),
+        new_pods=len(new),
         new_running=len(bound),
-        all_run_at=max(bound.values(), default=None) if len(bound) == len(levels.new) else None,
+        all_run_at=max(bound.values(), default=None) if len(bound) == len(new) else None,
         violated_pdbs=simulation.scheduler.violated_pdbs.counts,
         settled_at=max(simulation.timeline.last, 0.0),
         settled=simulation.settled,
@@ -210,14 +212,19 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
 class Levels:
     """Computes the cascade depth of evictions. A replacement Pod has the depth of the eviction of the Pod it replaces.
 
-    `new`: names of created Pods that replace no other Pod.
+    `new`: names of created Pods that replace no other Pod. `rolled_out`: of those that replace a Pod that their
+    workload deleted, as in a rollout, and no victim of a preemption.
     """
 
     def __init__(self) -> None:
         self._owed: dict[tuple[str, str], deque[int]] = {}
+        """Workload -> depths of its Pods that others deleted or preempted, and that it did not replace yet."""
+        self._deleted: dict[tuple[str, str], deque[int]] = {}
+        """Workload -> depths of Pods that the workload itself deleted. It does not replace them if it scales down."""
         self._dying: set[str] = set()
         self._of: dict[str, int] = {}
         self.new: set[str] = set()
+        self.rolled_out: set[str] = set()
 
     def next(self, event: Event) -> Eviction | None:
         """Process the next event. Return an Eviction for the first preemption of a Pod, otherwise None."""
@@ -228,24 +235,29 @@ class Levels:
         elif event.event == "gone":
             self._dying.discard(event.pod)
         elif event.event == "deleted":
-            self._owe(event.origin, self._of.get(event.pod, 0))
+            owed = self._deleted if event.change == BY_WORKLOAD else self._owed
+            _owe(owed, event.origin, self._of.get(event.pod, 0))
         elif event.event == "preempted" and event.pod not in self._dying:
             self._dying.add(event.pod)
             level = self._of.get(event.by, 0) + 1
-            self._owe(event.origin, level)
+            _owe(self._owed, event.origin, level)
             return Eviction(event.t, event.pod, event.by, event.node, level, event.origin)
         return None
 
     def _add_arrival(self, pod: str, origin: Origin) -> None:
-        owed = self._owed.get(origin.workload)
-        if owed:
+        if owed := self._owed.get(origin.workload):
             self._of[pod] = owed.popleft()
+        elif deleted := self._deleted.get(origin.workload):
+            self._of[pod] = deleted.popleft()
+            if not self._of[pod]:
+                self.rolled_out.add(pod)
         else:
             self.new.add(pod)
 
-    def _owe(self, origin: Origin, level: int) -> None:
-        if origin.controlled:
-            self._owed.setdefault(origin.workload, deque()).append(level)
+
+def _owe(owed: dict[tuple[str, str], deque[int]], origin: Origin, level: int) -> None:
+    if origin.controlled:
+        owed.setdefault(origin.workload, deque()).append(level)
 
 
 def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:

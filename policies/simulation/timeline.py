@@ -41,12 +41,15 @@ class Origin(NamedTuple):
         return self.kind, self.group
 
 
+BY_WORKLOAD: Final = "by its workload"
+
+
 class Event(NamedTuple):
     """An event `t` seconds after the start.
 
     `origin`, `by_origin`: of the Pods `pod` and `by`; None without such a Pod. `change`: of an updated node, for
-    example "cordoned"; "" for other changes; not part of recorded answers. `group`: a PodGroup; `status`, `reason`: of
-    its condition.
+    example "cordoned"; BY_WORKLOAD for a Pod that its own workload deletes; otherwise ""; not part of recorded answers.
+    `group`: a PodGroup; `status`, `reason`: of its condition.
     """
 
     t: float
