@@ -6,13 +6,15 @@ from dataclasses import replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
 from forewarn.policies.scheduling.responsible import not_predicted, not_scheduled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
@@ -69,6 +71,25 @@ def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
     ahead = tuple(other for other in waiting.pods if queue_key(other) < queue_key(pod))
     is_late = len(ahead) == len(waiting.pods) and len(waiting.pods) + waiting.omitted > MAX_PENDING
     return None if is_late else Waiting(ahead)
+
+
+def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Yield a sentence with the Pending Pods of higher priority, which kube-scheduler tries before this Pod.
+
+    Source: upstream `plugins/queuesort/priority_sort.go`.
+    """
+    found = [
+        other
+        for other in cluster.waiting_pods.values()
+        if not other.spec.gated
+        and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
+        and other.effective_priority > pod.effective_priority
+        and other.key != pod.key
+    ]
+    if found:
+        names = [other.key for other in sorted(found, key=lambda other: (-other.effective_priority, other.key))]
+        waiting = plural(len(names), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
+        yield f"{waiting} ahead in the queue: {listed(names)}"
 
 
 def replacement_of(pod: Pod) -> Pod:

@@ -146,7 +146,9 @@ def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
         if reserve.existing or not reserve.pending:
             yield f"  {capacity if reserve.existing else 'no existing placeholder Pods'}"
         if reserve.pending:
-            yield paint(f"  {plural(reserve.pending, 'placeholder Pod')} Pending: no capacity reserved yet", "warning")
+            fewer = "; once scheduled, they may replace some of the following" if reserve.more else ""
+            pending = plural(reserve.pending, "placeholder Pod")
+            yield paint(f"  {pending} Pending: no capacity reserved yet{fewer}", "warning")
         yield paint(f"  create {_of_size(reserve)}", "good" if not reserve.more else "warning")
     yield from (f"    {line}" for line in _where(reserve))
     if reserve.buffer is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.taints import untolerated_taint
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.plugins import inter_pod_affinity
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
@@ -154,10 +153,7 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
         )
     if prediction.outcome == "pending" and prediction.pod.preemption_policy == PREEMPT_NEVER:
         yield "its preemptionPolicy is Never: it waits for free capacity, ahead of Pods of lower priority"
-    ahead = _ahead_in_the_queue(prediction, cluster)
-    if ahead:
-        waiting = plural(len(ahead), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
-        yield f"{waiting} ahead in the queue: {listed(ahead)}"
+    yield from ahead_in_queue(prediction.pod, cluster)
 
 
 def _costlier_for_pdb(prediction: Prediction) -> bool:
@@ -176,22 +172,6 @@ def _costlier_for_pdb(prediction: Prediction) -> bool:
     protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.pdbs, first_ends_the_count=first_ends)
     going = {victim.identity for victim in chosen.victims}
     return any(pod.effective_priority < highest and pod.identity not in going for pod in protected)
-
-
-def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> list[str]:
-    """Return the Pending Pods that kube-scheduler tries before this Pod. Source: upstream
-    `plugins/queuesort/priority_sort.go`.
-    """
-    pod = prediction.pod
-    found = [
-        other
-        for other in cluster.waiting_pods.values()
-        if not other.spec.gated
-        and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
-        and other.effective_priority > pod.effective_priority
-        and other.key != pod.key
-    ]
-    return [other.key for other in sorted(found, key=lambda other: (-other.effective_priority, other.key))]
 
 
 def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:

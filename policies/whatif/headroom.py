@@ -10,6 +10,7 @@ from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.forecast.pod_groups import CLAIMS, needs_claims
+from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
@@ -171,7 +172,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     by_class = _by_class(cluster, pod, without, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods)
-    notes = [*notes, *assumed]
+    notes = [*notes, *ahead_in_queue(pod, cluster), *assumed]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,

@@ -74,7 +74,10 @@ def test_pending_placeholder_pods_reserve_nothing() -> None:
     found = asked(state, make_pod("new").priority(10).request(cpu="4"), 3)
     assert (found.existing, found.pending, found.reserved, found.more) == (1, 1, 1, 2)
     shown = [*render(headroom(state, make_pod("new").priority(10).request(cpu="4").obj), reserve=found)]
-    assert "    1 placeholder Pod Pending: no capacity reserved yet" in shown
+    pending = "    1 placeholder Pod Pending: no capacity reserved yet"
+    assert f"{pending}; once scheduled, they may replace some of the following" in shown
+    enough = asked(state, make_pod("new").priority(10).request(cpu="4"), 1)
+    assert pending in render(headroom(state, make_pod("new").priority(10).request(cpu="4").obj), reserve=enough)
 
 
 def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:

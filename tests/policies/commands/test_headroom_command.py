@@ -18,7 +18,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.headroom import Headroom, headroom
 from forewarn.policies.whatif.node_groups import NodeGroup, read_node_groups
-from tests.builders import make_node, make_pod
+from tests.builders import cluster, make_node, make_pod
 from tests.cases import cases
 
 if TYPE_CHECKING:
@@ -65,6 +65,17 @@ def one_by_one(cluster: ClusterSnapshot, obj: Any, *, preempting: bool) -> int:
         if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
             return count
         snapshot, count = prediction.in_the_end(), count + 1
+
+
+def test_pending_pods_ahead_in_the_queue_are_noted() -> None:
+    state = cluster(
+        make_node("n1").has(cpu="8"),
+        *(make_pod(f"ahead-{number}").priority(50).request(cpu="8") for number in range(2)),
+        make_pod("behind").priority(5),
+    )
+    found = headroom(state, make_pod("new").priority(10).request(cpu="1").obj)
+    note = "2 Pending Pods of higher priority are ahead in the queue: default/ahead-0, default/ahead-1"
+    assert (found.without.pods, list(found.notes)) == (8, [note])
 
 
 @settings(max_examples=cases(75), deadline=None)
