@@ -16,8 +16,10 @@ from forewarn.policies.objects.items import items
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
@@ -235,16 +237,19 @@ def _overtaken(prediction: Prediction) -> Trouble:
 
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
-    if queued.prediction.pod.preemption_policy == PREEMPT_NEVER:
+    pod = queued.prediction.pod
+    reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
+    if pod.preemption_policy == PREEMPT_NEVER:
         return Trouble(
             "never-preempts",
             f"fits on no node, and its preemptionPolicy is Never: it waits for free capacity{then}",
-            "add nodes, or use a class that may preempt",
+            "add nodes" if reserves else "add nodes, or use a class that may preempt",
         )
     return Trouble(
         "fits-nowhere",
         f"fits on no node, even after preempting Pods of lower priority{then}",
-        _class_that_helps(cluster, queued) or "add nodes, lower the requests or relax the constraints (see nodes)",
+        ("" if reserves else _class_that_helps(cluster, queued))
+        or "add nodes, lower the requests or relax the constraints (see nodes)",
     )
 
 

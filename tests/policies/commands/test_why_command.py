@@ -216,6 +216,19 @@ def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pyte
     assert "    1 node: insufficient cpu" in out
 
 
+@pytest.mark.parametrize(
+    ("policy", "help_text"), [("PreemptLowerPriority", "add nodes, lower"), ("Never", "add nodes\n")]
+)
+def test_no_higher_class_is_suggested_for_a_placeholder_pod(
+    policy: str, help_text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reserve = make_pod("new").priority(-5).request(cpu="1").spec(preemptionPolicy=policy)
+    reserve.container["image"] = "registry.k8s.io/pause:3.10"
+    _, out, _ = run(capsys, tmp_path, [reserve, *FULL, priority_class("ten", 10)], "default/new")
+    assert f"    help: {help_text}" in out
+    assert "class" not in out
+
+
 def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, make_node("n1"), make_pod("ahead").priority(9)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
