@@ -6,6 +6,8 @@ import re
 from bisect import bisect_left
 from functools import cached_property
 from heapq import nsmallest
+from itertools import takewhile
+from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN
@@ -138,14 +140,23 @@ def _edits(one: str, other: str, most: int) -> int:
 def _nearest(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST:
         return ""
-    from difflib import get_close_matches  # only when something is wrong
+    from difflib import SequenceMatcher, get_close_matches  # only when something is wrong
 
     names = sorted(known)
     if len(names) > _MAX_CANDIDATES:
         names = sorted(nsmallest(_MAX_CANDIDATES, names, key=lambda other: _distance(name, other)))
-    return next(iter(get_close_matches(name, names, n=1, cutoff=0.6)), "")
+    return max(
+        sorted(get_close_matches(name, names, n=_MAX_CANDIDATES, cutoff=0.6)),
+        key=lambda other: (SequenceMatcher(None, other, name).ratio(), _same_start(name, other)),
+        default="",
+    )
 
 
-def _distance(name: str, other: str) -> tuple[bool, int, str]:
+def _distance(name: str, other: str) -> tuple[bool, int, int, str]:
     """Return the sort key of a candidate: names with the same start and about the same length are first."""
-    return name[:2] != other[:2], abs(len(name) - len(other)), other
+    return name[:2] != other[:2], abs(len(name) - len(other)), -_same_start(name, other), other
+
+
+def _same_start(name: str, other: str) -> int:
+    """Return the length of the common prefix."""
+    return sum(1 for _ in takewhile(bool, map(eq, name, other)))

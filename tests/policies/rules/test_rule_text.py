@@ -21,6 +21,12 @@ def test_the_nearest_name_is_offered(name: str, meant: str) -> None:
     assert nearest(name, KNOWN) == (f'; did you mean "{meant}"?' if meant else "")
 
 
+@pytest.mark.parametrize("count", [30, 0x200])
+def test_of_names_that_are_equally_similar_the_one_with_the_longest_common_prefix_is_offered(count: int) -> None:
+    known = [f"kube-proxy-{number:05x}" for number in range(0x1A8, 0x1A8 + count)] + ["kube-proxy-0021b"]
+    assert nearest("kube-proxy-001bx", known) == '; did you mean "kube-proxy-001b0"?'
+
+
 NAMES = st.lists(st.text("abc", min_size=1, max_size=60), min_size=1, max_size=5)
 
 
