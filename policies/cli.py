@@ -79,6 +79,8 @@ RECORDED: Final[dict[str, Command]] = {
 """Commands that only replay recorded cases (CONTRIBUTING.md). The help omits them."""
 GROUPS: Final = ("whatif", "webhook", "info")
 """First words of the command names that have two words."""
+_PARENTS: Final = ("classes",)
+"""Commands that take no arguments without `-`, except the second word of another command."""
 _SERVERS: Final = ("demo", "ui", "webhook ca-injector", "webhook serve")
 """Commands that run until they are stopped."""
 _COLLECT_AFTER: Final = 200_000, 50
@@ -171,7 +173,7 @@ def _run(name: str, arguments: list[str]) -> int:
         print(as_invoked(_usage_of(name)))  # noqa: T201
         return 0 if arguments else 2
     try:
-        function = _load(name)
+        function = None if name in _PARENTS and arguments and arguments[0][:1] != "-" else _load(name)
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] in ("", "forewarn"):
             raise
@@ -183,7 +185,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 
 def _words(name: str, arguments: Sequence[str]) -> str:
-    return " ".join((name, *arguments[:1])) if name in GROUPS else name
+    return " ".join((name, *arguments[:1])) if name in (*GROUPS, *_PARENTS) else name
 
 
 def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
