@@ -53,9 +53,9 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
 
 
-def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, str]]:
-    """Yield PriorityClasses that kube-apiserver rejects (changed value or policy, second default), each with a
-    message.
+def _rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
+    """Yield PriorityClasses that kube-apiserver rejects (changed value or policy, second default), each with the
+    error. Earlier classes of `arrivals` count.
 
     Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority. Raises
     InvalidObject.
@@ -63,32 +63,36 @@ def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> I
     from forewarn.policies.kube_apiserver.priority import check_default
     from forewarn.policies.objects.priority_class import PriorityClass
 
+    classes = dict(cluster.priority_classes)
     for arrival in arrivals:
         if group_kind(arrival.object) != PRIORITY_CLASS or arrival.op != "create":
             continue
         new = PriorityClass.from_api(arrival.object)
-        old = cluster.priority_classes.get(new.name)
-        classes = cluster.priority_classes.values()
-        if new.global_default and (why := check_default(new.name, old is not None, classes)):
-            yield arrival, f"PriorityClass {new.name} rejected: {why}. Fix: set globalDefault: false in one of them"
+        old, ref = classes.get(new.name), ref_of(arrival.object)
+        if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
+            fault = f"rejected: {why}. Fix: set globalDefault: false in one of them"
+            yield arrival, InvalidObject(fault, ("globalDefault",), ref)
             continue
         if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
+            classes[new.name] = new
             continue
         field = "value" if old.value != new.value else "preemptionPolicy"
         kept = old.value if old.value != new.value else old.preemption_policy
         fix = "delete and recreate the class (forewarn whatif class)"
-        yield arrival, f"PriorityClass {new.name} rejected: {field} is immutable and stays {kept}. Fix: {fix}"
+        yield arrival, InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", (field,), ref)
 
 
-def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
+def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
     """Add created classes, namespaces and LimitRanges to the cache, because admission of other objects reads them.
 
-    Skips PriorityClasses that kube-apiserver rejects. Raises InvalidObject.
+    Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
     """
-    immutable = [arrival for arrival, _ in rejected_classes(cache.snapshot(), arrivals)]
+    found = [*_rejected_classes(cache.snapshot(), arrivals)]
+    skipped = [arrival for arrival, _ in found]
     for arrival in arrivals:
-        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in immutable:
+        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in skipped:
             cache.add(arrival.object)
+    return found
 
 
 def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:

@@ -181,7 +181,8 @@ class _Cluster:
         at_once = any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals)
         if at_once:
             self._cache = None
-            admit_at_once(cache, arrivals)
+            for _, fault in admit_at_once(cache, arrivals):
+                raise fault
         for _, fault in rejected(cache.snapshot(), arrivals):
             raise fault
         if at_once:

@@ -26,15 +26,15 @@ from forewarn.policies.commands.simulated import (
     events_without_effect,
     passed_over,
     rejected,
-    rejected_classes,
     watched,
     world_with,
 )
 from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from forewarn.policies.commands.sweep import answer_sweep
 from forewarn.policies.commands.whatif_options import SCOPES, argument_parser
+from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import NODE
-from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
 
@@ -117,7 +117,7 @@ def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -
 
 class Simulated(NamedTuple):
     """The result of a simulation. `change`: a simulated change of PriorityClasses; None for other changes. `notes`:
-    assumptions, and parts that are not simulated. `faults`: errors of objects whose Pods admission rejects.
+    assumptions, and parts that are not simulated. `faults`: errors of rejected objects.
     """
 
     answer: Answer
@@ -163,9 +163,8 @@ def simulate(
     question, change = _question(options, cache, places, autoscaling)
     if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
         require_nodes(cache.snapshot())
-    classes = [note for _, note in rejected_classes(cache.snapshot(), question.arrivals)]
     question, faults = _without_rejected(question, cache, places)
-    omitted = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals), *classes]
+    omitted = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals)]
     omitted += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     horizon = _A_DAY if options.what == "restart" else horizon
@@ -178,20 +177,22 @@ def simulate(
 
 
 def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
-    """Return the question without objects whose Pods admission rejects because of their PriorityClass, and the errors.
+    """Return the question without PriorityClasses that kube-apiserver rejects and objects whose Pods admission rejects
+    because of their PriorityClass, and the errors.
 
     Adds created objects that admission reads to `cache` (`admit_at_once`). `places`: adds file positions to errors.
     Prints the errors. If no object is left, raises the last error instead of printing it.
     """
-    admit_at_once(cache, question.arrivals)
-    found = [*rejected(cache.snapshot(), question.arrivals)]
+    found = admit_at_once(cache, question.arrivals)
+    found += rejected(cache.snapshot(), question.arrivals)
     faults, objects = [places.located(fault) for _, fault in found], [arrival for arrival, _ in found]
     left = [arrival for arrival in question.arrivals if arrival not in objects]
     for fault in faults if left else faults[:-1]:
         complain("whatif", fault, FAILED)
     if faults and not left:
         raise faults[-1]
-    return question._replace(arrivals=left), faults
+    without = f" without {listed([str(ref_of(each.object)) for each in objects])}" if objects else ""
+    return question._replace(title=f"{question.title}{without}", arrivals=left), faults
 
 
 def _drawn(form: str, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> str:

@@ -275,7 +275,7 @@ def test_a_selector_of_no_class_is_not_one_of_any() -> None:
     assert PodPattern().matches("a", "gold", "a/b")
 
 
-def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_objects_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     template = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"priorityClassName": "nope", "containers": [{"name": "c"}]},
@@ -288,3 +288,8 @@ def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytes
     status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
     assert (status, out) == (3, "")
     assert "spec.template.spec.priorityClassName: no PriorityClass with name nope was found; found batch, " in err
+    changed = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    (tmp_path / "api.json").write_text(json.dumps(changed))
+    status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
+    assert (status, out) == (3, "")
+    assert "PriorityClass gold: value: rejected: immutable, stays 100000" in err

@@ -686,7 +686,7 @@ def test_a_rollout_without_a_line_for_each_pod_says_its_basis_and_why(
     assert reason in " ".join(rows[-1]["standing"])
 
 
-def test_a_class_whose_value_is_immutable_keeps_it_and_a_note_says_so(
+def test_a_class_whose_value_is_immutable_is_rejected_and_keeps_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "gold.yaml"
@@ -694,9 +694,12 @@ def test_a_class_whose_value_is_immutable_keeps_it_and_a_note_says_so(
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 50\n---\n"
         + ROLLOUT.replace("replicas: 6", "replicas: 3").replace("name: web", "name: api")
     )
-    answer = asked(capsys, "apply", "-f", str(file))
-    note = "PriorityClass gold rejected: value is immutable and stays 100000. Fix: "
-    assert any(each.startswith(note) for each in answer["notes"])
+    status, out, err = run(capsys, "apply", "-f", str(file), "--cluster", SHOWN, "-o", "json")
+    why = f"{file}:4:8: PriorityClass gold: value: rejected: immutable, stays 100000. Fix: "
+    assert (status, err.startswith(f"forewarn whatif: {why}")) == (3, True)
+    answer = json.loads(out)
+    assert answer["change"] == f"{file} applied without PriorityClass gold"
+    assert any(each.startswith(f"not simulated: {why}") for each in answer["notes"])
     assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}
 
 
@@ -749,11 +752,21 @@ def test_a_class_change_says_what_is_simulated(
     assert "new Pods are scheduled" not in out
 
 
-def test_a_second_default_is_rejected_and_a_note_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sample = "webhook/sample/cluster.yaml"
-    status, out, _ = run(capsys, "apply", "-f", "webhook/sample/manifests/standard.yaml", "--cluster", sample)
-    note = "note: PriorityClass standard rejected: PriorityClass normal is already marked as default. "
-    assert (status, note in out) == (0, True)
+@pytest.mark.parametrize("change", ["apply", "events"])
+def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, sample = "webhook/sample/manifests/standard.yaml", "webhook/sample/cluster.yaml"
+    status, out, err = run(capsys, change, "-f", file, "--cluster", sample)
+    assert (status, out) == (3, "")
+    why = "PriorityClass standard: globalDefault: rejected: PriorityClass normal is already marked as default. "
+    assert err.startswith(f"forewarn whatif: {file}:7:16: {why}")
+    both = tmp_path / "both.yaml"
+    made = (
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {}}}\nvalue: 5\nglobalDefault: true\n"
+    )
+    both.write_text("---\n".join(map(made.format, ("first", "second"))))
+    status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
+    assert (status, out.startswith(f"{both} applied without PriorityClass second\n")) == (3, True)
+    assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
 def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
