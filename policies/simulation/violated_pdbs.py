@@ -28,7 +28,7 @@ class ViolatedPdbs:
         self._evicted: set[tuple[str, str]] = set()
         """(`namespace/name`, uid) of all victims."""
         self._since: dict[str, tuple[PodDisruptionBudget, int]] = {}
-        """`namespace/name` of a PDB -> (its last state, number of victims since this state)."""
+        """`namespace/name` of a PDB -> (its last state, number of victims that this state does not include)."""
 
     def add(self, snapshot: Snapshot, victims: Sequence[Pod]) -> None:
         """Count the violations by the eviction of these victims. `snapshot`: before the eviction."""
@@ -44,7 +44,11 @@ class ViolatedPdbs:
     def _count(self, pdb: PodDisruptionBudget) -> None:
         name = f"{pdb.namespace}/{pdb.name}"
         state, evicted = self._since.get(name, (pdb, 0))
-        evicted = evicted + 1 if state is pdb else 1
+        if state is not pdb:
+            # The new status may lack the last evictions: it includes as many as it allows fewer than before.
+            fewer = state.disruptions_allowed - pdb.disruptions_allowed
+            evicted = max(evicted - fewer, 0) if fewer > 0 else 0
+        evicted += 1
         self._since[name] = pdb, evicted
         if evicted > pdb.disruptions_allowed:
             self.counts[name] = self.counts.get(name, 0) + 1

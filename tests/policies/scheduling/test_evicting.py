@@ -161,6 +161,15 @@ def test_a_new_state_of_a_pdb_includes_the_evictions_before_it() -> None:
     assert found.counts == {"default/b": 1}
 
 
+def test_a_new_state_of_a_pdb_may_lack_the_last_eviction() -> None:
+    """Two evictions of six are before the second state, which includes one of them."""
+    found = ViolatedPdbs()
+    for victims, allowed in ((["a", "b"], 2), (["c"], 1), (["d", "e", "f"], 0)):
+        state = SimpleNamespace(pdbs={"default": (budget(allowed=allowed),)})
+        found.add(state, [pod(victim) for victim in victims])  # type: ignore[arg-type]
+    assert found.counts == {"default/b": 4}
+
+
 def test_plugins_asked_one_by_one_count_the_violations() -> None:
     old = [make_pod(f"old-{n}").priority(1).request(cpu="2").labels(app="old").on("n1") for n in range(2)]
     state = cluster(make_node("n1"), *old, make_budget("one", 1, app="old"))
