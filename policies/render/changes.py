@@ -101,7 +101,8 @@ def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mappin
 def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
     """Yield the changes as lines of text: a summary, and at most MAX_SHOWN changes."""
     counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
-    summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
+    by_kind = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    summary = f"{plural(len(changes), 'change')} ({by_kind})" if changes else "no changes"
     yield f"since {one_line(name)}: {summary}"
     for each in changes[:MAX_SHOWN]:
         yield f"  {each.kind}  {each.what}{each.why and f': {each.why}'}"

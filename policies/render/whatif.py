@@ -289,7 +289,8 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
         yield paint("new Pods:", "bold")
     yield from limited(map(_new_pods, changed), len(changed), "workload", "workloads")
     if change.cells:
-        yield paint("running Pods that may be preempted (before → during the rollout → after):", "bold")
+        when = "before → during the rollout → after all Pods are replaced"
+        yield paint(f"running Pods that may be preempted ({when}):", "bold")
     cells = list(_cells(change.cells))
     yield from limited(cells, len(cells), "change", "changes")
     rejected = [each for each in changed if each.after is None and each.running]

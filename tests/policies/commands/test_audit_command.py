@@ -441,7 +441,7 @@ def test_new_and_fixed_findings_since_an_earlier_report_are_named(
     (tmp_path / "before.json").write_text(json.dumps({"findings": [*rest, {**fixed, "fingerprint": "another"}]}))
     since = ["--cluster", SHOWN, "--since", str(tmp_path / "before.json")]
     _, out, _ = run(capsys, *since)
-    assert f"since {tmp_path}/before.json: 1 new, 1 gone\n" in out
+    assert f"since {tmp_path}/before.json: 2 changes (1 new, 1 gone)\n" in out
     assert '  new  error: Deployment reports/ledger: PriorityClass "gold" not found' in out
     assert '  gone  error: Deployment reports/ledger: PriorityClass "gold" not found' in out
     changes = json.loads(run(capsys, *since, "-o", "json")[1])["changes"]
