@@ -31,6 +31,7 @@ from tests.e2e.living import (
     simulated,
     workloads,
 )
+from tests.e2e.objects import container, node
 from tests.e2e.random_cases import SEED
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Event(NamedTuple):
 
 def event_of(api: Api, plane: ControlPlane, rng: random.Random, file: Path) -> Event:
     """One of those that the cluster may live through. `file`: for what `whatif` reads."""
-    nodes = sorted(node["metadata"]["name"] for node in api.list("Node") if not node["spec"].get("unschedulable"))
+    nodes = sorted(each["metadata"]["name"] for each in api.list("Node") if not each["spec"].get("unschedulable"))
     what = rng.choice(("lost", "lost", "drain", "drain", "scale", "delete"))
     if what in ("lost", "drain") and len(nodes) > 1:
         name = rng.choice(nodes)
@@ -141,3 +142,41 @@ def test_what_is_foretold_of_an_event_is_what_happens(
     print("\n".join(differences))
     assert not apart
     assert as_simulated >= 0.9 * EVENTS
+
+
+def test_an_upgrade_preempts_what_is_foretold(
+    plane: ControlPlane,
+    webhook: Webhook,
+    api: Api,
+    stage: Stage,
+    living_classes: None,
+    kubelets: GracefulKubelets,
+    tmp_path: Path,
+) -> None:
+    """Three full nodes: each drained Pod of 3 cpu preempts 3 Pods of 1 cpu, whichever nodes kube-scheduler chooses."""
+    for number in range(3):
+        stage.node(node(f"n{number}", cpu="4"))
+    for name, class_, replicas, cpu in (("large", "high", 2, "3"), ("small", "", 6, "1")):
+        obj = made("Deployment", name, random.Random(SEED), class_)
+        obj["spec"] |= {"replicas": replicas, "strategy": {"type": "RollingUpdate"}}
+        obj["spec"]["template"]["spec"]["containers"] = [container(cpu)]
+        api.create(obj)
+        kubelets.changed = time.monotonic()
+        settled(kubelets, QUIET)
+    webhook.catch_up(api)
+    dump = tmp_path / "cluster.json"
+    forewarn(plane, "snapshot", "-o", str(dump))
+    answer = json.loads(forewarn(plane, "whatif", "upgrade", "--away", "10s", "--cluster", str(dump), "-o", "json"))
+    expected = Counter(push["victim"]["workload"] for push in answer["preempted"])
+    assert (answer["upgrade"]["complete"], answer["pending"]["byWorkload"]) == (True, {})
+    kubelets.preempted.clear()
+    for step in answer["upgrade"]["order"]:
+        plane.kubectl("drain", step["node"], "--force", "--timeout=60s")
+        time.sleep(10)
+        plane.kubectl("uncordon", step["node"])
+        kubelets.changed = time.monotonic()
+        settled(kubelets, QUIET)
+    print(f"\ne2e: {dict(expected)} preempted by an upgrade of {len(answer['upgrade']['order'])} nodes")
+    assert sum(expected.values()) >= 6
+    assert Ending.seen(api, kubelets) == Ending.of(expected, {}, {})
+    clear(api)
