@@ -214,15 +214,17 @@ def test_pressure_by_a_soft_threshold(plane: ControlPlane, stage: Stage) -> None
 def test_pressure_by_files(plane: ControlPlane, stage: Stage) -> None:
     has_no(stage, "MemoryPressure")
     stage.api.create(pod("files", "inodes=500000"))
-    answers = explained(plane, stage, "kubelet-inodes", {"files": "node-pressure-evicted"})
+    answers = explained(plane, stage, "kubelet-inodes", {"files": "node-condition"})
     assert messages(answers["files"])["node-condition"] == "n1 has DiskPressure"
+    assert "node-pressure-evicted" in messages(answers["files"])
 
 
 def test_pressure_by_processes(plane: ControlPlane, stage: Stage) -> None:
     has_no(stage, "DiskPressure")
     stage.api.create(pod("forks", "processes=850"))
-    answers = explained(plane, stage, "kubelet-pids", {"forks": "node-pressure-evicted"})
+    answers = explained(plane, stage, "kubelet-pids", {"forks": "node-condition"})
     assert messages(answers["forks"])["node-condition"] == "n1 has PIDPressure"
+    assert "node-pressure-evicted" in messages(answers["forks"])
 
 
 def test_a_shutdown_of_the_node(plane: ControlPlane, stage: Stage) -> None:
