@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from heapq import nsmallest
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
@@ -74,21 +75,24 @@ def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
 
 
 def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
-    """Yield a sentence with the Pending Pods of higher priority, which kube-scheduler tries before this Pod.
+    """Yield a sentence with the Pending Pods that kube-scheduler tries before this Pod.
 
-    Source: upstream `plugins/queuesort/priority_sort.go`.
+    A Pod that is not in the cluster is behind all Pods of its priority. Source: upstream
+    `plugins/queuesort/priority_sort.go`.
     """
+    is_new = (pod.namespace, pod.name) not in cluster.pods
+    own_key = (-pod.effective_priority, inf, "") if is_new else queue_key(pod)
     found = [
         other
         for other in cluster.waiting_pods.values()
         if not other.spec.gated
         and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
-        and other.effective_priority > pod.effective_priority
-        and other.key != pod.key
+        and queue_key(other) < own_key
     ]
     if found:
-        names = [other.key for other in sorted(found, key=lambda other: (-other.effective_priority, other.key))]
-        waiting = plural(len(names), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
+        names = [other.key for other in sorted(found, key=queue_key)]
+        one, many = "Pending Pod of equal or higher priority is", "Pending Pods of equal or higher priority are"
+        waiting = plural(len(names), one, many)
         yield f"{waiting} ahead in the queue: {listed(names)}"
 
 
