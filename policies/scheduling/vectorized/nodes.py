@@ -170,13 +170,12 @@ def _is_large(spec: PodSpec) -> bool:
 
 
 def node_constraints_of(spec: PodSpec) -> Hashable | None:
-    """Return the fields of a spec that kube-scheduler's plugins compare with nodes; None for specs with node
-    selectors and large ones.
-    """
-    affinity = spec.node_affinity
-    if affinity.node_selector is not None or affinity.required is not None or _is_large(spec):
+    """Return the fields of a spec that kube-scheduler's plugins compare with nodes; None for large specs."""
+    if _is_large(spec):
         return None
-    return spec.tolerations, spec.required_features
+    affinity = spec.node_affinity
+    selector = None if affinity.node_selector is None else frozenset(affinity.node_selector.items())
+    return spec.tolerations, spec.required_features, selector, affinity.required
 
 
 class NodeTables:
