@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
-
-LEAST_NODES: Final = 16
-"""Minimum number of nodes for columns. With fewer nodes, running the plugins is as fast."""
-
-
-def pays(nodes: int) -> bool:
-    """Report whether the numpy implementation is faster than running the plugins for this number of nodes."""
-    return nodes >= LEAST_NODES
 
 
 class FullPrediction:
@@ -121,10 +113,9 @@ class WithoutLower(Present):
         return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
 
     def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """Return the same as `affinity_met`, if no nominated Pod matches the affinity. Raises NotValid otherwise."""
-        if problem.of_nominated(affinity.per_kind).any():
-            raise NotValid
-        return self.affinity_met(affinity)
+        """Return the same as `affinity_met`, but with the Pods nominated to each node."""
+        nominated = problem.of_nominated(affinity.per_kind) > 0
+        return self.affinity_met(affinity) | (affinity.labelled & nominated)
 
 
 def _check_plugins(framework: Framework, pod: Pod) -> None:

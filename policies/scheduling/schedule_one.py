@@ -5,11 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, of_preemption, victims_tie
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
-from forewarn.policies.scheduling.full_prediction import pays
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
 from forewarn.policies.scheduling.plugins.dynamic_resources import allocated_on, awaits_devices
@@ -51,19 +48,16 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def _best_in_columns(self) -> list[str]:
-        """Names of the nodes with the best score, by the numpy implementation; empty for few nodes or unsupported
-        profiles.
-        """
-        feasible = self.feasible
-        if not pays(len(feasible)) or "_scored" in self.__dict__:  # every plugin's score is known: it tells as well
+        """Names of the nodes with the best score, by the numpy implementation; empty for unsupported profiles."""
+        if len(self._decision.feasible) < 2 or "_scored" in self.__dict__:  # the scores of all plugins are known
             return []
-        rows = np.array([self.snapshot.rows[name] for name in feasible])
+        rows, infos = self._feasible_rows, self.snapshot.node_infos
         with self.snapshot.derived.locked():
             try:
                 totals = self._in_tables.of(rows)
             except NotValid:
                 return []
-        return sorted(feasible[place] for place in np.flatnonzero(totals == totals.max()).tolist())
+        return sorted(infos[row].name for row in rows[totals == totals.max()].tolist())
 
     @property
     def _nominated(self) -> Candidate | None:
@@ -111,7 +105,7 @@ class Prediction(SchedulingCycle):
         if not self.fits:
             return self.nominated_node
         own = self.pod.nominated_node_name
-        return own if own in self.feasible else self.best_nodes[0]
+        return own if own and own in self.feasible else self.best_nodes[0]
 
     def snapshot_after(self) -> Snapshot:
         """Return the Snapshot for the next Pod's cycle: with the Pod on its node, or nominated while its victims

@@ -15,7 +15,7 @@ from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
 from forewarn.policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
-from forewarn.policies.scheduling.full_prediction import FullPrediction, pays
+from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.large_cycle import Cycle, Scores
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
@@ -31,12 +31,19 @@ from forewarn.policies.scheduling.responsible import (
     not_scheduled,
     unmodelled,
 )
-from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
+from forewarn.policies.scheduling.vectorized.node_fit import (
+    NodeNames,
+    VectorizedAnswer,
+    vectorized_answer,
+    why_not_in_columns,
+)
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
@@ -161,8 +168,7 @@ class SchedulingCycle:
         if self._not_predicted:
             return Filtered((), NodeToStatus())
         try:
-            is_small = not pays(len(self.snapshot.node_infos))
-            if is_small or self.snapshot.may_preempt_groups(self.pod.effective_priority):
+            if self.snapshot.may_preempt_groups(self.pod.effective_priority):
                 raise NotValid
             full_prediction = FullPrediction(self.framework, self.pod)
         except NotValid:
@@ -266,8 +272,7 @@ class SchedulingCycle:
         nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
         state = self._state if self._columns is None and self.in_columns is None else CycleState()
         try:
-            if pays(len(feasible)):
-                return self._scores_in_columns(feasible), ""
+            return self._scores_in_columns(feasible), ""
         except NotValid:
             pass
         try:
@@ -278,12 +283,20 @@ class SchedulingCycle:
             return {}, f"the cycle ends in an error: {', '.join(scores.reasons)}"
         return scores, ""
 
+    @property
+    def _feasible_rows(self) -> NDArray[np.intp]:
+        """Row numbers of the nodes that can run the Pod without preemption."""
+        feasible, rows = self._decision.feasible, self.snapshot.rows
+        if isinstance(feasible, NodeNames):
+            return feasible.rows
+        return np.fromiter((rows[name] for name in feasible), np.intp, len(feasible))
+
     def _scores_in_columns(self, feasible: Sequence[str]) -> dict[str, dict[str, int]]:
         """Return node -> plugin -> weighted score, and the sum as `total`, without plugins that score 0 on all nodes.
 
         Raises NotValid if the numpy implementation does not support the profile.
         """
-        rows = np.array([self.snapshot.rows[name] for name in feasible])
+        rows = self._feasible_rows
         with self.snapshot.derived.locked():
             found = self._in_tables.by_plugin(rows)
         names = [plugin.name for plugin in self.framework.scores if plugin.name in found]

@@ -54,9 +54,12 @@ class ScorePlan(NamedTuple):
 def score_plan_of(profile: Profile) -> ScorePlan | None:
     """Return the Score plugins of a profile, cached.
 
-    None if a Score plugin is not part of kube-scheduler, or needs a PreScore that is not in the profile.
+    None if a Score plugin is not part of kube-scheduler, or may need a PreFilter or PreScore that is not in the
+    profile.
     """
     weights, others, before = dict.fromkeys(_DEFAULT_ARGS, 0), list[str](), profile.at("preScore")
+    if any(name not in profile.at("preFilter") for name in _SCORE_NOTHING.intersection(profile.at("score"))):
+        return None
     for name in profile.at("score"):
         plugin = profile.plugins[name]
         if plugin.foreign or (hasattr(plugin, "pre_score") and name not in before):

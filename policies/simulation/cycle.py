@@ -115,12 +115,11 @@ class SchedulingAlgorithm:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
         if not snapshot.node_infos:
             return MemberStatus(message=NO_NODES, nominated="", ran_pre_filter=False)
-        if len(snapshot.node_infos) > MIN_FEASIBLE_NODES:
-            found = self._at_once(snapshot, pod, member=True)
-            if isinstance(found, Fits):
-                return MemberStatus(found.node)
-            if found is not None:
-                return MemberStatus(message=found.message, plugins=found.plugins)
+        found = self._at_once(snapshot, pod, member=True)
+        if isinstance(found, Fits):
+            return MemberStatus(found.node)
+        if found is not None:
+            return MemberStatus(message=found.message, plugins=found.plugins)
         cycle = MemberCycle(snapshot, pod)
         if cycle.not_predicted:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {cycle.not_predicted}")
@@ -138,11 +137,9 @@ class SchedulingAlgorithm:
         return MemberStatus(message=message, plugins=frozenset(rejection.plugins), ran_pre_filter=ran)
 
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        few = len(snapshot.node_infos) <= MIN_FEASIBLE_NODES
-        if not few or self._tie is None:
-            result = self._at_once(snapshot, pod)
-            if result is not None:
-                return result
+        result = self._at_once(snapshot, pod)
+        if result is not None:
+            return result
         prediction = Prediction(snapshot, pod)
         if prediction.fits:
             own = pod.nominated_node_name
@@ -193,7 +190,7 @@ class SchedulingAlgorithm:
         if len(best) == 1:
             return Fits(infos[rows[best[0]]].name)
         if self._tie is not None:
-            return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
+            return Fits(self._tie(sorted(infos[row].name for row in rows[best].tolist())))
         return Fits(infos[rows[top_place(best)]].name)
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:

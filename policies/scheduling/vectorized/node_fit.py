@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 class NodeNames(Sequence[str]):
-    """The names of the nodes with these rows, read when they are needed: an outcome needs only their number."""
+    """The names of the nodes with these row numbers (`rows`), read only when needed."""
 
-    __slots__ = ("_infos", "_rows")
+    __slots__ = ("_infos", "rows")
 
     def __init__(self, infos: Sequence[NodeInfo], rows: NDArray[np.intp]) -> None:
-        self._infos, self._rows = infos, rows
+        self._infos, self.rows = infos, rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __getitem__(self, place: Any) -> Any:
         """The name, or a list of names for a slice."""
         if isinstance(place, slice):
-            return [self._infos[row].name for row in self._rows[place].tolist()]
-        return self._infos[self._rows[place]].name
+            return [self._infos[row].name for row in self.rows[place].tolist()]
+        return self._infos[self.rows[place]].name
 
     def __iter__(self) -> Iterator[str]:
-        return (self._infos[row].name for row in self._rows.tolist())
+        return (self._infos[row].name for row in self.rows.tolist())
 
 
 class VectorizedAnswer(NamedTuple):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling import full_prediction
+from forewarn.policies.scheduling.profile_plugins import ProfilePlugins
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
@@ -166,11 +167,7 @@ def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
 
 
 @contextmanager
-def columns_from(nodes: int) -> Iterator[None]:
-    """The whole answer is worked out in columns on so many nodes, or more."""
-    before = full_prediction.LEAST_NODES
-    full_prediction.LEAST_NODES = nodes  # type: ignore[misc]
-    try:
+def node_by_node() -> Iterator[None]:
+    """Run every plugin on each node, as for a profile whose plugins have no columns."""
+    with patch.object(ProfilePlugins, "without_columns", "columns are compared with the plugins"):
         yield
-    finally:
-        full_prediction.LEAST_NODES = before  # type: ignore[misc]

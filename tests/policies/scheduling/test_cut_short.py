@@ -3,13 +3,14 @@
 import os
 import random
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from forewarn import policies
 from forewarn.policies.metering import CutShort, Meter, metered
-from tests.policies.scheduling.comparing import columns_from
+from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.random_changes import World
 from tests.policies.scheduling.random_pods import Obj
 
@@ -21,7 +22,7 @@ PREFERRED = [
 
 
 def said(snapshot: policies.ClusterSnapshot, asked: Obj, *, columns: bool) -> dict[str, Any]:
-    with columns_from(0 if columns else 10**9):
+    with nullcontext() if columns else node_by_node():
         answer = policies.predict(snapshot, asked, reasons=True).to_dict()
     # A plugin that gives nothing may be left out.
     scores = {node: {name: n for name, n in row.items() if n} for node, row in answer.get("scores", {}).items()}

@@ -17,7 +17,7 @@ from forewarn.policies.cow_table import Table
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling import full_prediction, recurring_requests
+from forewarn.policies.scheduling import recurring_requests
 from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -35,6 +35,7 @@ from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import cluster, make_node, make_pod
+from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
 
 if TYPE_CHECKING:
@@ -304,17 +305,18 @@ class Walked(RecurringCycles):
         except NotValid:
             self.seen["not valid"] += 1
             return
-        prediction = Prediction(Snapshot.build(snapshot.objects), pod, reasons=True)
-        assert feasible == set(prediction.feasible)
-        if rejection is not None:
-            statuses = prediction.rejection.statuses
-            reasons = Counter(reason for status in statuses for reason in status.reasons)
-            assert rejection == (frozenset(prediction.rejection.plugins), reasons)
-            assert reason == prediction.preemption.ineligible_reason
-            if not reason:
-                assert best == [candidate.node_name for candidate in prediction.preemption.best_candidates]
-            if unhelped is not None:
-                assert unhelped == prediction.preemption.reasons(len(fresh.rows))
+        with node_by_node():
+            prediction = Prediction(Snapshot.build(snapshot.objects), pod, reasons=True)
+            assert feasible == set(prediction.feasible)
+            if rejection is not None:
+                statuses = prediction.rejection.statuses
+                reasons = Counter(reason for status in statuses for reason in status.reasons)
+                assert rejection == (frozenset(prediction.rejection.plugins), reasons)
+                assert reason == prediction.preemption.ineligible_reason
+                if not reason:
+                    assert best == [candidate.node_name for candidate in prediction.preemption.best_candidates]
+                if unhelped is not None:
+                    assert unhelped == prediction.preemption.reasons(len(fresh.rows))
         constrained = any(demand.constraint is not None for demand in cycle.node_fit.demands)
         self.seen["constrained"] += constrained
         self.seen["constrained and nominated"] += constrained and bool(pod.nominated_node_name)
@@ -325,7 +327,6 @@ class Walked(RecurringCycles):
 
 def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
-    monkeypatch.setattr(full_prediction, "LEAST_NODES", 10**6)
     seen: Counter[str] = Counter()
     for number in range(8):
         cache = crowded(f"{SEED} in columns {number}")

@@ -23,7 +23,7 @@ from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_claim, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling import profiles
-from tests.policies.scheduling.comparing import columns_from, outcome_in_columns
+from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns
 from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
@@ -45,7 +45,7 @@ def said(prediction: Prediction) -> dict[str, Any]:
 
 def walked(snapshot: policies.ClusterSnapshot, asked: Any) -> Prediction:
     """Every plugin on every node."""
-    with columns_from(10**9):
+    with node_by_node():
         prediction = policies.predict(snapshot, asked, reasons=True)
         assert prediction.pre_filter is None or prediction.statuses == {}
     return prediction

@@ -12,12 +12,11 @@ from forewarn import policies
 from forewarn.policies.commands.recorded_cases import prediction_of_case
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling import full_prediction
 from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.cases import cases
-from tests.policies.scheduling.comparing import columns_from
+from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.random_changes import World, objects_of
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.test_recorded import compare, compare_all, rows_of
@@ -37,13 +36,12 @@ def said(prediction: Prediction) -> dict[str, Any]:
 
 def same(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> bool:
     """Whether columns told it."""
-    with columns_from(10**9):
+    with node_by_node():
         walked = policies.predict(snapshot, asked, reasons=True)
         want = said(walked)
         assert walked.in_columns is None
-    with columns_from(0):
-        told = policies.predict(snapshot, asked, reasons=True)
-        assert said(told) == want, where
+    told = policies.predict(snapshot, asked, reasons=True)
+    assert said(told) == want, where
     return told.in_columns is not None
 
 
@@ -97,18 +95,16 @@ def test_larger_clusters_get_the_whole_answer_of_the_walk(kind: str) -> None:
 @pytest.mark.parametrize("name", ["recorded", "wide", "profiles"])
 def test_recorded_answers_are_met_in_columns(name: str) -> None:
     told = Counter[bool]()
-    with columns_from(0):
-        for row in map(json.loads, rows_of(f"{name}.jsonl.gz")):
-            told[_meets(row["case"], row["answer"], DEFAULT, every_score=name == "profiles")] += 1
+    for row in map(json.loads, rows_of(f"{name}.jsonl.gz")):
+        told[_meets(row["case"], row["answer"], DEFAULT, every_score=name == "profiles")] += 1
     assert told[True] >= 80, told
 
 
 def test_the_answers_of_every_release_are_met_in_columns() -> None:
     told = Counter[bool]()
-    with columns_from(0):
-        for row in map(json.loads, rows_of("releases.jsonl.gz")):
-            for release, answer in row["answers"].items():
-                told[_meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)] += 1
+    for row in map(json.loads, rows_of("releases.jsonl.gz")):
+        for release, answer in row["answers"].items():
+            told[_meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)] += 1
     assert told[True] > told[False], told
 
 
@@ -121,20 +117,11 @@ def _meets(case: Any, answer: Any, semantics: Semantics, *, every_score: bool) -
     return prediction.in_columns is not None
 
 
-def test_of_small_clusters_the_plugins_themselves_are_asked() -> None:
-    nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(full_prediction.LEAST_NODES)]
-    asked = make_pod("new").priority(10).request(cpu="2").obj
-    small, large = (policies.predict(cluster(*some), asked, reasons=True) for some in (nodes[1:], nodes))
-    assert [found.outcome for found in (small, large)] == ["pending", "pending"]
-    assert (small.in_columns is None, large.in_columns is None) == (True, False)
-
-
 def test_a_candidate_is_found_by_its_place() -> None:
     nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(3)]
     pods: list[Made] = [make_pod(f"p{number}").request(cpu="1").on(f"n{number}") for number in range(3)]
-    with columns_from(0):
-        asked = make_pod("new").priority(10).request(cpu="1").obj
-        found = policies.predict(cluster(*nodes, *pods), asked, reasons=True).candidates
+    asked = make_pod("new").priority(10).request(cpu="1").obj
+    found = policies.predict(cluster(*nodes, *pods), asked, reasons=True).candidates
     assert [found[place].node_name for place in (0, 2, -1, -3)] == ["n0", "n2", "n2", "n0"]
     assert [candidate.node_name for candidate in found[1:]] == ["n1", "n2"]
     with pytest.raises(IndexError):
