@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from forewarn.policies.scheduling.columns import BASE_RESOURCES
-from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized import capacity
@@ -18,6 +17,7 @@ from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SI
 from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence

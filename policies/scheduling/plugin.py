@@ -6,9 +6,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.releases.profiles import Profile
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -92,14 +89,12 @@ class ProfileInColumns(NamedTuple):
     """How the numpy implementation (`vectorized`) evaluates the plugins of a profile.
 
     `without`: the plugin because of which the implementation does not support the profile; "" if it does. `plugins`:
-    plugins with an `in_columns` method. `excluding`: (plugin, function): the function returns True for specs of Pods
-    that are not supported. `static`: plugins that filter by the node alone; `late_static`: those of `static` that
-    follow a plugin in `plugins`.
+    plugins with an `in_columns` method. `static`: plugins that filter by the node alone; `late_static`: those of
+    `static` that follow a plugin in `plugins`.
     """
 
     without: str = ""
     plugins: tuple[str, ...] = ()
-    excluding: tuple[tuple[str, Callable[[PodSpec], bool]], ...] = ()
     static: tuple[str, ...] = ()
     late_static: tuple[str, ...] = ()
     preempts: bool = False
@@ -115,15 +110,12 @@ def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
 def columns_of(profile: Profile) -> ProfileInColumns:
     """Return how the numpy implementation evaluates the plugins of a profile; cached for each profile."""
     plugins, static, late = list[str](), list[str](), list[str]()
-    beyond = []
     before, filters = profile.at("preFilter"), profile.at("filter")
     for name in dict.fromkeys((*filters, *before)):
         plugin = profile.plugins[name]
         halved = (hasattr(plugin, "pre_filter") and name not in before) or name not in filters
-        if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter", "not_in_columns")):
+        if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter")):
             return ProfileInColumns(name)
-        if hasattr(plugin, "not_in_columns"):
-            beyond.append((name, plugin.not_in_columns))
         if hasattr(plugin, "in_columns"):
             plugins.append(name)
         if hasattr(plugin, "static_filter"):
@@ -135,4 +127,4 @@ def columns_of(profile: Profile) -> ProfileInColumns:
         if makes_room is None:
             return ProfileInColumns(name)
         preempts = preempts or makes_room
-    return ProfileInColumns("", tuple(plugins), tuple(beyond), tuple(static), tuple(late), preempts)
+    return ProfileInColumns("", tuple(plugins), tuple(static), tuple(late), preempts)

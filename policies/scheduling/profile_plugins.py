@@ -63,12 +63,6 @@ class ProfilePlugins:
         """Whether a PostFilter plugin preempts, if the numpy implementation (`vectorized`) supports the profile."""
         return columns_of(self.profile).preempts
 
-    def not_in_columns(self, pod: Pod) -> str:
-        """Return the plugin because of which the numpy implementation (`vectorized`) does not support this Pod;
-        "" if it does.
-        """
-        return next((name for name, beyond in columns_of(self.profile).excluding if beyond(pod.spec)), "")
-
     @property
     def column_plugins(self) -> list[Any]:
         """The plugins with an `in_columns` method, which filter all nodes at once by the Pods on the nodes."""

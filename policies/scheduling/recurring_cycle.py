@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import terms_against
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL, pod_eligible_to_preempt_others
@@ -27,6 +26,8 @@ from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order
+from forewarn.policies.scheduling.vectorized_scores import Scores
 
 if TYPE_CHECKING:
     from collections import Counter

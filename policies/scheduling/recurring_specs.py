@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forewarn.policies.scheduling.large_cycle import Cycle, percentage_of
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -16,6 +15,7 @@ from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.recurring_requests import Demand, Spec
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, percentage_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -74,7 +74,9 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
 
 def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
     spec, known = pod.spec, snapshot.columns.resources
-    if snapshot.extended_resources or spec.host_ports or any(volume.ephemeral for volume in spec.volumes):
+    if snapshot.extended_resources or spec.claims_devices or spec.host_ports:
+        return None
+    if any(volume.ephemeral for volume in spec.volumes):
         return None
     if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
         return None

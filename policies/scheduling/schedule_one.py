@@ -9,7 +9,7 @@ from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, o
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
-from forewarn.policies.scheduling.plugins.dynamic_resources import allocated_on, awaits_devices
+from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
 from forewarn.policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from forewarn.policies.scheduling.vectorized.problem import NotValid
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.status import CycleState
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 
@@ -129,9 +130,16 @@ class Prediction(SchedulingCycle):
 
     def _with_devices(self, node: str) -> Snapshot:
         """Return the Snapshot with the Pod's ResourceClaims allocated for the node."""
-        if not self.pod.device_claims and not self.snapshot.extended_resources:
-            return self.snapshot
-        return self.snapshot.with_claims(allocated_on(self._state, node))
+        return self.snapshot.with_claims(allocated_on(self._device_state(node), node))
+
+    def _device_state(self, node: str) -> CycleState:
+        """Return a state with the devices that DynamicResources allocates on the node."""
+        needs_devices = self.pod.device_claims or self.snapshot.extended_resources
+        info, name = self.snapshot.get(node), DynamicResources.name
+        if not needs_devices or info is None or name in self._state.data or name not in self.framework.profile.plugins:
+            return self._state
+        plugin: DynamicResources = self.framework.plugin(name)
+        return plugin.allocate_on(self.pod, (info,))
 
     def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
         """Return a prediction with the same outcome that does not keep the cluster state in memory.
@@ -188,7 +196,7 @@ class Prediction(SchedulingCycle):
         if not self.fits:
             return *of_preemption(self.pod, self.preemption, self.snapshot), *assumed
         facts = (self.feasible, self.best_nodes, self.node, self.num_feasible_nodes_to_find, self.not_scored)
-        awaited = (AWAITED,) if awaits_devices(self._state, self.node) else ()
+        awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
         return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *assumed
 
     def to_dict(self) -> dict[str, Any]:

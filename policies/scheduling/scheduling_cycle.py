@@ -16,7 +16,6 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
 from forewarn.policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
 from forewarn.policies.scheduling.full_prediction import FullPrediction
-from forewarn.policies.scheduling.large_cycle import Cycle, Scores
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.preemption import (
@@ -39,6 +38,8 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
 )
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized_cycle import Cycle
+from forewarn.policies.scheduling.vectorized_scores import Scores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,6 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
-from forewarn.policies.scheduling.large_cycle import Cycle, Found
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import MemberCycle, MemberStatus
@@ -23,6 +22,7 @@ from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, Recurri
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found
 from forewarn.policies.simulation.node_tree import NodeTree, top_of_heap, top_place
 
 if TYPE_CHECKING:

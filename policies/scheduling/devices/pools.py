@@ -9,7 +9,7 @@ from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.devices import Device, DeviceId, ResourceSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.releases.semantics import Semantics
 
@@ -66,6 +66,11 @@ class Pools:
             local = part.place.node_name and not (part.counter_sets and self._everywhere)
             (self._by_node.setdefault(part.place.node_name, []) if local else self._shared).append(part)
             self._of_pool.setdefault((part.driver, part.pool), []).append(part)
+
+    @property
+    def only_nodes(self) -> Collection[str] | None:
+        """The names of the nodes with pools; None if a ResourceSlice may be for several nodes."""
+        return None if self._shared else self._by_node
 
     def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
         """Return the pools with slices for a node, by (driver, name); pools with binding conditions last.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
+
 from forewarn.policies.objects.resource_claim import Readiness, ResourceClaim
 from forewarn.policies.scheduling.devices.allocator import (
     AllocationError,
@@ -28,6 +30,7 @@ from forewarn.policies.scheduling.devices.claims import (
 from forewarn.policies.scheduling.devices.selectors import SelectorError
 from forewarn.policies.scheduling.framework import (
     SKIP,
+    Code,
     CycleState,
     NodeToStatus,
     Plugin,
@@ -42,18 +45,20 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.rejections import PASSES, Rejections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.objects.resource_claim import Allocation, DeviceRequest
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.pools import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
-    from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
+    from forewarn.policies.scheduling.vectorized.rejections import Present
 
 MAX_ALTERNATIVES: Final = 8
 """The score of the first alternative of a request. Upstream `FirstAvailableDeviceRequestMaxSize`."""
@@ -193,19 +198,59 @@ class DynamicResources(Plugin):
         state_data.allocations[node.name] = claims, allocations
         return None
 
-    @staticmethod
-    def not_in_columns(spec: PodSpec) -> bool:
-        """Report whether a Pod has claims. The numpy implementation does not support such Pods."""
-        return spec.claims_devices
-
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Raise NotValid if a DeviceClass provides an extended resource of the Pod; otherwise reject no node."""
-        if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
+        """Add the nodes that cannot provide the Pod's devices to `problem`: no other Pod changes the result.
+
+        Raises NotValid if PreFilter rejects the Pod, if a DeviceClass provides an extended resource of the Pod, or if
+        upstream may return an error.
+        """
+        pod, infos = problem.pod, problem.snapshot.node_infos
+        if extended_resources_of(pod, problem.snapshot.extended_resources):
             raise NotValid
+        state = CycleState()
+        status = self.pre_filter(state, pod, ()).status if pod.spec.claims_devices else SKIP
+        if status is not None:
+            if status.code is Code.SKIP:
+                return
+            raise NotValid("whose PreFilter rejects the pod")
+        codes = np.full(len(infos), PASSES, np.int64)
+        statuses: dict[Status, int] = {}
+        for rows in self._alike(state.data[self.name], problem):
+            try:
+                status = self.filter(state, pod, infos[rows[0]])
+            except PluginFault:
+                raise NotValid("which cannot allocate devices of a node") from None
+            if status is not None:
+                if not status.rejected:
+                    raise NotValid("which returns an error for a node")
+                codes[rows] = statuses.setdefault(status, len(statuses))
+        problem.narrow(self.name, Rejections(codes, list(statuses)))
+
+    def _alike(self, state_data: _State, problem: NodeFitProblem) -> Iterator[NDArray[np.intp]]:
+        """Yield the row numbers of open nodes with the same result together: nodes without device pools are alike."""
+        rows = np.flatnonzero(problem.open)
+        names = None if state_data.pools is None else state_data.pools.only_nodes
+        if names is None or any(claim.allocation is not None for claim in state_data.claims):
+            yield from rows[:, None]
+            return
+        indices = problem.snapshot.rows
+        with_pools = np.isin(rows, [indices[name] for name in names if name in indices])
+        yield from rows[with_pools][:, None]
+        if not with_pools.all():
+            yield rows[~with_pools]
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Return nothing: the numpy implementation supports only Pods without claims, and no node rejects these."""
-        return iter(())
+        """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
+        if self.name in problem.rejections:
+            yield problem.rejections[self.name]
+
+    def allocate_on(self, pod: Pod, nodes: Iterable[NodeInfo]) -> CycleState:
+        """Return the state after PreFilter and Filter on these nodes."""
+        state = CycleState()
+        if self.pre_filter(state, pod, ()).status is None:
+            for node_info in nodes:
+                self.filter(state, pod, node_info)
+        return state
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
         """Return an unschedulable result. Upstream `PostFilter` may deallocate an idle claim, which affects later

@@ -74,8 +74,8 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
     Pods affect only their own node.
     """
     snapshot = framework.snapshot
-    if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
-        return None
+    if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
+        return None  # the next Pod finds what the first one binds, attaches or allocates
     with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
         own = matrix.kinds.number(pod)
@@ -180,7 +180,7 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
     of PDBs for the next node.
     """
     snapshot = framework.snapshot
-    if framework.without_columns or pod.spec.has_storage:
+    if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
         return None
     with snapshot.derived.locked():
         try:

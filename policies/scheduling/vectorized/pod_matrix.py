@@ -145,7 +145,7 @@ class PodMatrix:
         self.attractive = KindsWithTerms(self.kinds, _attracting_terms)
         """Classes whose Pod affinity affects the scores of other Pods."""
         self.wanted: dict[int, Any] = {}
-        """id of a spec -> its requests as scores count them (large_cycle.py)."""
+        """id of a spec -> its requests as scores count them (vectorized_scores.py)."""
         self._resource_scores: dict[tuple[Amounts, Amounts | None, Weights], ResourceScores] = {}
         self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
         """Key of Pods -> (their labels, Services and controller, the default constraints)."""

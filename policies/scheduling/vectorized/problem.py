@@ -1,6 +1,6 @@
 """The constraints of one Pod on one Snapshot, as arrays over all nodes: amounts in use, limits, and the possible nodes.
 
-Each plugin adds its part (`in_columns`, `static_filter`, `not_in_columns`); profiles with a plugin without these
+Each plugin adds its part (`in_columns`, `static_filter`); profiles with a plugin without these
 methods are not supported. Constraints other than resources are treated like resources: amounts of Pods, and a limit for
 each node. This is valid because such a constraint only becomes stricter with every Pod that stays on the node, so
 "amount ≤ limit" is the whole condition: anti-affinity and host ports have the limit 0; for a topology spread
@@ -146,9 +146,6 @@ class NodeFitProblem:
         self.snapshot, self.pod, self.matrix, self.framework = snapshot, pod, matrix, framework
         columns = snapshot.columns
         self.row = len(columns.serials) // VECTOR
-        beyond = framework.not_in_columns(pod)
-        if beyond:
-            raise NotValid(f"of plugin {beyond}, to which more than the pods of a node matters for such a pod")
         if pod.node_name or columns.largest >= MAX:
             raise NotValid("the pod names its node, or what is requested is beyond all measure")
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):

@@ -22,6 +22,7 @@ from forewarn.policies.scheduling.devices.selectors import NotModelled, Selector
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import make_node, make_pod
+from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.test_recorded import compare, rows_of
 
@@ -44,6 +45,8 @@ def test_recorded_allocations_are_met(row: str) -> None:
     case, release, answer = (json.loads(row)[key] for key in ("case", "release", "answer"))
     semantics = Semantics(known_minor(release))
     compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
+    with node_by_node():
+        compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,16 @@ def test_pods_one_after_the_other_do_not_get_the_same_device() -> None:
     third = Prediction(second.snapshot_after(), predict(snapshot, claiming("c")).pod)
     assert third.feasible == []
     assert {s.reasons for s in third.statuses.values()} == {("cannot allocate all claims",)}
+
+
+def test_columns_support_pods_with_claims() -> None:
+    snapshot = cluster(make_pod("low").request(cpu="3").on("n1").obj)
+    small = predict(snapshot, claiming("a"))
+    assert (small.without_columns, small.node, small.outcome) == ("", "n1", "fits")
+    wants = make_pod("b").request(cpu="3").priority(9).obj
+    large = predict(snapshot, {**wants, "spec": {**claiming("b")["spec"], **wants["spec"]}})
+    assert (large.without_columns, large.node, large.outcome) == ("", "n1", "preempts")
+    assert large.statuses["n2"].reasons == ("cannot allocate all claims",)
 
 
 def test_preemption_frees_no_device() -> None:

@@ -18,7 +18,6 @@ from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling import recurring_requests
-from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
@@ -27,6 +26,7 @@ from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_pr
 from forewarn.policies.scheduling.vectorized.nominations import Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.simulation import cycle as simulated_cycle
 from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
 from forewarn.policies.simulation.dump import DumpCache, world_of

@@ -12,7 +12,7 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.scheduling.framework import CycleState
-from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from tests.builders import Made, MadePod, make_namespace, make_node, make_pod
 from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces

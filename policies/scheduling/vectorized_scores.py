@@ -1,15 +1,12 @@
-"""One scheduling cycle, evaluated with numpy for all nodes at once: finds the nodes for a Pod, or the plugins that
-reject the Pod.
+"""The scores of nodes for a Pod, computed with numpy for all nodes at once.
 
-The result equals that of running each plugin on each node (tests compare them). Source: kubernetes
-`pkg/scheduler/schedule_one.go` (`findNodesThatPassFilters`, `numFeasibleNodesToFind`), the Score plugins of the default
-profile.
+The result equals that of running each Score plugin on each node (tests compare them). Source: the Score plugins of
+kubernetes `pkg/scheduler/framework/plugins`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -17,12 +14,10 @@ import numpy as np
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE
-from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.extension_points import NormalizeScorePlugin
-from forewarn.policies.scheduling.filtering import excluded_reason, num_feasible_nodes_to_find
-from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Framework
-from forewarn.policies.scheduling.full_prediction import FullPrediction
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState
 from forewarn.policies.scheduling.plugins.default_selector import controller_of
+from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
@@ -42,17 +37,7 @@ from forewarn.policies.scheduling.plugins.taint_toleration import (
 )
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.score_plan import ScorePlan, score_plan_of
-from forewarn.policies.scheduling.status import unresolvable
-from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
-from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized.rejections import (
-    Present,
-    count_rejections,
-    first_rejections,
-    rejected,
-    static_rejections,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,149 +49,12 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.scheduling.plugins.pod_topology_spread import Constraints
-    from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.resource_scores import ResourceScores
 
 _CACHE_SIZE: Final = 512
 _CACHED_CONSTRAINTS: Final = 8192
-
-
-class Found(NamedTuple):
-    """Feasible nodes as row numbers, in the order of the search. `evaluated`: the number of evaluated nodes."""
-
-    rows: NDArray[np.intp]
-    evaluated: int
-
-
-def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percentage: int = 0) -> Found:
-    """Return the feasible nodes that kube-scheduler finds before it stops, if it evaluates the nodes in this order.
-
-    `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: percentageOfNodesToScore, 0 if unset.
-    """
-    most = num_feasible_nodes_to_find(len(order), percentage)
-    if 4 * most < len(order):  # most nodes of a large cluster need not be looked at
-        places = np.flatnonzero(feasible[order[: 2 * most]])
-        if len(places) > most:
-            return Found(order[places[:most]], int(places[most]))
-    places = np.flatnonzero(feasible[order])
-    if len(places) <= most:
-        return Found(order[places], len(order))
-    return Found(order[places[:most]], int(places[most]))
-
-
-class Cycle:
-    """The scheduling cycle of one Pod on one Snapshot.
-
-    Hold the lock `snapshot.derived.locked()` while you use a Cycle.
-    """
-
-    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
-        """Evaluate the filters on all nodes.
-
-        Raises NotValid if the numpy implementation does not support the Pod or the profile.
-        """
-        self.snapshot, self.pod = snapshot, pod
-        self.matrix: PodMatrix = pod_matrix_of(snapshot)
-        self.framework = framework_in_columns(snapshot, pod)
-        self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
-        self.feasible: NDArray[np.bool_] = self.node_fit.feasible
-
-    def fits_on(self, name: str) -> bool:
-        """Report whether the Pod fits on the node with this name; False if the node does not exist."""
-        row = self.snapshot.rows.get(name)
-        return row is not None and bool(self.feasible[row])
-
-    def find(self, order: NDArray[np.intp]) -> Found:
-        """Return the feasible nodes that kube-scheduler finds before it stops.
-
-        `order`: row numbers of the nodes in the order of the search.
-        """
-        return found_in_order(self.feasible, order, percentage_of(self.framework))
-
-    @property
-    def preempts(self) -> bool:
-        """Whether the profile has a PostFilter plugin that preempts."""
-        return self.framework.preempts
-
-    @property
-    def ineligible_reason(self) -> str:
-        """Why the Pod may not preempt, or "". Raises NotValid."""
-        return self.node_fit.ineligible_reason
-
-    def best_nodes(self) -> list[str]:
-        """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""
-        return self._answer.best_nodes
-
-    @property
-    def ends_before_all(self) -> bool:
-        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes."""
-        return self._answer.sampled
-
-    @cached_property
-    def _answer(self) -> VectorizedAnswer:
-        return self.node_fit.answer()
-
-    def candidate_on(self, name: str) -> Candidate:
-        """Return the preemption candidate on the node `name`, with its victims.
-
-        The node must be one that may be nominated.
-        """
-        return self.node_fit.candidates(np.array([self.snapshot.rows[name]]))[0]
-
-    def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """Return (plugins that reject the Pod, reason -> number of nodes).
-
-        Raises NotValid if a plugin cannot report rejections for all nodes at once.
-        """
-        if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
-            raise NotValid
-        plugins, reasons, left = self.static_rejections()
-        rejections = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
-        plugins, reasons = set(plugins), reasons.copy()
-        count_rejections(rejections, left, plugins, reasons)
-        return frozenset(plugins), reasons
-
-    def unhelped(self) -> Counter[str]:
-        """Return reason -> number of nodes on which preemption does not help for this reason. Raises NotValid."""
-        found = FullPrediction(self.framework, self.pod, self.node_fit).preempt()
-        return found.reasons(len(self.snapshot.node_infos))
-
-    def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        """Return the rejections that do not depend on Pods on nodes: (plugins, reason -> number of nodes, [node]: not
-        rejected).
-
-        Pods with equal node constraints share the result: do not modify it. Raises NotValid.
-        """
-        key, table = self.node_fit.static_key, self.snapshot.objects.nodes
-        cache = self.matrix.static_rejections
-        known = cache.get(key)
-        if known is None or known[1] is not table:
-            if len(cache) >= _CACHE_SIZE:
-                cache.clear()
-            known = cache[key] = self.pod.spec, table, self._work_out_static()
-        found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
-        return found
-
-    def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        left, restricting, found = static_rejections(self.node_fit)
-        plugins, reasons = set(restricting), Counter[str]()
-        if restricting and not left.all():
-            reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
-        count_rejections(found, left, plugins, reasons)
-        return plugins, reasons, left & (found.codes < 0)
-
-    @property
-    def in_tables(self) -> Scores:
-        """The scores of nodes for the Pod. Raises NotValid."""
-        return Scores(self.snapshot, self.pod, self.matrix)
-
-    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
-
-        `rows`: row numbers of the nodes to score. Raises NotValid.
-        """
-        return self.in_tables.of(rows)
 
 
 class _Wanted(NamedTuple):
@@ -287,9 +135,12 @@ class Scores:
     def _of_each_node(self, rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.int64]]]:
         """Yield (plugin, weighted scores) for plugins that run on each node. Raises NotValid if a plugin fails."""
         infos, state, framework = self.snapshot.node_infos, CycleState(), self._framework
-        nodes = [infos[row] for row in rows.tolist()] if self._plan.node_by_node else []
-        for name in self._plan.node_by_node:
+        names = (*self._plan.node_by_node, *self._of_devices())
+        nodes = [infos[row] for row in rows.tolist()] if names else []
+        for name in names:
             plugin = framework.plugin(name)
+            if name == DynamicResources.name:
+                state = plugin.allocate_on(self.pod, nodes)
             status = plugin.pre_score(state, self.pod, nodes) if hasattr(plugin, "pre_score") else None
             if status is not None and status.code is not Code.SKIP:
                 raise NotValid
@@ -300,6 +151,13 @@ class Scores:
             if isinstance(plugin, NormalizeScorePlugin):
                 plugin.normalize_score(state, self.pod, scores)
             yield name, framework.profile.weights[name] * np.fromiter(scores.values(), np.int64, len(nodes))
+
+    def _of_devices(self) -> tuple[str, ...]:
+        """Return the plugin that scores the nodes by the alternatives of device requests; empty if all score 0."""
+        name = DynamicResources.name
+        if not self.pod.spec.claims_devices or name not in self._framework.profile.at("score"):
+            return ()
+        return (name,)
 
     def _preferred(
         self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]
@@ -376,11 +234,6 @@ class Scores:
             known = cache[key] = pod.labels, objects.services, controller, default_constraints(pod, objects)
         constraints: Constraints = known[3]
         return constraints
-
-
-def percentage_of(framework: Framework) -> int:
-    """Return the effective percentageOfNodesToScore of the profile."""
-    return configuration_of(framework.snapshot.semantics).percentage(framework.profile)
 
 
 def _normalized(worth: NDArray[np.int64]) -> NDArray[np.int64] | int:
