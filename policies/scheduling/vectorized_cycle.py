@@ -19,6 +19,7 @@ from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.status import unresolvable
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
+from forewarn.policies.scheduling.vectorized.nodes import is_large
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
@@ -153,7 +154,9 @@ class Cycle:
         if known is None or known[1] is not table:
             if len(cache) >= _CACHE_SIZE:
                 cache.clear()
-            known = cache[key] = self.pod.spec, table, self._work_out_static()
+            known = self.pod.spec, table, self._work_out_static()
+            if not is_large(self.pod.spec):
+                cache[key] = known
         found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
         return found
 

@@ -155,7 +155,7 @@ class Topology:
         return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
 
 
-def _is_large(spec: PodSpec) -> bool:
+def is_large(spec: PodSpec) -> bool:
     """Report whether a spec is so large that a mask for it would be too expensive to update on every change of a
     node.
     """
@@ -171,7 +171,7 @@ def _is_large(spec: PodSpec) -> bool:
 
 def node_constraints_of(spec: PodSpec) -> Hashable | None:
     """Return the fields of a spec that kube-scheduler's plugins compare with nodes; None for large specs."""
-    if _is_large(spec):
+    if is_large(spec):
         return None
     affinity = spec.node_affinity
     selector = None if affinity.node_selector is None else frozenset(affinity.node_selector.items())
@@ -246,7 +246,7 @@ class NodeTables:
             return True
 
         mask = Mask(self._known(), passes, spec, self._passing(every))
-        return mask.values if _is_large(spec) else self._keep(key, mask).values
+        return mask.values if is_large(spec) else self._keep(key, mask).values
 
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass.
@@ -282,7 +282,7 @@ class NodeTables:
         """Return [node], bool: whether `holds` is true, which depends only on `what`, the Pod's spec and the
         node; cached.
         """
-        if _is_large(spec):
+        if is_large(spec):
             return Mask(self._known(), holds, spec).values
         found = self._masks.get((what, id(spec)))
         return (found or self._keep((what, id(spec)), Mask(self._known(), holds, spec))).values
@@ -292,7 +292,7 @@ class NodeTables:
 
         Do not modify.
         """
-        if _is_large(spec):
+        if is_large(spec):
             return Amounts(self._known(), of, spec).values
         found = self._amounts.get((what, id(spec)))
         if found is None:

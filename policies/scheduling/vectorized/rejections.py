@@ -8,6 +8,7 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, meter
 from forewarn.policies.scheduling.status import CycleState
+from forewarn.policies.scheduling.vectorized.nodes import is_large
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
@@ -173,7 +174,9 @@ def _filtered(fit: NodeFitProblem, state: CycleState) -> Rejections:
     if known is None or len(known.statuses) > known.max_statuses:
         if len(matrix.static_statuses) >= _CACHE_SIZE:
             matrix.static_statuses.clear()
-        known = matrix.static_statuses[key] = _Known(len(fit.static), pod.spec)
+        known = _Known(len(fit.static), pod.spec)
+        if not is_large(pod.spec):
+            matrix.static_statuses[key] = known
     rows = np.flatnonzero(~fit.static)
     codes = np.full(len(fit.static), PASSES, np.int64)
     charge(len(rows) // 16)
