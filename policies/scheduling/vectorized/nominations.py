@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.cow_table import FrozenTable
-from forewarn.policies.metering import charge
+from forewarn.policies.metering import VECTOR, charge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _CACHED_CHANGES: Final = 4096
 _CACHE_SIZE: Final = 64
 """Maximum number of cached sums, one for each resource and priority."""
+_FREE: Final = -(2**63)
+"""The priority of an index without a nomination, lower than that of any Pod."""
 
 
 class Nominated(NamedTuple):
@@ -46,11 +48,15 @@ class Nominations:
         self._shards: list[Mapping[str, tuple[Pod, ...]]] = []
         self._pods: dict[str, tuple[Pod, ...]] = {}
         """Node name -> its nominated Pods as in the table."""
-        self._by_node: dict[str, list[tuple[str, Nominated]]] = {}
+        self._by_node: dict[str, list[tuple[str, Nominated, int]]] = {}
+        """Node name -> (Pod identity, its nomination, the index in `_columns`)."""
         self._by_pod: dict[str, Nominated] = {}
         """Pod identity -> its nomination. A Pod is nominated once."""
         self._sums: dict[tuple[int, str], NDArray[np.int64]] = {}
-        self._columns: NDArray[np.int64] | None = None
+        self._columns: NDArray[np.int64] = np.zeros((3, 0), np.int64)
+        """[row, kind or priority; index]: the nominations; the priority is _FREE at an index without one."""
+        self._free: list[int] = []
+        """The indices without a nomination."""
         self._largest: dict[str, tuple[int, int]] = {}
         """Resource -> (number of equivalence classes at that time, the largest amount of any)."""
         self.version = 0
@@ -85,7 +91,8 @@ class Nominations:
         self._nodes, self._count = snapshot.rows, len(snapshot.node_infos)
         self.version += 1
         self._changed = []
-        self._pods, self._by_node, self._by_pod, self._sums, self._columns = {}, {}, {}, {}, None
+        self._pods, self._by_node, self._by_pod, self._sums = {}, {}, {}, {}
+        self._columns, self._free = np.zeros((3, 0), np.int64), []
 
     def _change(
         self, snapshot: Snapshot, old: Mapping[str, tuple[Pod, ...]], new: Mapping[str, tuple[Pod, ...]]
@@ -111,9 +118,11 @@ class Nominations:
 
     def _take(self, name: str) -> None:
         self._pods.pop(name, None)
-        for identity, nominated in self._by_node.pop(name, ()):
+        for identity, nominated, index in self._by_node.pop(name, ()):
             if self._by_pod.get(identity) is nominated:
                 del self._by_pod[identity]
+            self._columns[2, index] = _FREE
+            self._free.append(index)
             self._add(nominated, -1)
 
     def _put(self, snapshot: Snapshot, name: str, pods: tuple[Pod, ...]) -> None:
@@ -121,17 +130,26 @@ class Nominations:
         row = snapshot.rows.get(name)
         if row is None:
             return
-        here: list[tuple[str, Nominated]] = []
+        here: list[tuple[str, Nominated, int]] = []
         for pod in snapshot.nominated_pods(name):
-            nominated = Nominated(row, self._kinds.number(pod), pod.effective_priority)
+            nominated, index = Nominated(row, self._kinds.number(pod), pod.effective_priority), self._free_index()
             self._by_pod[pod.identity] = nominated
-            here.append((pod.identity, nominated))
+            here.append((pod.identity, nominated, index))
+            self._columns[:, index] = nominated
             self._add(nominated, 1)
         if here:
             self._by_node[name] = here
 
+    def _free_index(self) -> int:
+        if not self._free:
+            size = self._columns.shape[1]
+            more = max(size, 64)
+            self._columns = np.pad(self._columns, ((0, 0), (0, more)), constant_values=_FREE)
+            self._free += range(size, size + more)
+        return self._free.pop()
+
     def _add(self, nominated: Nominated, sign: int) -> None:
-        self._columns, amounts = None, dict[str, int]()
+        amounts = dict[str, int]()
         self.version += 1
         if len(self._changed) >= _CACHED_CHANGES:
             self._changed = []
@@ -175,11 +193,8 @@ class Nominations:
 
     def columns(self, priority: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (rows, equivalence classes) of the nominated Pods of at least this priority."""
-        if self._columns is None:
-            charge(len(self._by_pod) // 4)
-            every = [each for here in self._by_node.values() for _, each in here]
-            self._columns = np.array(every, np.int64).reshape(-1, len(Nominated._fields)).T
         rows, kinds, priorities = self._columns
+        charge(len(rows) // VECTOR)
         count = priorities >= priority
         return rows[count], kinds[count]
 
