@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.nominations import Nominated, Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
-
-_CACHED_CHANGES: Final = 4096
-_FEW: Final = 16
-"""The number of nodes below which a Python loop is faster than numpy over all nodes."""
-_AGAIN: Final = 8
-"""Maximum number of changes for each changed node: a node with nominated Pods changes for each of these Pods."""
 
 
 class Demand(NamedTuple):
@@ -80,13 +74,10 @@ class Request:
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
         self.demands, self._priority = demands, priority
         self._columns: Columns | None = None
-        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
         self._nominations: Nominations | None = None
         self._nominated = -1
-        self._age = 0
-        """Number of evaluations of all nodes."""
-        self._changes: list[int] = []
-        """Row numbers of the nodes that changed since the last evaluation of all nodes."""
+        self.version = 0
+        """Increases with each change of the arrays."""
         self.fitting_nodes: dict[int, FittingNodes] = {}
         self.helped: dict[int, Helped] = {}
         self.present: list[NDArray[np.int64]] = []
@@ -100,83 +91,22 @@ class Request:
         """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
         if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
-        rows = self._changed(columns, nominations)
-        self._columns = None
-        if rows is None:
-            self._go_through(columns, nominations)
-        else:
-            for row in rows:
-                self._update(row, columns, nominations)
-            self._changes += rows
-        self._serials, self._columns = columns.serials.copy(), columns  # the columns may be used up by the next ones
-        self._nominations, self._nominated = nominations, nominations.version
+        self.present = [self._with_nominated(demand, columns, nominations) for demand in self.demands]
+        self.insufficient = [present > demand.limit for demand, present in zip(self.demands, self.present, strict=True)]
+        self.full = np.zeros(len(columns.serials), np.bool_)
+        for lacks in self.insufficient:
+            self.full |= lacks
+        self.version += 1
+        self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
 
-    def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
-        """Return the rows that changed since the last update; None if all nodes must be evaluated."""
-        if self._columns is None or self._nominations is not nominations or len(self._changes) > _CACHED_CHANGES:
-            return None
-        changes = nominations.changed_since(self._nominated)
-        if changes is None or len(changes) > _AGAIN * _FEW:
-            return None
-        nominated = dict.fromkeys(changes)
-        if len(nominated) > _FEW:
-            return None
-        if self._columns is columns:
-            return list(nominated)
-        rows = (self._serials != columns.serials).nonzero()[0]
-        return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
-
-    def _go_through(self, columns: Columns, nominations: Nominations) -> None:
-        """Evaluate all nodes. Reuses the arrays if the number of nodes is the same."""
-        if not self.present or len(self.full) != len(columns.serials):
-            shape = len(columns.serials)
-            self.present = [np.zeros(shape, np.int64) for _ in self.demands]
-            self.insufficient = [np.zeros(shape, np.bool_) for _ in self.demands]
-            self.full = np.zeros(shape, np.bool_)
-        self._age += 1
-        self._changes = []
-        self.full[:] = False
-        for demand, present, lacks in zip(self.demands, self.present, self.insufficient, strict=True):
-            self._count_present(demand, columns, nominations, present)
-            np.greater(present, demand.limit, out=lacks)
-            np.logical_or(self.full, lacks, out=self.full)
-
-    def _update(self, row: int, columns: Columns, nominations: Nominations) -> None:
-        full = False
-        for demand, all_present, all_lacks in zip(self.demands, self.present, self.insufficient, strict=True):
-            present = int(columns.requested[demand.row, row])
-            if nominations:
-                added = int(nominations.amounts(demand.resource, self._priority)[row])
-                if added >= MAX:
-                    raise NotValid
-                present += added
-            lacks = present > int(demand.limit[row])
-            all_present[row], all_lacks[row] = present, lacks
-            full = full or lacks
-        self.full[row] = full
-
-    def changes_since(self, seen: tuple[int, int]) -> tuple[Sequence[int] | None, tuple[int, int]]:
-        """Return (the row numbers of nodes that changed since `seen`, or None for too many; the value of `seen`
-        for the next call).
-        """
-        age, count = seen
-        now = self._age, len(self._changes)
-        if age != self._age or now[1] - count > _AGAIN * _FEW:
-            return None, now
-        rows = dict.fromkeys(self._changes[count:])
-        return (list(rows) if len(rows) <= _FEW else None), now
-
-    def _count_present(
-        self, demand: Demand, columns: Columns, nominations: Nominations, present: NDArray[np.int64]
-    ) -> None:
-        requested = columns.requested[demand.row]
+    def _with_nominated(self, demand: Demand, columns: Columns, nominations: Nominations) -> NDArray[np.int64]:
+        requested: NDArray[np.int64] = columns.requested[demand.row]
         if not nominations:
-            present[:] = requested
-            return
+            return requested.copy()  # the next columns may use this array
         added = nominations.amounts(demand.resource, self._priority)
         if nominations.may_reach(demand.resource, MAX) and added.max(initial=0) >= MAX:
             raise NotValid
-        np.add(requested, added, out=present)
+        return requested + added
 
 
 class FittingNodes:
@@ -185,9 +115,7 @@ class FittingNodes:
     """
 
     def __init__(self) -> None:
-        self._seen = -1, 0
-        self._open: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._insufficient: list[NDArray[np.bool_]] = []
+        self._seen = 0
         self.nodes = 0
         """Number of nodes on which the request fits."""
         self.insufficient_counts: list[int] = []
@@ -202,23 +130,12 @@ class FittingNodes:
         return self._last_rejection[1]
 
     def sync(self, request: Request, spec: Spec) -> None:
-        """Update the counts for the nodes that changed in `request` since the last call."""
-        rows, self._seen = request.changes_since(self._seen)
-        if rows is None:
-            self._open = spec.open & ~request.full
-            self._insufficient = [spec.allowed & lacks for lacks in request.insufficient]
-            self.nodes = int(np.count_nonzero(self._open))
-            self.insufficient_counts = [int(np.count_nonzero(lacks)) for lacks in self._insufficient]
+        """Update the counts to the current state of `request`."""
+        if self._seen == request.version:
             return
-        for row in rows:
-            fits = bool(spec.open[row]) and not request.full[row]
-            self.nodes += fits - bool(self._open[row])
-            self._open[row] = fits
-            if spec.allowed[row]:
-                for number, (mine, lacks) in enumerate(zip(self._insufficient, request.insufficient, strict=True)):
-                    now = bool(lacks[row])
-                    self.insufficient_counts[number] += now - bool(mine[row])
-                    mine[row] = now
+        self.nodes = int(np.count_nonzero(spec.open & ~request.full))
+        self.insufficient_counts = [int(np.count_nonzero(spec.allowed & lacks)) for lacks in request.insufficient]
+        self._seen = request.version
 
 
 class Helped:
@@ -227,14 +144,10 @@ class Helped:
     """
 
     def __init__(self) -> None:
-        self._seen = -1, 0
+        self._seen = 0
         self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.count = 0
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
+        self.rows: NDArray[np.intp] = np.zeros(0, np.intp)
         """Row numbers of the nodes."""
-        return np.flatnonzero(self._nodes) if self.count else np.zeros(0, np.intp)
 
     def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
         """Return `rows`, but with the node `row` included if `helps` is true, and excluded if not."""
@@ -245,26 +158,17 @@ class Helped:
         return np.flatnonzero(nodes)
 
     def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
-        """Update the nodes for those that changed in `request` since the last call. Raises CutShort without any change.
+        """Update the nodes to the current state of `request`. Raises CutShort without any change.
 
         `lower`: the Pods with lower priority than the request.
         """
-        totals = [lower.total(demand.resource, matrix) for demand in request.demands]
-        rows, self._seen = request.changes_since(self._seen)
-        demands = list(zip(request.demands, request.present, totals, strict=True))
-        if rows is None:
-            nodes = spec.open & (lower.count > 0)
-            for demand, present, total in demands:
-                nodes &= present - total <= demand.limit
-            self._nodes, self.count = nodes, int(np.count_nonzero(nodes))
+        if self._seen == request.version:
             return
-        for row in rows:
-            helps = bool(spec.open[row]) and bool(lower.count[row] > 0)
-            helps = helps and all(
-                bool(present[row] - total[row] <= demand.limit[row]) for demand, present, total in demands
-            )
-            self.count += helps - bool(self._nodes[row])
-            self._nodes[row] = helps
+        totals = [lower.total(demand.resource, matrix) for demand in request.demands]
+        self._nodes = spec.open & (lower.count > 0)
+        for demand, present, total in zip(request.demands, request.present, totals, strict=True):
+            self._nodes &= present - total <= demand.limit
+        self.rows, self._seen = np.flatnonzero(self._nodes), request.version
 
 
 def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:

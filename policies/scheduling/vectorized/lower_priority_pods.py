@@ -14,7 +14,7 @@ from forewarn.policies.scheduling.vectorized.reprieve_order import reprieve_orde
 from forewarn.policies.scheduling.victim import by_importance, start_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -56,11 +56,6 @@ class Amounts(NamedTuple):
         """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes. For all nodes: all ranks."""
         return self.by_rank if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
 
-    def on_one(self, node: int, ranks: int) -> list[int]:
-        """Return [rank]: the amounts of the first `ranks` ranks on one node."""
-        found: list[int] = self.by_rank[:ranks, node].tolist()
-        return found
-
 
 class AmountsOfFew(NamedTuple):
     """The amounts of lower-priority Pods, evaluated only for some nodes; all other nodes count as 0.
@@ -79,11 +74,6 @@ class AmountsOfFew(NamedTuple):
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
         """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes."""
         return self.per_kind[self.kind[:ranks, nodes]] * self.counts[nodes]
-
-    def on_one(self, node: int, ranks: int) -> list[int]:
-        """Return [rank]: the amounts of the first `ranks` ranks on one node."""
-        found: list[int] = (self.per_kind[self.kind[:ranks, node]] * self.counts[node]).tolist()
-        return found
 
 
 class Bounds(NamedTuple):
@@ -358,14 +348,6 @@ class LowerPriorityPods:
         for number, level in enumerate(self.levels.tolist()):
             above[number] = by_rank.sum(axis=0, where=others & (priority > level)[kind])
         return above
-
-    def violations(self, row: int, ranks: Iterable[int]) -> int:
-        """Return for how many Pods of these ranks on a node the eviction violates a PDB.
-
-        Such Pods have the first ranks.
-        """
-        violating = int(self.violating[row])
-        return sum(rank < violating for rank in ranks)
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:

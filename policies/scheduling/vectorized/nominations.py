@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-_CACHED_CHANGES: Final = 4096
 _CACHE_SIZE: Final = 64
 """Maximum number of cached sums, one for each resource and priority."""
 _FREE: Final = -(2**63)
@@ -61,8 +60,6 @@ class Nominations:
         """Resource -> (number of equivalence classes at that time, the largest amount of any)."""
         self.version = 0
         """Increases with each change."""
-        self._changed: list[int] = []
-        """One row of the columns for each of the last versions: the row that changed."""
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
@@ -90,7 +87,6 @@ class Nominations:
     def _forget(self, snapshot: Snapshot) -> None:
         self._nodes, self._count = snapshot.rows, len(snapshot.node_infos)
         self.version += 1
-        self._changed = []
         self._pods, self._by_node, self._by_pod, self._sums = {}, {}, {}, {}
         self._columns, self._free = np.zeros((3, 0), np.int64), []
 
@@ -151,21 +147,11 @@ class Nominations:
     def _add(self, nominated: Nominated, sign: int) -> None:
         amounts = dict[str, int]()
         self.version += 1
-        if len(self._changed) >= _CACHED_CHANGES:
-            self._changed = []
-        self._changed.append(nominated.row)
         for (priority, resource), total in self._sums.items():
             if nominated.priority >= priority:
                 if resource not in amounts:
                     amounts[resource] = sign * int(self._kinds.amounts(resource)[nominated.kind])
                 total[nominated.row] += amounts[resource]
-
-    def changed_since(self, version: int) -> list[int] | None:
-        """Return the row numbers of nodes that changed since a version, perhaps repeated; None if the version is
-        too old.
-        """
-        count = self.version - version
-        return self._changed[len(self._changed) - count :] if count <= len(self._changed) else None
 
     def of(self, pod: Pod) -> Nominated | None:
         """Return the nomination of this Pod, or None."""

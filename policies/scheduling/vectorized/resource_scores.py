@@ -16,13 +16,8 @@ from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-_FEW: Final = 24
-"""The number of nodes below which Python is faster than numpy."""
-_EXACT: Final = 2**53
-"""Integers below this are exact as floats, so that both ways to compute a score have the same result."""
 _HALF: Final = MAX_NODE_SCORE // 2
 
 Amounts = tuple[int, int]
@@ -47,8 +42,7 @@ class ResourceScores:
         *,
         scores_the_change: bool = True,
     ) -> None:
-        self._least, self._balance = least, balance
-        self._weights, self._scores_the_change = weights, scores_the_change
+        self._least, self._weights, self._scores_the_change = least, weights, scores_the_change
         self._wanted = None if balance is None else np.array([[amount] for amount in balance])
         self._values: NDArray[np.int64] = np.zeros(nodes, np.int64)
         self._serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
@@ -60,47 +54,9 @@ class ResourceScores:
         if len(changed):
             charge(len(changed) // 8)
             self._serials[changed] = serials[changed]
-            if len(changed) > _FEW:
-                self._values[changed] = self._of_many(changed, snapshot)
-            else:
-                for row in changed.tolist():
-                    self._values[row] = self._of_one(row, snapshot)
+            least, balance = self.parts_of(changed, snapshot)
+            self._values[changed] = self._weights[0] * least + self._weights[1] * balance
         return self._values[rows]
-
-    def _of_one(self, row: int, snapshot: Snapshot) -> int:
-        info = snapshot.node_infos[row]
-        has = info.node.allocatable
-        used = info.milli_cpu, info.memory, info.non_zero_cpu, info.non_zero_memory
-        if max(has.milli_cpu, has.memory, *used) > _EXACT:
-            return int(self._of_many(np.array([row]), snapshot)[0])
-        least = counted = 0
-        for there, taken, amount in (
-            (has.milli_cpu, info.non_zero_cpu, self._least[0]),
-            (has.memory, info.non_zero_memory, self._least[1]),
-        ):
-            if there > 0:
-                counted += 1
-                if taken + amount <= there:
-                    least += (there - taken - amount) * MAX_NODE_SCORE // there
-        fit, balanced = self._weights
-        return fit * (least // max(counted, 1)) + balanced * self._balance_of_one(info)
-
-    def _balance_of_one(self, info: NodeInfo) -> int:
-        if self._balance is None:
-            return 0
-        cpu, memory = info.node.allocatable.milli_cpu, info.node.allocatable.memory
-        if cpu <= 0 or memory <= 0:
-            return _HALF + _HALF // 2 if self._scores_the_change else MAX_NODE_SCORE
-        after = _evenness_of_one((info.milli_cpu + self._balance[0]) / cpu, (info.memory + self._balance[1]) / memory)
-        if not self._scores_the_change:
-            return after
-        before = _evenness_of_one(info.milli_cpu / cpu, info.memory / memory)
-        return _HALF + int((_HALF + after - before) / 2)
-
-    def _of_many(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
-        least, balance = self.parts_of(rows, snapshot)
-        fit, balanced = self._weights
-        return fit * least + balanced * balance
 
     def parts_of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return ([index in `rows`]: score of NodeResourcesFit; the same of NodeResourcesBalancedAllocation),
@@ -124,10 +80,6 @@ class ResourceScores:
             return scores, after
         difference = after - _evenness(used, has)
         return scores, _HALF + np.trunc((_HALF + difference) / 2).astype(np.int64)
-
-
-def _evenness_of_one(cpu: float, memory: float) -> int:
-    return int((1 - abs((min(cpu, 1.0) - min(memory, 1.0)) / 2)) * float(MAX_NODE_SCORE))
 
 
 def _evenness(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -40,10 +40,6 @@ class Occupancy(NamedTuple):
         """[node]: the amount in use if all lower-priority Pods were removed."""
         return self.present - self.amounts.total
 
-    def base_at(self, node: int) -> int:
-        """Return `base` of one node. `node`: row number."""
-        return int(self.present[node] - self.amounts.total[node])
-
 
 class Found(NamedTuple):
     """The nodes with the lowest preemption cost, in order (row numbers).

@@ -21,8 +21,6 @@ from forewarn.policies.scheduling import recurring_requests
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nominations import Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
@@ -178,14 +176,11 @@ class Watched(RecurringCycles):
         return len(rows) > 1
 
 
-@pytest.mark.parametrize("few", [16, 1, 0])
-def test_it_is_what_a_cycle_anew_comes_to(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`few`: nodes that are gone through one by one."""
+def test_it_is_what_a_cycle_anew_comes_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
-    monkeypatch.setattr(recurring_requests, "_FEW", few)
     seen: Counter[str] = Counter()
     for number in range(3):
-        cache = crowded(f"{SEED} recurring {few} {number}")
+        cache = crowded(f"{SEED} recurring {number}")
         question = questions.zone_lost(cache.snapshot(), "abc"[number])
         simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
         watched = simulation.scheduler.algorithm.recurring = Watched()
@@ -341,31 +336,6 @@ def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: 
     assert seen["unhelped"] > 20, seen
 
 
-def test_kept_costs_are_those_of_everybody_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One node after the other, or many at once: the costs of every node are the same."""
-    few = []
-    for most in (0, 1000):
-        monkeypatch.setattr("forewarn.policies.scheduling.vectorized.cost_cache._FEW", most)
-        few.append([cost for number in range(4) for cost in cost_cache(f"{SEED} costs {number}")])
-    assert few[0] == few[1]
-    assert few[0]
-
-
-def cost_cache(seed: str) -> list[Any]:
-    """The best nodes for Pods like those of a cluster, and the costs of all nodes where preemption helps."""
-    snapshot, found = crowded(seed, kinds=3).snapshot().scheduling, []
-    for pod in [pod for info in snapshot.node_infos for pod in info.pods][::3]:
-        asked = Cycle(snapshot, replace(pod, node_name="", uid="new"))
-        matrix = pod_matrix_of(snapshot)
-        lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
-        rows, nodes = asked.node_fit.clearable()
-        nodes = nodes[~asked.feasible[nodes]]
-        if len(nodes):
-            kept = CostCache(lower, len(rows))
-            found.append((kept.best(rows, nodes, matrix).tolist(), kept.costs[:, nodes].tolist()))
-    return found
-
-
 def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
     """Pods are nominated, to other nodes too, and lose their nominations, in any order and many between two looks."""
     rng = random.Random(f"{SEED} nominations")
@@ -409,11 +379,8 @@ def test_a_search_for_helped_nodes_that_was_cut_short_is_repeated() -> None:
             raise found
         return found
 
-    def changes_since(seen: tuple[int, int]) -> tuple[list[int] | None, tuple[int, int]]:
-        return (None if seen == (-1, 0) else []), (0, 0)
-
     demand = recurring_requests.Demand("cpu", 0, np.array([4]))
-    request: Any = SimpleNamespace(demands=[demand], present=[np.array([6])], changes_since=changes_since)
+    request: Any = SimpleNamespace(demands=[demand], present=[np.array([6])], version=1)
     spec: Any = SimpleNamespace(open=np.array([True]))
     lower: Any = SimpleNamespace(count=np.array([1]), total=total)
     helped, matrix = recurring_requests.Helped(), cast("Any", None)
