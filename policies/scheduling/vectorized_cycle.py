@@ -55,10 +55,6 @@ def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percent
     `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: percentageOfNodesToScore, 0 if unset.
     """
     most = num_feasible_nodes_to_find(len(order), percentage)
-    if 4 * most < len(order):  # most nodes of a large cluster need not be looked at
-        places = np.flatnonzero(feasible[order[: 2 * most]])
-        if len(places) > most:
-            return Found(order[places[:most]], int(places[most]))
     places = np.flatnonzero(feasible[order])
     if len(places) <= most:
         return Found(order[places], len(order))
