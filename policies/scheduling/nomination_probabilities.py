@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forewarn.policies.scheduling.preemption import cost
+from forewarn.policies.scheduling.preemption import costs_of_candidates
 from forewarn.policies.scheduling.vectorized.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
         names, costs = candidates.names, candidates.costs
     else:
         names = [candidate.node_name for candidate in candidates]
-        costs = np.array([cost(candidate) for candidate in candidates], np.int64).T
+        costs = costs_of_candidates(candidates)
     order = np.lexsort(costs[::-1])
     ranked = costs[:, order]
     ends = [*(np.flatnonzero((ranked[:, 1:] != ranked[:, :-1]).any(axis=0)) + 1).tolist(), len(order)]

@@ -9,11 +9,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from forewarn.policies.metering import meter
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
 from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
 from forewarn.policies.scheduling.victim import (
+    NOW,
     MissingNode,
     has_terminating_victim,
     start_time,
@@ -22,8 +25,10 @@ from forewarn.policies.scheduling.victim import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+
+    from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import CycleState, Framework, NodeToStatus, Status
@@ -37,6 +42,7 @@ TERMINATING: Final = "not eligible due to a terminating pod on the nominated nod
 NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 """The reason of nodes on which preemption is not tried."""
+_LOWEST: Final = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,34 +276,65 @@ def select_victims_on_node(
     return Candidate(name, tuple(evicted for victim in victims for evicted in victim.pods), num_violating)
 
 
-def pick_nodes_for_preemption(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def pick_nodes_for_preemption(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return the candidates that tie for the lowest cost, sorted by node name; upstream selects any of them.
 
     Source: upstream `pickOneNodeForPreemption`.
     """
-    ranked = [(cost(candidate), candidate) for candidate in candidates]
-    least = min((rank for rank, _ in ranked), default=None)
-    return tuple(sorted((c for rank, c in ranked if rank == least), key=lambda c: c.node_name))
+    if not candidates:
+        return ()
+    best = least(costs_of_candidates(candidates), np.arange(len(candidates)))
+    return tuple(sorted((candidates[place] for place in best.tolist()), key=lambda c: c.node_name))
 
 
-def cost(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """Return the cost of preemption on the candidate's node; see `cost_of`."""
-    victims = candidate.victims
-    priorities = [victim.effective_priority for victim in victims]
-    starts = [start_time(victim) for victim in victims]
-    return cost_of(candidate.num_pdb_violations, priorities[0], priorities, starts)
+def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
+    """Return [criterion, candidate]: the preemption cost of each candidate; see `costs_of`."""
+    counts = np.array([len(candidate.victims) for candidate in candidates])
+    shape = int(counts.max(initial=0)), len(candidates)
+    priorities, starts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for column, candidate in enumerate(candidates):
+        for rank, victim in enumerate(candidate.victims):
+            priorities[rank, column], starts[rank, column] = victim.effective_priority, start_time(victim)
+    violations = np.array([candidate.num_pdb_violations for candidate in candidates])
+    return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, starts, priorities[0])
 
 
-def cost_of(
-    violations: int, first: int, priorities: Sequence[int], starts: Sequence[int]
-) -> tuple[int, int, int, int, int]:
-    """Return the criteria by which kube-scheduler compares nodes for preemption, in order; smaller is better.
+def costs_of(
+    victims: NDArray[np.bool_],
+    violations: NDArray[np.int64],
+    priorities: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    first: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Return [criterion, node]: the preemption cost of each node, smaller is better.
 
     The criteria: PDB violations, the priority `first` of the most important victim, the sum of priorities, the number
-    of victims, and the negative start time of the oldest victim of the highest priority. `priorities`, `starts`:
-    [victim], in any order. With PodGroups, the priorities of the Pods count, and the most important victim may not have
-    the highest priority. Source: `pickOneNodeForPreemption`.
+    of victims, and the negative start time of the oldest victim of the highest priority. `violations`, `first`: [node].
+    `victims`, `priorities`, `starts`: [rank, node]; only entries where `victims` is true count. `first` None: the
+    highest priority. With PodGroups, the priorities of the Pods count, and the most important victim may not have the
+    highest priority. Source: upstream `pickOneNodeForPreemption`.
     """
-    highest = max(priorities)
-    oldest = min(start for start, priority in zip(starts, priorities, strict=True) if priority == highest)
-    return violations, first, sum(priorities) + 2**31 * len(priorities), len(priorities), -oldest
+    highest = np.where(victims, priorities, _LOWEST).max(axis=0)
+    oldest = np.where(victims & (priorities == highest), starts, NOW + 1).min(axis=0)
+    total = sums_of_priorities(victims, priorities)
+    first = highest if first is None else first
+    return np.array((violations, first, total, victims.sum(axis=0), -oldest), np.int64)
+
+
+def sums_of_priorities(victims: NDArray[np.bool_], priorities: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [node]: the sum of the victims' priorities as upstream counts it. Arguments: [rank, node]."""
+    total: NDArray[np.int64] = ((priorities + 2**31) * victims).sum(axis=0)
+    return total
+
+
+def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return those of `places` (columns of `costs`) with the lowest cost.
+
+    `costs`: [criterion, place], see `costs_of`.
+    """
+    for criterion in costs:
+        cost = criterion[places]
+        places = places[cost == cost.min()]
+        if len(places) == 1:
+            break
+    return places

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.scheduling.preemption import cost
+from forewarn.policies.scheduling.preemption import pick_nodes_for_preemption
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.trouble import Trouble
 
@@ -162,7 +162,7 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
         return f"a Pod of priority {highest} would be preempted there too"
     if node == chosen.node_name:
         return f"preempting {going} without it is enough"
-    if chosen.victims and other.victims and cost(other) < cost(chosen):
+    if chosen.victims and other.victims and chosen not in pick_nodes_for_preemption((chosen, other)):
         return f"{going} would be preempted there, at a lower cost; the node changed, or was not evaluated then"
     return f"{going} would be preempted there, at no lower cost"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.preemption import Candidate
-from forewarn.policies.scheduling.vectorized.victim_selection import costs_of, least, victims_on
+from forewarn.policies.scheduling.preemption import Candidate, least
+from forewarn.policies.scheduling.vectorized.victim_selection import costs_on, victims_on
 from forewarn.policies.scheduling.victim import by_importance
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def candidates_on(
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
     is_victim = victims_on(rows, nodes, lower)
     charge(len(nodes))
-    costs = costs_of(nodes, is_victim, lower, matrix.kinds.priority.values())
+    costs = costs_on(nodes, is_victim, lower, matrix.kinds.priority.values())
     return candidates_with(snapshot, lower, nodes, is_victim, costs)
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
-from forewarn.policies.scheduling.vectorized.victim_selection import costs_of, least, victims_on
+from forewarn.policies.scheduling.preemption import least
+from forewarn.policies.scheduling.vectorized.victim_selection import costs_on, victims_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ class CostCache:
         self._present: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
         self._limit: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
         self.costs: NDArray[np.int64] = np.zeros((_CRITERIA, nodes), np.int64)
-        """[criterion, node]: the cost, smaller is better; see `costs_of`."""
+        """[criterion, node]: the cost, smaller is better; see `costs_on`."""
 
     def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
         """Return the best of these nodes, in order; resources are sufficient only without lower-priority Pods.
@@ -61,7 +62,7 @@ class CostCache:
     def _work_out(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> None:
         priorities = matrix.kinds.priority.values()
         short = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
-        self.costs[:, nodes] = costs_of(nodes, victims_on(short, nodes, self.lower), self.lower, priorities)
+        self.costs[:, nodes] = costs_on(nodes, victims_on(short, nodes, self.lower), self.lower, priorities)
         self._versions[nodes] = self.lower.version[nodes]
         for number, row in enumerate(rows):
             self._present[number, nodes], self._limit[number, nodes] = row.present[nodes], row.limit[nodes]

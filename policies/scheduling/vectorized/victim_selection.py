@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.scheduling.preemption import costs_of, least, sums_of_priorities
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, AmountsOfFew, Bounds
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 
-_HIGHEST = 2**62
 _FEW = 8
 """Number of nodes up to which numpy computes all criteria faster than one by one."""
 
@@ -150,47 +150,26 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     victims = np.zeros((ranks, len(nodes)), np.bool_)
     # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
     together = 0 if every else _remaining_ranks(used, matrix, limits)
-    (_of_one if len(rows) == 1 else _of_many)(together, victims, used, matrix, limits)
+    _reprieve(together, victims, used, matrix, limits)
     # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
     return victims & (lower.kind[:ranks, nodes] > 0)
 
 
-def _of_one(
+def _reprieve(
     begin: int,
     victims: NDArray[np.bool_],
     used: list[NDArray[np.int64]],
     matrix: list[NDArray[np.int64]],
     limits: list[NDArray[np.int64]],
 ) -> None:
-    """Run the reprieve loop from rank `begin` for one exceeded constraint, the usual case.
-
-    Writes the result to `victims`.
-    """
-    (amount,), (table,), (limit,) = used, matrix, limits
-    for rank in range(begin, len(victims)):
-        charge(len(limit) // VECTOR)
-        is_victim, tried = victims[rank], amount + table[rank]
-        np.greater(tried, limit, out=is_victim)
-        amount = np.where(is_victim, amount, tried)
-
-
-def _of_many(
-    begin: int,
-    victims: NDArray[np.bool_],
-    used: list[NDArray[np.int64]],
-    matrix: list[NDArray[np.int64]],
-    limits: list[NDArray[np.int64]],
-) -> None:
-    """Run the reprieve loop from rank `begin` for several exceeded constraints. Writes the result to `victims`."""
+    """Run the reprieve loop from rank `begin` for the exceeded constraints. Writes the result to `victims`."""
     for rank in range(begin, len(victims)):
         charge(len(used) * victims.shape[1] // VECTOR)
         is_victim = victims[rank]
         tried = [u + table[rank] for u, table in zip(used, matrix, strict=True)]
         for amount, limit in zip(tried, limits, strict=True):
             is_victim |= amount > limit
-        is_reprieved = ~is_victim
-        for used_amount, amount in zip(used, tried, strict=True):
-            np.copyto(used_amount, amount, where=is_reprieved)
+        used = [np.where(is_victim, u, amount) for u, amount in zip(used, tried, strict=True)]
 
 
 def _remaining_ranks(
@@ -220,39 +199,23 @@ def _best(
     if len(nodes) > _FEW:
         priority = _priority(nodes, victims, lower, priorities)
         few = _least(priority.max(axis=0))
-        few = few[_least(_total(victims[:, few], priority[:, few]))]
+        few = few[_least(sums_of_priorities(victims[:, few], priority[:, few]))]
         nodes, victims = nodes[few], victims[:, few]
-    costs = costs_of(nodes, victims, lower, priorities)
+    costs = costs_on(nodes, victims, lower, priorities)
     best = least(costs, np.arange(len(nodes)))
     return Found(nodes[best], victims[:, best], costs[:, best])
 
 
-def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return those of `places` (columns of `costs`) with the lowest cost.
-
-    `costs`: [criterion, place], see `costs_of`.
-    """
-    for criterion in costs:
-        cost = criterion[places]
-        places = places[cost == cost.min()]
-        if len(places) == 1:
-            break
-    return places
-
-
-def costs_of(
+def costs_on(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return [criterion, node]: the preemption cost of each node, smaller is better.
+    """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`.
 
-    The criteria: PDB violations, the highest priority, the sum of priorities, the number of victims, and the negative
-    start time of the oldest victim of the highest priority. Source: upstream `pickOneNodeForPreemption`.
+    `victims`: [rank, node]. `priorities`: [class].
     """
-    priority = _priority(nodes, victims, lower, priorities)
-    highest, total = priority.max(axis=0), _total(victims, priority)
-    start = lower.start[: len(victims), nodes]
-    oldest = np.where(victims & (priority == highest), start, _HIGHEST + 1).min(axis=0)
-    return np.array((_violations(nodes, victims, lower), highest, total, victims.sum(axis=0), -oldest), np.int64)
+    ranks = len(victims)
+    of_victims = priorities[lower.kind[:ranks, nodes]]
+    return costs_of(victims, _violations(nodes, victims, lower), of_victims, lower.start[:ranks, nodes])
 
 
 def _violations(nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods) -> NDArray[np.int64]:
@@ -268,12 +231,6 @@ def _priority(
     priority: NDArray[np.int64] = priorities[lower.kind[: len(victims), nodes]]
     priority[~victims] = LOWEST
     return priority
-
-
-def _total(victims: NDArray[np.bool_], priority: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return [node]: the sum of the victims' priorities as upstream counts it."""
-    total: NDArray[np.int64] = ((priority + 2**31) * victims).sum(axis=0)
-    return total
 
 
 def _least(cost: NDArray[np.int64]) -> NDArray[np.intp]:
