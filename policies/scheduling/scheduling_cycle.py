@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_PREEMPTION: Final = "no plugin of the profile preempts"
@@ -263,17 +264,22 @@ class SchedulingCycle:
     @cached_property
     def _scored(self) -> tuple[Mapping[str, Mapping[str, int]], str]:
         """(`scores`, the reason why scores are unknown or "")."""
-        feasible = self.feasible
-        if len(feasible) < 2:
+        return self.score(self._feasible_rows)
+
+    def score(self, rows: NDArray[np.intp]) -> tuple[Mapping[str, Mapping[str, int]], str]:
+        """Return (scores, the reason why scores are unknown or "") for these feasible nodes, given as row numbers.
+
+        The scores are as in `scores`, in the order of `rows`.
+        """
+        if len(rows) < 2:
             return {}, ""
         prioritizer = next((e for e in self._extenders if e.prioritize_verb), None)
         if prioritizer is not None:
             return {}, f"{named(prioritizer)} scores them too, and cannot be asked"
-        rows = self.snapshot.rows
-        nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
         state = self._state if self._columns is None and self.in_columns is None else CycleState()
+        nodes = [self.snapshot.node_infos[row] for row in rows.tolist()]
         try:
-            return self._scores_in_columns(feasible), ""
+            return self._scores_in_columns(rows, nodes), ""
         except NotValid:
             pass
         try:
@@ -292,21 +298,20 @@ class SchedulingCycle:
             return feasible.rows
         return np.fromiter((rows[name] for name in feasible), np.intp, len(feasible))
 
-    def _scores_in_columns(self, feasible: Sequence[str]) -> dict[str, dict[str, int]]:
+    def _scores_in_columns(self, rows: NDArray[np.intp], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
         """Return node -> plugin -> weighted score, and the sum as `total`, without plugins that score 0 on all nodes.
 
         Raises NotValid if the numpy implementation does not support the profile.
         """
-        rows = self._feasible_rows
         with self.snapshot.derived.locked():
             found = self._in_tables.by_plugin(rows)
         names = [plugin.name for plugin in self.framework.scores if plugin.name in found]
         columns = [found[name] for name in names]
         keys = [*names, "total"]
-        charge(len(feasible))
+        charge(len(rows))
         total = np.sum([np.zeros(len(rows), np.int64), *columns], axis=0)
         values = zip(*(column.tolist() for column in (*columns, total)), strict=True)
-        return {name: dict(zip(keys, row, strict=True)) for name, row in zip(feasible, values, strict=True)}
+        return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}
 
     @property
     def _in_tables(self) -> Scores:

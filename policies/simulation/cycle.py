@@ -6,6 +6,7 @@ Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingAlgorithm`), `fra
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, Recurri
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found
-from forewarn.policies.simulation.node_tree import NodeTree, top_of_heap, top_place
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order, percentage_of
+from forewarn.policies.simulation.node_tree import NodeTree, top_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -124,10 +125,9 @@ class SchedulingAlgorithm:
         if cycle.not_predicted:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {cycle.not_predicted}")
         if cycle.fits:
-            own = pod.nominated_node_name
-            return MemberStatus(own if own in cycle.feasible else self._host(cycle))
+            return MemberStatus(self._host(cycle))
         if cycle.pre_filter is None:
-            self._go_on(cycle)
+            self._go_on(snapshot, cycle.evaluated_nodes)
         rejection = cycle.rejection
         if rejection.error:
             return MemberStatus(message=rejection.error, error=True, nominated="")
@@ -142,13 +142,12 @@ class SchedulingAlgorithm:
             return result
         prediction = Prediction(snapshot, pod)
         if prediction.fits:
-            own = pod.nominated_node_name
-            node = own if own in prediction.feasible else self._host(prediction)
+            node = self._host(prediction)
             _check_devices(snapshot, pod, node)
             return Fits(node)
         _check_devices(snapshot, pod, None)
         if prediction.pre_filter is None:
-            self._go_on(prediction)
+            self._go_on(snapshot, prediction.evaluated_nodes)
         return self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
@@ -164,12 +163,11 @@ class SchedulingAlgorithm:
                     return Fits(pod.nominated_node_name)
                 found = cycle.find(self._rows(snapshot))
                 reject = _reject_member if member else self._reject_and_preempt
-                result = self._best(cycle, found) if len(found.rows) else reject(cycle)
+                result = self._place(cycle, found) if len(found.rows) else reject(cycle)
             except NotValid:
                 return None
         names = named_nodes(pod.spec.node_affinity.required)
-        evaluated = found.evaluated if names is None else sum(name in snapshot.rows for name in names)
-        self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
+        self._go_on(snapshot, found.evaluated if names is None else sum(name in snapshot.rows for name in names))
         return result
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
@@ -181,17 +179,21 @@ class SchedulingAlgorithm:
         start = self._next_start % len(names)
         return self._order[1][start : start + len(names)]
 
-    def _best(self, cycle: Cycle | RecurringCycle, found: Found) -> Fits:
-        infos, rows = cycle.snapshot.node_infos, found.rows
+    def _place(self, cycle: Cycle | RecurringCycle, found: Found) -> Fits:
+        return Fits(self._best(cycle.snapshot, found.rows, cycle.scores))
+
+    def _best(
+        self, snapshot: Snapshot, rows: NDArray[np.intp], scores: Callable[[NDArray[np.intp]], NDArray[np.int64]]
+    ) -> str:
+        """Return the node with the best score. `rows`: row numbers of the feasible nodes in the order of the search."""
+        infos = snapshot.node_infos
         if len(rows) == 1:
-            return Fits(infos[rows[0]].name)
-        scores = cycle.scores(rows)
-        best = np.flatnonzero(scores == scores.max())
-        if len(best) == 1:
-            return Fits(infos[rows[best[0]]].name)
-        if self._tie is not None:
-            return Fits(self._tie(sorted(infos[row].name for row in rows[best].tolist())))
-        return Fits(infos[rows[top_place(best)]].name)
+            return infos[int(rows[0])].name
+        totals = scores(rows)
+        best = np.flatnonzero(totals == totals.max())
+        if self._tie is not None and len(best) > 1:
+            return self._tie(sorted(infos[row].name for row in rows[best].tolist()))
+        return infos[int(rows[top_place(best)])].name
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
@@ -214,21 +216,23 @@ class SchedulingAlgorithm:
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, best_nodes=best, is_sampled=cycle.ends_before_all)
 
-    def _go_on(self, prediction: Prediction) -> None:
-        total = len(prediction.snapshot.node_infos)
-        self._next_start = (self._next_start + prediction.evaluated_nodes) % total
+    def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
+        """Advance the start of the next cycle by the number of evaluated nodes."""
+        self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
 
     def _host(self, prediction: Prediction) -> str:
-        """Return the best node of a Pod that fits, and advance the start of the next cycle."""
-        start, scores = self._next_start, prediction.scores
-        self._go_on(prediction)
-        if not scores:
-            return prediction.feasible[0]
-        if self._tie is not None:
-            return self._tie(prediction.best_nodes)
-        names = self._nodes.list()
-        order = [name for name in (*names[start:], *names[:start]) if name in scores]
-        return top_of_heap(order, {name: row["total"] for name, row in scores.items()})
+        """Return the node of a Pod that fits: its nominated node, or the best of the nodes that kube-scheduler finds
+        before it stops. Raises NotPredicted if their scores are unknown.
+        """
+        snapshot, own = prediction.snapshot, prediction.pod.nominated_node_name
+        feasible = prediction.feasible
+        if own in feasible:
+            return own
+        is_feasible = np.zeros(len(snapshot.node_infos), np.bool_)
+        is_feasible[[snapshot.rows[name] for name in feasible]] = True
+        found = found_in_order(is_feasible, self._rows(snapshot), percentage_of(prediction.framework))
+        self._go_on(snapshot, min(found.evaluated, prediction.evaluated_nodes))
+        return self._best(snapshot, found.rows, partial(_total_scores, prediction))
 
     def _rejected(self, prediction: Prediction) -> Rejected:
         snapshot, rejection = prediction.snapshot, prediction.rejection
@@ -253,6 +257,14 @@ class SchedulingAlgorithm:
         nodes = len(snapshot.node_infos)
         why = fit_error(nodes, preemption.reasons(nodes))
         return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
+
+
+def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return [index in `rows`]: the total score of a node. Raises NotPredicted if the scores are unknown."""
+    scores, why = prediction.score(rows)
+    if why:
+        raise NotPredicted(f"not predicted: Pod {prediction.pod.key}: {why}")
+    return np.array([row["total"] for row in scores.values()])
 
 
 def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:

@@ -6,7 +6,7 @@ Source: kubernetes `pkg/scheduler/backend/cache/node_tree.go`, `schedule_one.go`
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.node import Node
-
-K = TypeVar("K")
-K_contra = TypeVar("K_contra", contravariant=True)
-
-
-class Scores(Protocol[K_contra]):
-    """The scores of nodes by any key that identifies a node, for example a dict by name or an array by row number."""
-
-    def __getitem__(self, key: K_contra, /) -> Any:
-        """Return the score of one node."""
-
 
 _ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -70,17 +59,6 @@ class NodeTree:
 
 def _first(node: Node, keys: Sequence[str]) -> str:
     return next((node.labels[key] for key in keys if key in node.labels), "")
-
-
-def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
-    """Return the node that upstream pops first: the best, and of equally good ones the node that Go's `heap.Init`
-    leaves on top.
-
-    `order`: the feasible nodes in the order of evaluation. `scores`: node -> score.
-    """
-    worth = [scores[key] for key in order]
-    best = max(worth)
-    return order[top_place([place for place, score in enumerate(worth) if score == best])]
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:

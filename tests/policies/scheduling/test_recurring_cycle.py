@@ -28,6 +28,7 @@ from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.simulation import cycle as simulated_cycle
 from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
 from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
@@ -239,6 +240,25 @@ def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.Mo
         monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
         assert outcome(cache) == expected
     assert decided[True] > 100, decided
+
+
+def test_pods_without_columns_get_the_first_good_nodes_of_a_large_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kube-scheduler stops its search after 100 feasible nodes, whichever way the plugins run."""
+
+    def bound() -> dict[str, str]:
+        cache = DumpCache()
+        for obj in objects(Size(nodes=150, pods_per_node=6, workloads=14, pdbs=6)):
+            cache.add(obj)
+        new = [make_pod(f"new-{number}").request(cpu="1", memory="1Gi").obj for number in range(60)]
+        arrivals = [Arrival(1.0 + number, "create", obj) for number, obj in enumerate(new)]
+        simulation = Simulation(world_of(cache, arrivals, until=100.0))
+        simulation.run()
+        return {e["pod"]: e["node"] for e in simulation.outcome()["timeline"] if e["event"] == "scheduled"}
+
+    expected = bound()
+    assert len(set(expected.values())) > 20
+    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_, **__: None)
+    assert bound() == expected
 
 
 PACKED = config(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.commands.recorded_cases import answer_scenario
-from forewarn.policies.simulation.node_tree import top_of_heap
+from forewarn.policies.simulation.node_tree import top_place
 
 
 def heap_init(scores: list[int]) -> list[int]:
@@ -29,7 +29,8 @@ def heap_init(scores: list[int]) -> list[int]:
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=200))
 def test_the_top_is_what_sifting_down_leaves_there(scores: list[int]) -> None:
-    assert top_of_heap(range(len(scores)), scores) == heap_init(scores)[0]
+    best = [place for place, score in enumerate(scores) if score == max(scores)]
+    assert top_place(best) == heap_init(scores)[0]
 
 
 def running(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
