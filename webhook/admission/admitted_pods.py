@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_OBJECTS: Final = 32
-MAX_OF_ONE: Final = 8
+MAX_OF_ONE: Final = 16
 """Maximum number of recorded objects of one user, and of one namespace."""
+_RETAINED: Final = 8
+"""Number of these objects that remain above the maximum: most requests then only add to the objects that the request
+before counted, and need one more prediction.
+"""
 MAX_PODS: Final = 32
 """Maximum number of counted Pods, over all objects."""
 MAX_WORK: Final = 50_000
@@ -79,6 +83,13 @@ class Arriving(NamedTuple):
         return f"Pods of {plural(self.omitted, 'object')} just admitted" if self.omitted else ""
 
 
+class _Placed(NamedTuple):
+    """A cluster state with the Pods of some objects. `left`: how many more Pods may be placed."""
+
+    arriving: Arriving
+    left: int
+
+
 class AdmittedPods:
     """The recently admitted objects. Thread-safe."""
 
@@ -89,7 +100,8 @@ class AdmittedPods:
         self._stored: set[int] = set()
         """Numbers of objects that the cluster state has had."""
         self._numbers = 0
-        self._placed: OrderedDict[tuple[int, tuple[int, ...]], tuple[ClusterSnapshot, Arriving]] = OrderedDict()
+        self._placed: tuple[ClusterSnapshot | None, OrderedDict[tuple[int, ...], _Placed]] = None, OrderedDict()
+        """A cluster state, and the states that include Pods: by the numbers of their objects."""
 
     def __len__(self) -> int:
         return len(self._admitted)
@@ -155,24 +167,36 @@ class AdmittedPods:
     ) -> Arriving:
         """Return the cluster state with these objects' Pods on the nodes that kube-scheduler would select.
 
-        `paths`: Pod template paths of custom kinds. The result is cached until the cluster state changes.
+        `paths`: Pod template paths of custom kinds. Results are cached until the cluster state changes: further objects
+        are placed after those that a cached result includes.
         """
         if not admitted:
             return Arriving(cluster)
-        numbers = (id(cluster), tuple(each.number for each in admitted))
-        known = self._placed.get(numbers)
-        if known is not None and known[0] is cluster:
-            return known[1]
-        found, complete = _placed(cluster, admitted, paths, expired)
-        if complete:
-            self._placed[numbers] = cluster, found
-            while len(self._placed) > _PLACED or any(kept[0] is not cluster for kept in self._placed.values()):
-                self._placed.popitem(last=False)
-        return found
+        state, known = self._placed
+        if state is not cluster:
+            known = OrderedDict()
+            self._placed = cluster, known
+        numbers = tuple(each.number for each in admitted)
+        count = next((count for count in range(len(numbers), 0, -1) if numbers[:count] in known), 0)
+        found = known[numbers[:count]] if count else _Placed(Arriving(cluster), MAX_PODS)
+        try:
+            with metered(expired, MAX_WORK):
+                for each in admitted[count:]:
+                    found = _with_pods_of(each, found, cluster, paths)
+        except CutShort:
+            found = _Placed(Arriving(cluster, len(admitted)), 0)
+            if expired():
+                return found.arriving
+        known[numbers] = found
+        while len(known) > _PLACED:
+            known.popitem(last=False)
+        return found.arriving
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
-        """Remove the oldest records above the limit. `of_one`: the records of one user or namespace, oldest first."""
-        for admitted in of_one[: max(len(of_one) - MAX_OF_ONE, 0)]:
+        """Remove the oldest records if there are too many. `of_one`: the records of one user or namespace, oldest
+        first.
+        """
+        for admitted in of_one[:-_RETAINED] if len(of_one) > MAX_OF_ONE else ():
             self._forget(admitted.key)
 
     def _forget(self, key: Key) -> None:
@@ -194,27 +218,20 @@ def _is_stored(admitted: Admitted, cluster: ClusterSnapshot) -> bool:
     return stored is not None and at(stored.object, "spec", "replicas") == at(admitted.object, "spec", "replicas")
 
 
-def _placed(
-    cluster: ClusterSnapshot,
-    admitted: Sequence[Admitted],
-    paths: Mapping[str, tuple[str, ...]],
-    expired: Callable[[], bool],
-) -> tuple[Arriving, bool]:
-    """Place the Pods; return the cluster state with them, and whether the result may be cached."""
-    snapshot, left, omitted = cluster.scheduling, MAX_PODS, 0
-    try:
-        with metered(expired, MAX_WORK):
-            for each in admitted:
-                pods = _pods_of(each, cluster, paths)
-                omitted += len(pods) > left
-                for pod in pods[:left]:
-                    left -= 1
-                    before, snapshot = snapshot, _with(snapshot, pod)
-                    if before is snapshot:
-                        break  # it stays pending, and so do those that are like it
-    except CutShort:
-        return Arriving(cluster, len(admitted)), not expired()
-    return Arriving(cluster.scheduled_as(snapshot), omitted), True
+def _with_pods_of(
+    admitted: Admitted, placed: _Placed, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+) -> _Placed:
+    """Place the Pods of one more object after those that are placed. `cluster`: without any of them."""
+    so_far, left = placed
+    assert so_far.cluster is not None
+    pods, snapshot = _pods_of(admitted, cluster, paths), so_far.cluster.scheduling
+    omitted = so_far.omitted + (len(pods) > left)
+    for pod in pods[:left]:
+        left -= 1
+        before, snapshot = snapshot, _with(snapshot, pod)
+        if before is snapshot:
+            break  # it stays pending, and so do those that are like it
+    return _Placed(Arriving(cluster.scheduled_as(snapshot), omitted), left)
 
 
 def _pods_of(admitted: Admitted, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]) -> Sequence[Pod]:

@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config import Config
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS as PATHS
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook.admission import admitted_pods
 from forewarn.webhook.admission.admitted_pods import AdmittedPods
@@ -201,7 +202,7 @@ def test_a_flood_of_one_user_leaves_those_of_others() -> None:
         obj = made(f"d-{number}", "gold", namespace=f"ns-{number}")
         world.admitted_pods.note(ReviewedObject(obj), "mallory", 1, 100)
     assert is_preempted(world.asks(made("second", "mid"), dryRun=True))
-    assert len(world.admitted_pods.of("mallory", ("", "", ""), world.state)) == admitted_pods.MAX_OF_ONE
+    assert len(world.admitted_pods.of("mallory", ("", "", ""), world.state)) <= admitted_pods.MAX_OF_ONE
 
 
 def test_many_pods_are_counted_in_part_and_the_audit_log_says_so() -> None:
@@ -242,3 +243,28 @@ def test_a_rollout_is_not_counted() -> None:
     change["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
     world.asks(change, operation="UPDATE", oldObject=objects[0])
     assert not world.admitted_pods.of("kim", ("", "", ""), world.state)
+
+
+def test_one_more_object_costs_one_more_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, placed = World(make_node("n").has(cpu="1000", pods="1000").obj), list[object]()
+    with_ = admitted_pods._with
+
+    def counted(*given: Any) -> Any:
+        placed.append(given)
+        return with_(*given)
+
+    monkeypatch.setattr(admitted_pods, "_with", counted)
+    many = 3 * admitted_pods.MAX_OF_ONE
+    for number in range(many):
+        world.asks(made(f"d-{number}", "gold", cpu="1"))
+    assert many - 1 <= len(placed) <= 2 * many
+    counted_ones = world.admitted_pods.of("kim", ("", "", ""), world.state)
+    assert len(counted_ones) >= admitted_pods.MAX_OF_ONE // 2
+    whole = AdmittedPods(lambda: 0.0).placed(world.state, counted_ones, PATHS, lambda: False)
+    known = world.admitted_pods.placed(world.state, counted_ones, PATHS, lambda: False)
+    assert _nodes(whole) == _nodes(known)
+
+
+def _nodes(arriving: admitted_pods.Arriving) -> dict[str, list[str]]:
+    assert arriving.cluster is not None
+    return {info.name: sorted(pod.name for pod in info.pods) for info in arriving.cluster.scheduling.node_infos}
