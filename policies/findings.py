@@ -225,7 +225,7 @@ def one_line(text: str) -> str:
     unassigned: otherwise two names could look equal, or a warning could read backwards.
     """
     if text.isascii():
-        return _SPACE.sub(" ", text).strip()
+        return text.strip() if text.isprintable() and "  " not in text else _SPACE.sub(" ", text).strip()
     return "".join(map(_shown, _SPACE.sub(" ", text).strip()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.disclosure import EXACT, OPEN, Disclose, Shown
@@ -187,21 +187,25 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
         target = _target(subject, context)
         rules = () if target is None else _in_force(target, context.phase, config)
         if subject.is_partial:
-            rules = tuple(found for found in rules if found[0].ID in _OF_PARTS)
+            rules = tuple(rule for rule in rules if rule[0].ID in _OF_PARTS)
     except InvalidObject as fault:
         target, rules, faults = None, (), [fault.with_traceback(None)]
     is_one = not _is_template_of_many(subject)
     for rule, severity, action in rules:
         try:
             problems = rule.check(subject, context)
+            first = next(problems, None)
+            if first is None:
+                continue
+            problems = chain((first,), problems)
             if is_one:
                 problems = _bounded(problems)
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except CutShort as why:
             action = _of_unevaluated(action, why, subject, config)
             why.with_traceback(None)  # one that is kept and raised again has frames that know it: a circle
-            found = _finding(subject, _unevaluated(why), rule.ID, severity, action)
-            findings.append(found._replace(not_evaluated=True))
+            unevaluated = _finding(subject, _unevaluated(why), rule.ID, severity, action)
+            findings.append(unevaluated._replace(not_evaluated=True))
         except InvalidObject as fault:
             faults.append(fault.with_traceback(None))  # its frames know this list: a circle
     if subject.is_partial:

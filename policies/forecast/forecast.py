@@ -133,7 +133,7 @@ class Forecast:
         wanted = self._aftermath and (done.preempting or done.by_waiting) and is_predicted
         done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
-        return done._replace(assumes=(*assumed, *done.assumes))
+        return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
 
     def _of_group(self, change: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
@@ -175,7 +175,7 @@ class Forecast:
                 raise
             return self._one_by_one(change, impact, most)._replace(first_only=is_rollout)
         done = self._one_by_one(change, impact, most) if done is None else done
-        return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
+        return done._replace(first_only=True) if too_many and is_rollout and done.fitting < done.new else done
 
     def _one_by_one(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact without a simulation, Pod by Pod. Raises CutShort."""

@@ -171,4 +171,4 @@ def _list(value: Any) -> list[Any]:
 
 
 def _object(value: Any) -> ApiObject:
-    return value if isinstance(value, OBJECT) else {}
+    return value if value is not None and isinstance(value, OBJECT) else {}

@@ -48,6 +48,8 @@ def at(obj: ApiObject, *path: str | int) -> Any:
     """Return the value at a path; None if a step is absent or null."""
     value: Any = obj
     for step in path:
+        if value is None:
+            return None
         if isinstance(value, OBJECT):
             value = value.get(step)
         elif isinstance(step, int) and isinstance(value, Sequence) and step < len(value):
@@ -157,6 +159,12 @@ def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
         namespace=str(metadata.get("namespace") or namespace),
         name=str(name),
     )
+
+
+def namespace_of(obj: ApiObject) -> str:
+    """Return the namespace in an object's metadata; "" if there is no readable one."""
+    metadata = obj.get("metadata")
+    return str(metadata.get("namespace") or "") if isinstance(metadata, OBJECT) else ""
 
 
 def group_kind(obj: ApiObject) -> str:

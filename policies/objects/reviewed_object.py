@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.findings import NO_LOCATION, Location, ObjectRef, Path
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.objects.fields import NOTHING, ref_of
+from forewarn.policies.objects.fields import NOTHING, namespace_of, ref_of
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
@@ -78,7 +78,8 @@ class ReviewedObject(NamedTuple):
     @property
     def effective_namespace(self) -> str:
         """The namespace of the object, or of its evaluated part; the default namespace if it has none."""
-        return (self.part.namespace if self.part else "") or self.ref.namespace or DEFAULT_NAMESPACE
+        own = self.part.namespace if self.part else ""
+        return own or namespace_of(self.object or self.old or NOTHING) or self.namespace or DEFAULT_NAMESPACE
 
     def locate(self, path: Path) -> Location:
         """Return the position of the value at `path`; of the object's name if the value is absent."""

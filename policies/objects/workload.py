@@ -67,9 +67,11 @@ def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iter
     `paths`: `group/Kind` -> paths of templates and names.
     """
     left, kind = _MAX, group_kind(obj)
+    if kind not in paths:
+        return
     release = at(obj, *RELEASE_NAMESPACES.get(kind, ("",)))
     namespace = release if isinstance(release, str) else ""
-    for path in paths.get(kind, ()):
+    for path in paths[kind]:
         for where, value in found_at(obj, path.steps):
             left -= 1
             if left < 0:

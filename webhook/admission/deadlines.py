@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,8 +21,12 @@ _RESERVE: Final = 0.25
 """The part of the timeout that is reserved for the response."""
 
 
+@lru_cache(maxsize=64)
 def parse_timeout(text: str) -> float:
-    """A Go duration in seconds; the default for an empty, invalid or non-positive duration."""
+    """A Go duration in seconds; the default for an empty, invalid or non-positive duration.
+
+    Cached, because API servers use only a few values.
+    """
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return DEFAULT_SECONDS

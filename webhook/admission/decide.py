@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.copies import replace
 from forewarn.policies.evaluation.evaluator import may_deny
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text
 from forewarn.policies.kinds.registry import NAMESPACE
@@ -47,7 +47,7 @@ def evaluate_review(review: ReviewContext) -> Decision:
         subject = subject_of(request, cluster, config)
         if subject is None:
             return Decision(AdmissionResponse(request.uid), Verdict.ALLOWED)
-        decision = decide_validation(review, subject._replace(subresource=""))
+        decision = decide_validation(review, subject._replace(subresource="") if subject.subresource else subject)
     if not_honoured := config.not_honoured(namespace_of(request, cluster), time.now):
         decision = replace(decision.audited(NOT_EXEMPT, not_honoured), exemption=f"not applied: {not_honoured}")
     return decision.audited(STALE_CACHE_KEY, time.staleness if cluster is not None else "")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import Audience
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.findings import Action, Finding, Severity, Text

@@ -6,12 +6,12 @@ The audit annotations contain every warning in full; denials are never limited.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.config import RepeatedWarnings
+from forewarn.policies.copies import replace
 from forewarn.policies.findings import Action, Text, cut, one_line
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.messages import MAX_WARNINGS, audit_of, shortened, warnings_of, worst_first

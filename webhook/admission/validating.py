@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.copies import replace
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.webhook.admission import impact_annotation, several_defaults
@@ -45,13 +45,12 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
             disclose=config.disclose,
             shown=review.shown,
         )
-        old = new._replace(predicted=lambda _: None, recall=None)
-        findings = without_repeats(
-            subject,
-            evaluate(new),
-            config.options.pod_template_paths,
-            lambda stored: evaluate(old._replace(change_set=ChangeSet((stored,)))),
-        )
+
+        def of_stored(stored: ReviewedObject) -> list[Finding]:
+            old = new._replace(change_set=ChangeSet((stored,)), predicted=lambda _: None, recall=None)
+            return evaluate(old)
+
+        findings = without_repeats(subject, evaluate(new), config.options.pod_template_paths, of_stored)
         seconds = time.clock() - started
         return tuple(doubted(finding) if time.staleness else finding for finding in findings)
 

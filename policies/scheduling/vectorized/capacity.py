@@ -146,8 +146,7 @@ def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int
             by_node = np.where(constraint.domains >= 0, np.minimum(by_node, 1), by_node)
         else:
             apart.append(constraint.domains)
-    infos = node_fit.snapshot.node_infos
-    return capacity_in_domains([info.name for info in infos], by_node, apart, spread)
+    return capacity_in_domains([*node_fit.snapshot.rows], by_node, apart, spread)
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
