@@ -27,6 +27,8 @@ _LARGE: Final = 2 * 1024
 """Number of characters of a spec that count as one more class."""
 _SOME: Final = 64
 """Number of classes for which a value is computed at a time."""
+_SPARE: Final = 4
+"""A table that grows gets one entry in four for further classes: thousands of tables are cached."""
 _MAX_INDEXED: Final = 64
 """Maximum number of label keys by which classes are indexed."""
 
@@ -135,7 +137,7 @@ class PerClass:
         members = self._kinds.members
         if self._filled < len(members):
             if len(members) > len(self._values):
-                grown = np.zeros(2 * len(members), np.int64)
+                grown = np.zeros(len(members) + len(members) // _SPARE + 1, np.int64)
                 grown[: self._filled] = self._values[: self._filled]
                 self._values = grown
             work = meter()

@@ -71,6 +71,8 @@ class PodCounts:
 
     def add(self, row: int, amount: int) -> None:
         """Add `amount` to the count of a node and its domains; negative for a removed Pod."""
+        if not self.here.flags.writeable:
+            self.here = self.here.copy()
         self.here[row] += amount
         for topology, counts in self._domains.items():
             number = topology.values[row]
@@ -119,6 +121,8 @@ class PodMatrix:
         """Key of a Pod -> (the anti-affinity of Pods on nodes against it, objects that must stay alive)."""
         self.attracting: dict[Hashable, tuple[Any, object]] = {}
         """Key of a Pod -> (the affinity of Pods on nodes for it, objects that must stay alive)."""
+        self._zeros = _read_only_zeros(nodes)
+        """[node]: the counts of all conditions that no Pod matches, such as the selectors of new workloads."""
         self._counts: dict[Hashable, PodCounts] = {}
         self._counts_of: dict[Scope | None, list[PodCounts]] = {}
         """Scope -> its counts; None -> the counts of all Pods."""
@@ -214,6 +218,7 @@ class PodMatrix:
             lower.remove(rows)
         self.nominations.clear()
         self._forget_counts()
+        self._zeros = _read_only_zeros(len(self.serials))
         self.static_rejections.clear()
         self.static_statuses.clear()
         self.wanted.clear()
@@ -247,6 +252,8 @@ class PodMatrix:
             per_kind = self.cached(key, keep, of, scope)
             charge(self.kind.size // VECTOR)
             here = self._summed(self.kind, per_kind)
+            if not here.any():
+                here = self._zeros
             found = self._counts[key] = PodCounts(here, of, keep)
             self._counts_of.setdefault(scope, []).append(found)
             self._counting.clear()
@@ -330,6 +337,12 @@ class PodMatrix:
             rows, numbers = np.unique((self.kind == kind).nonzero()[1], return_counts=True)
             found = self._nodes_of[kind] = dict(zip(rows.tolist(), numbers.tolist(), strict=True))
         return found
+
+
+def _read_only_zeros(count: int) -> NDArray[np.int64]:
+    zeros = np.zeros(count, np.int64)
+    zeros.flags.writeable = False
+    return zeros
 
 
 def _attracting_terms(pod: Pod) -> list[AffinityTerm]:

@@ -124,3 +124,19 @@ def test_counts_that_were_cut_short_are_made_anew() -> None:
         matrix.sync(after)
     matrix.sync(after)
     assert matrix.counts("all", None, counted, ("default",)).here.tolist() == [2, 2]
+
+
+def test_conditions_that_no_pod_matches_share_their_counts_until_one_matches() -> None:
+    nodes: list[Made] = [make_node(name).has(cpu="9", memory="99Gi") for name in ("a", "b")]
+    matrix = pod_matrix_of(cluster(*nodes).scheduling)
+    conditions = {app: (lambda pod, app=app: int(pod.labels.get("app") == app)) for app in "xy"}
+
+    def counts() -> dict[str, list[int]]:
+        return {app: matrix.counts(app, None, of, ("default",)).here.tolist() for app, of in conditions.items()}
+
+    assert counts() == {"x": [0, 0], "y": [0, 0]}
+    matrix.sync(cluster(*nodes, make_pod("new").labels(app="x").on("b")).scheduling)
+    assert counts() == {"x": [0, 1], "y": [0, 0]}
+    matrix.sync(cluster(*nodes).scheduling)
+    matrix.remove(np.array([0]))
+    assert matrix.counts("z", None, conditions["x"], ("default",)).here.tolist() == [0]
