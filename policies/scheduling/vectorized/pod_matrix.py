@@ -43,10 +43,9 @@ CACHE_SIZE: Final = 64
 _CACHED_NUMBERS: Final = 2**22
 _MAX_CACHED: Final = 4096
 MAX_NEW_KINDS: Final = 1024
-"""Number of new equivalence classes, beyond twice the initial number, above which the tables are built again.
-
-Classes without Pods are not removed before.
-"""
+"""Number of new equivalence classes, beyond twice the initial number, above which those without Pods are removed."""
+_OF_NODES: Final = ("kind", "start", "serials", "_columns", "_pods", "nodes", "_resource_scores")
+"""Tables of the nodes and their Pods. All others contain results by equivalence class, or ids of specs of classes."""
 _CACHED_SUMS: Final = 256
 """Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `cache_size`."""
 _MAX_TOPOLOGIES: Final = 8
@@ -103,7 +102,7 @@ class PodMatrix:
         self.semantics = semantics
         self.kinds = EquivalenceClasses(semantics)
         self.max_kinds = 0
-        """Number of classes above which the tables are built again; 0 before the first snapshot."""
+        """Number of classes above which those without Pods are removed; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
         self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
@@ -159,8 +158,7 @@ class PodMatrix:
     def sync(self, snapshot: Snapshot) -> None:
         """Update the tables to this Snapshot. Raises CutShort; the next call continues."""
         if self.kinds.weight > self.max_kinds > 0:
-            self.kinds.forget()
-            self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
+            self._remove_unused_kinds()
         if self._columns is snapshot.columns:
             return
         self._columns = None
@@ -174,6 +172,20 @@ class PodMatrix:
             work.charge(matched)
         self._columns = snapshot.columns
         self.max_kinds = self.max_kinds or 2 * self.kinds.weight + MAX_NEW_KINDS
+
+    def _remove_unused_kinds(self) -> None:
+        """Remove the equivalence classes without Pods, and all results by class; retain the tables of the nodes."""
+        retained = {name: getattr(self, name) for name in _OF_NODES}
+        members = [*self.kinds.members]
+        self.kinds.forget()
+        self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
+        self.__dict__.update(retained)
+        numbers = np.zeros(len(members), np.int32)
+        for number in np.flatnonzero(np.bincount(self.kind.ravel())).tolist():
+            pod = members[number]
+            numbers[number] = 0 if pod is None else self.kinds.number(pod)
+        self.kind = numbers[self.kind]
+        self.max_kinds = 2 * self.kinds.weight + MAX_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> int:
         """Set the Pods of a node. Return the number of selectors that new classes were matched with."""

@@ -217,6 +217,28 @@ def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPa
     assert len(matrix.kinds) < 25
 
 
+def test_kinds_of_pods_that_only_are_asked_about_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of the nodes remain, and give the same answers as new ones."""
+    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.pod_matrix.MAX_NEW_KINDS", 20)
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=12, pods_per_node=6, workloads=10, pdbs=6)):
+        cache.add(obj)
+    snapshot, answers = cache.snapshot(), set[tuple[object, ...]]()
+    for number in range(100):
+        for kind in ("plain", "spread", "anti-affinity"):
+            new = preemptor(kind, 0, "14", 500)
+            new["metadata"]["labels"]["unique"] = str(number)
+            found = policies.predict(snapshot, new)
+            answers.add((kind, found.outcome, found.nominated_node, *(victim.key for victim in found.victims)))
+        matrix = snapshot.scheduling.derived.matrix
+        assert isinstance(matrix, PodMatrix)
+        assert len(matrix.kinds) < 2 * 11 + 20 + 5
+        with snapshot.scheduling.derived.locked():
+            check(snapshot.scheduling)
+    assert {(kind, outcome) for kind, outcome, *_ in answers} >= {("plain", "preempts"), ("spread", "preempts")}
+    assert len(answers) == 3
+
+
 def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     labels: Shared[tuple[tuple[str, str], ...], Labels] = Shared(recent=5)
     monkeypatch.setattr("forewarn.policies.objects.pod_spec._LABELS", labels)
