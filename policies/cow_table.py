@@ -119,7 +119,7 @@ class _Items(ItemsView[K, V]):
         self._shards = shards
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
-        return chain.from_iterable(shard.items() for shard in self._shards)
+        return chain.from_iterable(shard.items() for shard in filter(None, self._shards))
 
 
 class _Values(ValuesView[V]):
@@ -132,7 +132,7 @@ class _Values(ValuesView[V]):
         self._shards = shards
 
     def __iter__(self) -> Iterator[V]:
-        return chain.from_iterable(shard.values() for shard in self._shards)
+        return chain.from_iterable(shard.values() for shard in filter(None, self._shards))
 
 
 class Table(Generic[K, V]):

@@ -270,12 +270,17 @@ class _Cascade:
 
     def _end(self, victims: Iterable[Pod]) -> None:
         """Remove terminated victims from the snapshot, and subtract them from the usage of quotas."""
-        deleted = []
+        deleted: list[Pod] = []
+        on_nodes: dict[str, dict[str, Pod]] = {}
         for victim in victims:
             if self._remaining_quota.limits(victim.namespace):
                 self._remaining_quota.give_back(victim.namespace, self._replacements.as_counted(victim))
-            info = self._snapshot.get(victim.node_name)
-            deleted += [pod for pod in info.pods if pod.identity == victim.identity] if info else []
+            name = victim.node_name
+            if name not in on_nodes:
+                info = self._snapshot.get(name)
+                on_nodes[name] = {pod.identity: pod for pod in info.pods} if info else {}
+            if (pod := on_nodes[name].get(victim.identity)) is not None:
+                deleted.append(pod)
         if deleted:
             self._snapshot = self._snapshot.with_pods((), deleted)
 
