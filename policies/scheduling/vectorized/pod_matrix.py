@@ -261,9 +261,12 @@ class PodMatrix:
         if found is None:
             if len(self._counts) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._forget_counts()
+            was_known = key in self.matches
             per_kind = self.cached(key, keep, of, scope)
             charge(self.kind.size // VECTOR)
             here = self._summed(self.kind, per_kind)
+            if not was_known:
+                del self.matches[key]  # only the sums are read again
             if not here.any():
                 here = self._zeros
             found = self._counts[key] = PodCounts(here, of, keep)
