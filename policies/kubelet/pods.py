@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.objects.fields import at, int32, mapping, sequence, text
+from forewarn.policies.kube_apiserver.validation.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
+from forewarn.policies.objects.fields import at, int32, mapping, text
 from forewarn.policies.objects.items import items
 from forewarn.policies.objects.pod_spec import pod_requests
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, read_resource_list
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resources import ResourceList
 
 SYSTEM_CRITICAL: Final = 2_000_000_000
-BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
 _SOURCE: Final = "kubernetes.io/config.source"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
@@ -54,7 +54,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
         priority=priority or 0,
         has_priority=priority is not None,
         critical=static or (priority or 0) >= SYSTEM_CRITICAL,
-        qos=text(obj, "status", "qosClass") or _qos(obj),
+        qos=pod_qos(obj),
         requests=_requested(obj),
         volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
         grace=grace if isinstance(grace, int) and grace >= 0 else 30,
@@ -82,34 +82,6 @@ def _requested(obj: ApiObject) -> ResourceList:
         for name, amount in requests.overhead.items():
             total[name] -= amount
     return {name: amount + requests.overhead.get(name, 0) for name, amount in total.items() if amount}
-
-
-def _qos(obj: ApiObject) -> str:
-    """Return the QoS class of a Pod; a limit without a request counts as request (upstream `SetDefaults_Pod`).
-
-    Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`.
-    """
-    requests: dict[str, int] = {}
-    limits: dict[str, int] = {}
-    guaranteed = True
-    holders: list[tuple[str | int, ...]] = [("spec",)] if at(obj, "spec", "resources") is not None else []
-    for kind in () if holders else ("containers", "initContainers"):
-        holders += [("spec", kind, index) for index in range(len(sequence(obj, "spec", kind)))]
-    for holder in holders:
-        base = at(obj, *holder)
-        own_limits = read_resource_list(base, ("resources", "limits"), obj, holder)
-        own_requests = {**own_limits, **read_resource_list(base, ("resources", "requests"), obj, holder)}
-        if holder == ("spec",):
-            own_requests = dict(pod_requests(obj).pod_level)
-        for amounts, given in ((requests, own_requests), (limits, own_limits)):
-            for name, amount in given.items():
-                if name in (CPU, MEMORY) and amount > 0:
-                    amounts[name] = amounts.get(name, 0) + amount
-        guaranteed = guaranteed and all(own_limits.get(name, 0) > 0 for name in (CPU, MEMORY))
-    if not requests and not limits:
-        return BEST_EFFORT
-    same = all(limits.get(name) == amount for name, amount in requests.items()) and len(requests) == len(limits)
-    return GUARANTEED if guaranteed and same else BURSTABLE
 
 
 __all__ = ["BEST_EFFORT", "BURSTABLE", "CPU", "EPHEMERAL_STORAGE", "GUARANTEED", "MEMORY", "KubeletPod", "read_pod"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.metering import FEW, charge, meter
 from forewarn.policies.objects.fields import InvalidObject, mapping, ref_of
-from forewarn.policies.quantity import NANO, InvalidQuantity, parse_quantity
+from forewarn.policies.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""
+
+Amount = TypeVar("Amount", int, Quantity)
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -201,28 +203,16 @@ class PodRequests:
         return self._allocated(container, init) if actuated is None else actuated
 
     def _sum(self, of: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
-        """Return the sum of the requests of containers and sidecars, or the largest need of an init container if that
-        is more.
-
-        `of`: returns the requests of a container. `missing`: requests for containers without them.
+        """Return the requests of all containers. `of`: returns the requests of a container. `missing`: requests for
+        containers without them.
         """
-        total: ResourceList = {}
-        for container in self.containers:
-            _add(total, _non_missing(of(container, False), missing))
-        sidecars: ResourceList = {}
-        largest: ResourceList = {}
-        for container in self.init_containers:
-            own = _non_missing(of(container, True), missing)
-            if container.restartable_init:
-                _add(total, own)
-                _add(sidecars, own)
-                raise_to(largest, sidecars)
-            else:
-                use = dict(own)
-                _add(use, sidecars)
-                raise_to(largest, use)
-        raise_to(total, largest)
-        return total
+        return sum_of_containers(
+            (_non_missing(of(container, False), missing) for container in self.containers),
+            (
+                (_non_missing(of(container, True), missing), container.restartable_init)
+                for container in self.init_containers
+            ),
+        )
 
 
 def _requested(container: ContainerRequests, init: bool) -> ResourceList:  # noqa: ARG001
@@ -287,12 +277,38 @@ def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path =
     return amounts
 
 
-def raise_to(amounts: ResourceList, least: ResourceList) -> None:
+def sum_of_containers(
+    containers: Iterable[Mapping[str, Amount]], init_containers: Iterable[tuple[Mapping[str, Amount], bool]]
+) -> dict[str, Amount]:
+    """Return the sum for containers and sidecars, or the largest need of an init container if that is more.
+
+    `init_containers`: the amounts of each, and whether it is a sidecar. Source: component-helpers
+    `AggregateContainerRequests`, `AggregateContainerLimits`.
+    """
+    total: dict[str, Amount] = {}
+    for amounts in containers:
+        _add(total, amounts)
+    sidecars: dict[str, Amount] = {}
+    largest: dict[str, Amount] = {}
+    for amounts, is_sidecar in init_containers:
+        if is_sidecar:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            raise_to(largest, sidecars)
+        else:
+            use = dict(amounts)
+            _add(use, sidecars)
+            raise_to(largest, use)
+    raise_to(total, largest)
+    return total
+
+
+def raise_to(amounts: dict[str, Amount], least: Mapping[str, Amount]) -> None:
     """Raise each amount in place to at least the amount in `least`. Source: component-helpers `maxResourceList`."""
     if len(least) > FEW:
         charge(len(least) // 8)
     for name, amount in least.items():
-        if name not in amounts or amount > amounts[name]:
+        if name not in amounts or amounts[name] < amount:
             amounts[name] = amount
 
 
@@ -304,11 +320,11 @@ def largest_of(lists: Iterable[ResourceList]) -> ResourceList:
     return result
 
 
-def _add(amounts: ResourceList, more: ResourceList) -> None:
+def _add(amounts: dict[str, Amount], more: Mapping[str, Amount]) -> None:
     if len(more) > FEW:
         charge(len(more) // 8)
     for name, amount in more.items():
-        amounts[name] = amounts.get(name, 0) + amount
+        amounts[name] = amounts[name] + amount if name in amounts else amount
 
 
 def _non_missing(requests: ResourceList, defaults: ResourceList) -> ResourceList:

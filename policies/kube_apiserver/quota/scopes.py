@@ -14,7 +14,7 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     invalid,
 )
 from forewarn.policies.kube_apiserver.validation.names import label_value
-from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources, read_pod_resources
+from forewarn.policies.kube_apiserver.validation.pod_resources import BEST_EFFORT, pod_qos
 from forewarn.policies.kube_apiserver.validation.resource_quota import PRIORITY_CLASS_SCOPE
 from forewarn.policies.kube_apiserver.validation.resources import DEVICE_CLASS, HUGE_PAGES, REQUESTS, is_native
 from forewarn.policies.metering import FEW, each
@@ -77,9 +77,9 @@ def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
         case "NotTerminating":
             return not is_terminating(pod)
         case "BestEffort":
-            return is_best_effort(pod)
+            return pod_qos(pod) == BEST_EFFORT
         case "NotBestEffort":
-            return not is_best_effort(pod)
+            return pod_qos(pod) != BEST_EFFORT
         case "CrossNamespacePodAffinity":
             return _uses_cross_namespace_pod_affinity(pod)
         case "PriorityClass":
@@ -91,22 +91,6 @@ def is_terminating(pod: ApiObject) -> bool:
     """Report whether a Pod has `activeDeadlineSeconds`, which quotas call terminating (`IsTerminating`)."""
     deadline = at(pod, "spec", "activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
-
-
-def is_best_effort(pod: ApiObject) -> bool:
-    """True if a Pod has the QoS class BestEffort (`GetPodQOS`); the class in its status takes precedence."""
-    recorded = at(pod, "status", "qosClass")
-    if recorded:
-        return bool(recorded == "BestEffort")
-    return not any(_quality_resources(read_pod_resources(pod)))
-
-
-def _quality_resources(pod: PodResources) -> Iterable[str]:
-    lists = [pod.limits, pod.requests] if pod.has_own else []
-    if not pod.has_own:
-        containers = (*pod.containers, *pod.init_containers)
-        lists = [entries for container in containers for entries in (container.limits, container.requests)]
-    return (name for entries in lists for name, q in entries.items() if name in ("cpu", "memory") and q.nano > 0)
 
 
 def _matches_class(selector: ScopeSelector, class_name: str) -> bool:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
-from forewarn.policies.kube_apiserver.validation.resources import is_huge_page, is_native, is_pod_level
+from forewarn.policies.kube_apiserver.validation.resources import CPU, MEMORY, is_huge_page, is_pod_level
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.fields import NOTHING, at, text
 from forewarn.policies.objects.resource_list import (
     ResourceList,
     add,
@@ -20,6 +20,8 @@ from forewarn.policies.objects.resource_list import (
     resource_list,
     rounded,
 )
+from forewarn.policies.objects.resources import sum_of_containers
+from forewarn.policies.quantity import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.quantity import Quantity
 
 
+BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
 _CONTAINER: Final = 12
 """Units of work to read a container."""
 
@@ -92,12 +95,12 @@ def read_pod_resources(pod: ApiObject) -> PodResources:
 
 def container_requests(pod: PodResources) -> ResourceList:
     """The sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
-    return aggregate(pod, lambda container: container.requests)
+    return _aggregate(pod, lambda container: container.requests)
 
 
 def container_limits(pod: PodResources) -> ResourceList:
     """The sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
-    return aggregate(pod, lambda container: container.limits)
+    return _aggregate(pod, lambda container: container.limits)
 
 
 def pod_requests(pod: PodResources) -> ResourceList:
@@ -109,7 +112,7 @@ def pod_requests(pod: PodResources) -> ResourceList:
         reported = greatest(container.actual_requests, container.allocated or {})
         return reported if pod.resize_infeasible else greatest(container.requests, reported)
 
-    total = aggregate(pod, effective) | {name: q for name, q in pod.requests.items() if is_pod_level(name)}
+    total = _aggregate(pod, effective) | {name: q for name, q in pod.requests.items() if is_pod_level(name)}
     return add(total, pod.overhead)
 
 
@@ -122,28 +125,33 @@ def pod_limits(pod: PodResources) -> ResourceList:
         reported = container.actual_limits
         return reported if pod.resize_infeasible else greatest(container.limits, reported)
 
-    total = aggregate(pod, effective) | {name: q for name, q in pod.limits.items() if is_pod_level(name)}
+    total = _aggregate(pod, effective) | {name: q for name, q in pod.limits.items() if is_pod_level(name)}
     return add(total, {name: q for name, q in pod.overhead.items() if total.get(name)})
 
 
-def aggregate(pod: PodResources, amount: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
-    """Return the sum over containers and sidecars, or the maximum during initialization if that is larger, per
-    resource.
+def pod_qos(pod: ApiObject) -> str:
+    """Return the QoS class of a Pod or Pod template; the class in its status takes precedence. Raises InvalidObject.
 
-    `amount`: the resources of a container to add.
+    Source: pkg/apis/core/v1/helper/qos `GetPodQOS`.
     """
-    total: ResourceList = {}
-    sidecars: ResourceList = {}
-    peak: ResourceList = {}
-    for container in pod.containers:
-        total = add(total, amount(container))
-    for container in pod.init_containers:
-        if container.is_sidecar:
-            total, sidecars = add(total, amount(container)), add(sidecars, amount(container))
-            peak = greatest(peak, sidecars)
-        else:
-            peak = greatest(peak, add(amount(container), sidecars))
-    return greatest(total, peak)
+    return text(pod, "status", "qosClass") or compute_pod_qos(read_pod_resources(pod))
+
+
+def compute_pod_qos(pod: PodResources) -> str:
+    """Return the QoS class by the resources of a Pod. Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
+    holders = (pod,) if pod.has_own else (*pod.containers, *pod.init_containers)
+    pairs = [
+        (holder.requests.get(name, ZERO), holder.limits.get(name, ZERO)) for holder in holders for name in (CPU, MEMORY)
+    ]
+    if not any(request or limit for request, limit in pairs):
+        return BEST_EFFORT
+    return GUARANTEED if all(limit and request == limit for request, limit in pairs) else BURSTABLE
+
+
+def _aggregate(pod: PodResources, amounts: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
+    return sum_of_containers(
+        map(amounts, pod.containers), ((amounts(container), container.is_sidecar) for container in pod.init_containers)
+    )
 
 
 def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str) -> Container:
@@ -173,7 +181,7 @@ def _with_defaults(pod: PodResources) -> PodResources:
     requests = dict(pod.requests)
     if limits:
         together = container_requests(pod).items()
-        requests |= {n: q for n, q in together if n not in requests and n in ("cpu", "memory") and is_native(n)}
+        requests |= {n: q for n, q in together if n not in requests and n in (CPU, MEMORY)}
         requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
     return replace(pod, limits=limits, requests=requests)
 

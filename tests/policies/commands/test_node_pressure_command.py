@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.findings import one_line
+from forewarn.policies.kube_apiserver.quota.scopes import matches_scope
 from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
 from forewarn.policies.kubelet.eviction import rank
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
 from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.kubelet.stats import Disk, PodStats, read_pod_stats
+from forewarn.policies.options import ScopeSelector
 from forewarn.policies.quantity import NANO
 from tests.builders import make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
@@ -553,3 +555,16 @@ def test_a_request_of_a_part_of_a_byte_counts_exactly() -> None:
 )
 def test_limits_are_requests_where_none_is_as_the_api_server_has_it(spec: dict[str, Any], qos: str) -> None:
     assert read_pod({"metadata": {"name": "p"}, "spec": spec}).qos == qos
+
+
+def test_pod_level_requests_default_to_those_of_containers_with_a_limit_of_huge_pages() -> None:
+    """Source: `defaultHugePagePodLimits` before `defaultPodRequests`. ResourceQuotas apply the same QoS class."""
+    resources = {"requests": {"cpu": "1"}, "limits": {"hugepages-2Mi": "2Mi"}}
+    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": resources}]}
+    spec["resources"] = {"requests": {"memory": "0"}}
+    found = {"metadata": {"name": "p"}, "spec": spec}
+    assert read_pod(found).qos == BURSTABLE
+    assert matches_scope(ScopeSelector("NotBestEffort", "Exists"), found)
+    del resources["limits"]
+    assert read_pod(found).qos == BEST_EFFORT
+    assert matches_scope(ScopeSelector("BestEffort", "Exists"), found)
