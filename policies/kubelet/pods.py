@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.kube_apiserver.validation.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
 from forewarn.policies.objects.fields import at, int32, mapping, text
 from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.pod_spec import pod_requests
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.quantity import NANO
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 SYSTEM_CRITICAL: Final = 2_000_000_000
 _SOURCE: Final = "kubernetes.io/config.source"
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 class KubeletPod(NamedTuple):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _LONGEST: Final = 253
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt, request_of
-from forewarn.policies.kubelet.pods import GUARANTEED, MIRROR_ANNOTATION, read_pod
+from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
 from forewarn.policies.objects.fields import InvalidObject, at, text
 from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 

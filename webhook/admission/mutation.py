@@ -17,6 +17,7 @@ from forewarn.policies.kube_apiserver.priority import (
     resolved_spec,
 )
 from forewarn.policies.objects.fields import at, string_map, text
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.admission.json_patch import PatchOperation, drop, set_value
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.review import AdmissionRequest
 
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 NODE_USER_PREFIX: Final = "system:node:"
 NODES_GROUP: Final = "system:nodes"
 CLASS: Final = ("spec", "priorityClassName")
