@@ -144,9 +144,10 @@ def workload_of(pod: Pod) -> Key:
     if pod.owner is None:
         return pod.namespace, "Pod", pod.name
     name, hash_ = pod.owner.name, pod.labels.get("pod-template-hash", "")
-    if pod.owner.kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
+    kind = KINDS_FOLLOWED.get(pod.owner_kind, pod.owner_kind)
+    if kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
         return pod.namespace, "Deployment", name.removesuffix(f"-{hash_}")
-    return pod.namespace, pod.owner.kind, name
+    return pod.namespace, kind, name
 
 
 def preempted_pods(count: int, victims: Iterable[Lost]) -> str:

@@ -170,10 +170,9 @@ class ClusterSnapshot:
         owner = pod.owner
         if owner is None:
             return pod.key
-        group = owner.api_version.rpartition("/")[0]
-        if f"{group}/{owner.kind}" == NODE:
+        if pod.owner_kind == NODE:
             return pod.key
-        workload = self.workload(f"{group}/{owner.kind}", pod.namespace, owner.name)
+        workload = self.workload(pod.owner_kind, pod.namespace, owner.name)
         return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"
 
 

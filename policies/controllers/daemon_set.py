@@ -9,6 +9,7 @@ from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, 
 from forewarn.policies.controllers.replica_set import min_ready_seconds
 from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, mapping, sequence, text
 from forewarn.policies.objects.items import items
@@ -132,15 +133,10 @@ def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
         return False
     template = template_of(state.object)
     anywhere = _anywhere_of(view, state, template)
-    is_there = any(_is_of(pod.pod, key) for pod in view.pods_on(new.name))
+    is_there = any(controller_of(pod.pod) == key for pod in view.pods_on(new.name))
     if nodes_that_should_run(template, anywhere, {new.name: new}):
         return not is_there
     return is_there and not should_continue_running(template, anywhere, new)
-
-
-def _is_of(pod: Pod, key: Key) -> bool:
-    owner = pod.owner
-    return owner is not None and (owner.kind, pod.namespace, owner.name) == ("DaemonSet", *key[1:])
 
 
 def _anywhere_of(view: View, state: WorkloadState, template: ApiObject) -> Pod:

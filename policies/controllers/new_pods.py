@@ -13,7 +13,8 @@ from forewarn.policies.controllers.own_pods import controlled, pods_of
 from forewarn.policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
 from forewarn.policies.controllers.stateful_set import start_ordinal
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.metering import TooLarge, charge
 from forewarn.policies.objects.fields import (
     NOTHING,
@@ -165,15 +166,15 @@ def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObjec
 
 def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pods: Sequence[Pod]) -> list[bool]:
     """Return [index in `pods`]: whether the Pod of a Deployment belongs to the ReplicaSet of this template."""
-    name = ref_of(_owner(cluster, obj, template)).name
-    return [pod.owner is not None and pod.owner.kind == "ReplicaSet" and pod.owner.name == name for pod in pods]
+    ref = ref_of(_owner(cluster, obj, template), "default")
+    return [controller_of(pod) == (REPLICA_SET, ref.namespace, ref.name) for pod in pods]
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
     """Return the controller of new Pods: a Deployment's ReplicaSet with this template if it exists, otherwise `obj`."""
     if group_kind(obj) != "apps/Deployment":
         return obj
-    sets = [w.object for w in controlled(cluster, obj) if w.ref.kind == "ReplicaSet"]
+    sets = [w.object for w in controlled(cluster, obj) if group_kind(w.object) == REPLICA_SET]
     return find_new_replica_set(template, sorted(sets, key=_age)) or obj
 
 

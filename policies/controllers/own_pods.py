@@ -46,7 +46,7 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     controls.
     """
     ref = ref_of(obj, "default")
-    of_it = {(ref.kind, ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
+    of_it = {(group_kind(obj), ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
     parts = derived(cluster.pods_of(ref.namespace), _by_owner)
     found = [
         pod
@@ -63,15 +63,15 @@ def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """Return the workloads whose controller is this object: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
     parts = derived(cluster.workloads_of(ref.namespace), _by_controller)
-    return [w for part in parts for w in part.controlled.get((ref.kind, ref.name), ())]
+    return [w for part in parts for w in part.controlled.get((group_kind(obj), ref.name), ())]
 
 
 _Identity = tuple[str, str]
-"""(kind, name)."""
+"""(`group/Kind`, name)."""
 
 
 class _Workloads(NamedTuple):
-    """The workloads of a namespace as (kind, name), and (kind, name) of each controller -> the workloads it
+    """The workloads of a namespace by identity, and the identity of each controller -> the workloads it
     controls.
     """
 
@@ -98,13 +98,13 @@ def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[
     charge(len(pods))
     found: dict[_Identity | None, dict[int, list[Pod]]] = {}
     for pod in pods.values():
-        by_labels = found.setdefault(pod.owner[:2] if pod.owner is not None else None, {})
+        by_labels = found.setdefault((pod.owner.group_kind, pod.owner.name) if pod.owner is not None else None, {})
         by_labels.setdefault(id(pod.labels), []).append(pod)
     return found
 
 
 def _identity(workload: Workload) -> _Identity:
-    return workload.ref.kind, workload.ref.name
+    return group_kind(workload.object), workload.ref.name
 
 
 def _is_there(pod: Pod) -> bool:

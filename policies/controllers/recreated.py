@@ -39,7 +39,7 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Recreator:
     `recreated`: the `group/Kind`s of controllers that recreate their Pods by the configuration. `is_there`: whether the
     simulation contains the Pod's workload.
     """
-    kind = pod.owner.group_kind if pod.owner is not None else ""
+    kind = pod.owner_kind
     if is_there or kind in recreated:
         return Recreator.CONTROLLER
     if not kind:
@@ -59,7 +59,7 @@ def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
 
     `runs`: whether the Pod with a namespace and name exists, and is neither terminating nor terminal.
     """
-    return pod.owner is not None and pod.owner.group_kind == POD and not runs(pod.namespace, pod.owner.name)
+    return pod.owner is not None and pod.owner_kind == POD and not runs(pod.namespace, pod.owner.name)
 
 
 def sentence(what: Recreator, kind: str) -> str:

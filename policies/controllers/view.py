@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -10,12 +11,22 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Owner, Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.selectors import LabelSelector
 
 Key = tuple[str, str, str]
 """(`group/Kind`, namespace, name)."""
+
+
+def controller_of(pod: Pod) -> Key | None:
+    """Return the key of the controller of a Pod, even if the controller does not exist; None for a Pod without one."""
+    return None if pod.owner is None else _key_of(pod.owner, pod.namespace)
+
+
+@lru_cache(maxsize=16384)
+def _key_of(owner: Owner, namespace: str) -> Key:
+    return owner.group_kind, namespace, owner.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +103,8 @@ class Tally:
         """Add (`sign` 1) or remove (-1) a Pod."""
         self.pods += sign
         self.healthy += sign * (state.ready is not None and not state.terminating)
-        owner = state.pod.owner
-        if owner is not None:
-            key = owner.group_kind, state.pod.namespace, owner.name
+        key = controller_of(state.pod)
+        if key is not None:
             left = self.owners.get(key, 0) + sign
             if left:
                 self.owners[key] = left

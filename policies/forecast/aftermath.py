@@ -20,6 +20,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements
 from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order
+from forewarn.policies.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.fields import NOTHING, at
@@ -216,8 +217,8 @@ class _Cascade:
             self._lost += 1
             return
         self._replaced += 1
-        kind = victim.owner.kind if victim.owner else ""
-        when = deletion_time if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
+        kind = victim.owner_kind
+        when = deletion_time if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == JOB else 0.0)
         counted = self._replacements.as_counted(replacement) if self._remaining_quota.limits(victim.namespace) else None
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, counted=counted)))
 
@@ -244,9 +245,9 @@ class _Cascade:
 
     def _is_held(self, pod: Pod) -> bool:
         owner = pod.owner
-        if owner is None or owner.kind != "StatefulSet":
+        if owner is None or pod.owner_kind != STATEFUL_SET:
             return False
-        known = self._cluster.workload(owner.group_kind, pod.namespace, owner.name)
+        known = self._cluster.workload(STATEFUL_SET, pod.namespace, owner.name)
         if known is None or at(known.object, "spec", "podManagementPolicy") == "Parallel":
             return False
         charge(len(self._waiting))
@@ -316,4 +317,4 @@ def _ordinal(pod: Pod) -> int:
     Ignores the `+NUMBER` at the end of a replacement's name.
     """
     owner = pod.owner
-    return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and owner.kind == "StatefulSet" else -1
+    return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and pod.owner_kind == STATEFUL_SET else -1

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.own_pods import controlled, owned_pods_of
 from forewarn.policies.controllers.templates import template_of
-from forewarn.policies.controllers.view import PodState
+from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.cow_table import derived
 from forewarn.policies.forecast.aftermath import Aftermath
 from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
+from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, NODE
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
@@ -27,11 +28,9 @@ from forewarn.policies.scheduling.preemption import Candidate
 from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
-from forewarn.policies.simulation.adoption import DEPLOYMENT, completed
+from forewarn.policies.simulation.adoption import completed
 from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.controller_writes import DAEMON_SET
 from forewarn.policies.simulation.dump import MINUTE, QUIET
-from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.simulation.simulation import Simulation
@@ -253,7 +252,7 @@ class _Run(Simulation):
         for victim in candidate.victims:
             if not self._take_in(victim):
                 self._load_pod(victim)
-                self._unknown = self._unknown or (victim.owner is not None and victim.owner.kind != "Node")
+                self._unknown = self._unknown or (victim.owner_kind not in ("", NODE))
         self.api.watchers = watchers
         self.controllers.take_on([key for key in self._loaded if key not in before])
 

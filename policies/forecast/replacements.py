@@ -8,7 +8,9 @@ from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
 from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import made_of, template_of
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
+from forewarn.policies.kinds.registry import DAEMON_SET, STATEFUL_SET
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.view import Key
     from forewarn.policies.kube_apiserver.quota import RemainingQuota
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 
 
-AFTER_TERMINATION: Final = ("StatefulSet", "DaemonSet")
+AFTER_TERMINATION: Final = (STATEFUL_SET, DAEMON_SET)
 """Kinds whose controllers create the new Pod, under the same name, after the old one has terminated."""
 _MAKING: Final = 100
 """Units of work to create a Pod from a template."""
@@ -39,10 +42,8 @@ def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str],
         found = cluster.pods.get((namespace, name))
         return found is not None and not found.terminating and not found.terminal and found.identity not in evicted
 
-    is_there = (
-        pod.owner is not None and cluster.workload(pod.owner.group_kind, pod.namespace, pod.owner.name) is not None
-    )
-    what = again(pod, recreated, is_there=is_there)
+    owner = controller_of(pod)
+    what = again(pod, recreated, is_there=owner is not None and owner in cluster.workloads)
     return what in (Recreator.CONTROLLER, Recreator.NOT_LISTED) and not has_lost_owner(pod, runs)
 
 
@@ -69,7 +70,7 @@ class Replacements:
             numbers,
             recreated,
         )
-        self._templates: dict[tuple[str, str, str], _Made | None] = {}
+        self._templates: dict[Key, _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
         self.evicted: set[str] = set()
@@ -79,21 +80,20 @@ class Replacements:
         """Return the replacement of a victim; None if no controller creates one or admission rejects it. Raises
         CutShort.
         """
-        owner = victim.owner
-        if owner is None or not is_recreated(victim, self._cluster, self._recreated, self.evicted):
+        if not is_recreated(victim, self._cluster, self._recreated, self.evicted):
             return None
         try:
-            new_pod = self._made((owner.group_kind, victim.namespace, owner.name))
+            new_pod = self._made(controller_of(victim))
         except CutShort:
             raise
         except InvalidObject:
             return None
         number = next(self._numbers)
         name, uid = f"{victim.name}+{number}", f"{victim.identity}+{number}"
-        if new_pod is not None and owner.kind not in AFTER_TERMINATION:
+        if new_pod is not None and victim.owner_kind not in AFTER_TERMINATION:
             return replace(new_pod.pod, name=name, uid=uid)
         same = replace(victim, name=name, uid=uid, node_name="", nominated_node_name="", start_time=None, ready=False)
-        if owner.kind == "DaemonSet" and same.spec.node_affinity.required is not None:
+        if victim.owner_kind == DAEMON_SET and same.spec.node_affinity.required is not None:
             same = on_node(same, victim.node_name)
         if new_pod is None:
             if same.spec.too_large:
@@ -106,11 +106,13 @@ class Replacements:
             priority_class_name=new_pod.pod.priority_class_name,
         )
 
-    def _made(self, key: tuple[str, str, str]) -> _Made | None:
+    def _made(self, key: Key | None) -> _Made | None:
         """Return a Pod of the workload's template after admission, which may set a newer default PriorityClass.
 
-        `key`: (`group/Kind`, namespace, name). None if the workload is unknown. Raises InvalidObject and CutShort.
+        None if the workload is unknown. Raises InvalidObject and CutShort.
         """
+        if key is None:
+            return None
         if key not in self._templates:
             workload = self._cluster.workload(*key)
             charge(_MAKING)
@@ -134,7 +136,7 @@ class Replacements:
         kube-scheduler counts and no limits.
         """
         try:
-            new_pod = self._made((pod.owner.group_kind, pod.namespace, pod.owner.name)) if pod.owner else None
+            new_pod = self._made(controller_of(pod))
         except InvalidObject:
             new_pod = None
         if new_pod is None or new_pod.pod.occupies != pod.occupies:

@@ -138,9 +138,9 @@ LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is
 """Kinds of the linter without a Pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"
+"""The namespace of objects of namespaced kinds that do not set it."""
 RELEASE_NAMESPACE: Final = "release-namespace"
 """The namespace of a Helm release that is rendered without a namespace: the actual one is unknown."""
-"""The namespace of objects of namespaced kinds that do not set it."""
 PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
 WORKLOAD_PRIORITY_CLASS: Final = "kueue.x-k8s.io/WorkloadPriorityClass"
 NAMESPACE: Final = "/Namespace"
@@ -156,6 +156,9 @@ CLAIM: Final = "/PersistentVolumeClaim"
 DEPLOYMENT: Final = "apps/Deployment"
 STATEFUL_SET: Final = "apps/StatefulSet"
 DAEMON_SET: Final = "apps/DaemonSet"
+REPLICA_SET: Final = "apps/ReplicaSet"
+JOB: Final = "batch/Job"
+CRON_JOB: Final = "batch/CronJob"
 
 
 def empty_list(spec: KindSpec) -> dict[str, Any]:

@@ -109,6 +109,11 @@ class Pod:
     ready: bool = True
     """True if PDBs count the Pod as healthy. Running Pods without a Ready condition (in snapshots) also count."""
 
+    @property
+    def owner_kind(self) -> str:
+        """The `group/Kind` of the Pod's controller; "" without one."""
+        return "" if self.owner is None else self.owner.group_kind
+
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
         """Read an API object. Raises InvalidObject."""

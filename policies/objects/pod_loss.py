@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
+from forewarn.policies.kinds.registry import JOB
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.job import fails_with_one_pod
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod
 
-JOB: Final = "batch/Job"
 _LONGEST: Final = 253
 
 

@@ -122,7 +122,7 @@ class Workload(NamedTuple):
     """A stored workload, limited in memory, without managedFields. Of the status, only Pod counts and conditions of
     Jobs.
 
-    `controller`: (kind, name) of the workload that created it; ("", "") without one.
+    `controller`: (`group/Kind`, name) of the workload that created it; ("", "") without one.
     """
 
     ref: ObjectRef
@@ -133,7 +133,7 @@ class Workload(NamedTuple):
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read the API object of a workload. Raises InvalidObject."""
         from forewarn.policies.objects.bounded import bounded
-        from forewarn.policies.objects.pod import Owner  # the linter starts without it
+        from forewarn.policies.objects.pod import Owner, once  # the linter starts without it
 
         owner = Owner.from_api(obj)
         status = _retained_status(obj)
@@ -141,7 +141,7 @@ class Workload(NamedTuple):
         metadata = kept.get("metadata")
         if isinstance(metadata, Mapping):
             kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
-        return cls(ref_of(obj, "default"), bounded(kept), (owner.kind, owner.name) if owner else ("", ""))
+        return cls(ref_of(obj, "default"), bounded(kept), (once(owner.group_kind), owner.name) if owner else ("", ""))
 
 
 def _retained_status(obj: ApiObject) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.templates import template_hash, template_of
-from forewarn.policies.controllers.view import WorkloadState
+from forewarn.policies.controllers.view import WorkloadState, controller_of
+from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, REPLICA_SET
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-from forewarn.policies.simulation.pod_tally import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.objects.fields import ApiObject
 
-DEPLOYMENT: Final = "apps/Deployment"
-_JOB: Final = "batch/Job"
-REPLICA_SET: Final = "apps/ReplicaSet"
 _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 
 
@@ -59,11 +56,11 @@ def _read_job_statuses(every: dict[Key, WorkloadState], pods: Sequence[PodState]
 
     The Pods do not suffice, because most terminated Pods no longer exist.
     """
-    jobs = [state for state in every.values() if state.key[0] == _JOB and state.status is None]
+    jobs = [state for state in every.values() if state.key[0] == JOB and state.status is None]
     ended: dict[Key, list[str]] = {}
     for pod in pods if jobs else ():
         owner = controller_of(pod.pod)
-        if owner is not None and owner[0] == _JOB and pod.pod.terminal:
+        if owner is not None and owner[0] == JOB and pod.pod.terminal:
             ended.setdefault(owner, []).append(pod.pod.uid)
     for state in jobs:
         with suppress(InvalidObject):  # without it the pods are counted that are there

@@ -11,10 +11,10 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.recreated import again
-from forewarn.policies.controllers.view import PodState, WorkloadState
+from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.pod_tally import PodTally, controller_of
+from forewarn.policies.simulation.pod_tally import PodTally
 from forewarn.policies.simulation.stored_claims import StoredClaims
 from forewarn.policies.simulation.stored_pod_groups import StoredPodGroups
 from forewarn.policies.simulation.timeline import node_change, origin_of

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus
 from forewarn.policies.controllers.daemon_set import is_rolled_out, triggers_sync
+from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, REPLICA_SET
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.simulation.api_server import Change
 from forewarn.policies.simulation.controller_queue import (
@@ -29,15 +31,11 @@ from forewarn.policies.simulation.controller_queue import (
     seconds_to_read,
 )
 from forewarn.policies.simulation.controller_writes import (
-    DAEMON_SET,
-    DEPLOYMENT,
-    REPLICA_SET,
     REVISED,
     ControllerWrites,
 )
 from forewarn.policies.simulation.kubelets import Kubelets
 from forewarn.policies.simulation.pod_garbage_collector import PodGarbageCollector
-from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:

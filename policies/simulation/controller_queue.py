@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers import SYNC_DELAY
 from forewarn.policies.controllers.replica_set_sizes import is_recreate
 from forewarn.policies.findings import ObjectRef
+from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.simulation.controller_writes import DEPLOYMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

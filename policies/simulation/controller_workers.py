@@ -23,12 +23,13 @@ from forewarn.policies.controllers.actions import (
 from forewarn.policies.controllers.daemon_set import DaemonSetStatus
 from forewarn.policies.controllers.resource_quota import slow_start_batches
 from forewarn.policies.controllers.stateful_set import StatefulSetStatus
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
 from forewarn.policies.simulation.api_server import Change
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_queue import Collect, Sync, delay_of
-from forewarn.policies.simulation.controller_writes import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REVISED
-from forewarn.policies.simulation.pod_tally import controller_of
+from forewarn.policies.simulation.controller_writes import REVISED
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.controller_view import ControllerView
     from forewarn.policies.simulation.latencies import Latencies
 
-_STATEFUL_SET: Final = "apps/StatefulSet"
 _WORKERS: Final = {PDB: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
 _WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
@@ -242,7 +242,7 @@ class ControllerWorkers(ControllerManager):
             return
         for what, group in groupby(actions, type):
             alike = list(group)
-            if what is CreatePod and key[0] in (*_AT_ONCE, _STATEFUL_SET):
+            if what is CreatePod and key[0] in (*_AT_ONCE, STATEFUL_SET):
                 for size in slow_start_batches(len(alike)):
                     yield alike[:size]
                     alike = alike[size:]

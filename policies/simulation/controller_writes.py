@@ -22,6 +22,7 @@ from forewarn.policies.controllers.actions import (
 )
 from forewarn.policies.controllers.view import WorkloadState
 from forewarn.policies.copies import replace
+from forewarn.policies.kinds.registry import DAEMON_SET, JOB
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import group_kind, text
 from forewarn.policies.objects.pod import Owner
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.latencies import Latencies
 
 
-JOB: Final = "batch/Job"
-CRON_JOB: Final = "batch/CronJob"
-DAEMON_SET: Final = "apps/DaemonSet"
-DEPLOYMENT: Final = "apps/Deployment"
-REPLICA_SET: Final = "apps/ReplicaSet"
 REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
 """Kinds with ControllerRevision objects."""
 

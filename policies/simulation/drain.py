@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.disruption import PdbStatus
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.objects.fields import at
-from forewarn.policies.simulation.pod_tally import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator

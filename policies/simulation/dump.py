@@ -10,14 +10,13 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.controllers.recreated import Recreator, again
 from forewarn.policies.controllers.replica_set import deletion_cost
-from forewarn.policies.controllers.view import PodState
+from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.objects.fields import at, group_kind, int32, text, timestamp
 from forewarn.policies.objects.items import items
 from forewarn.policies.simulation.adoption import completed
-from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import is_responsible_for
 from forewarn.policies.simulation.workload_index import PDB
@@ -164,9 +163,8 @@ def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
     """Return the `group/Kind` of the unknown controller of a Pod; "" for terminal Pods and for known or no
     controllers.
     """
-    if pod.owner is None or pod.terminal or again(pod, recreated, is_there=False) is not Recreator.UNKNOWN:
-        return ""
-    return pod.owner.group_kind
+    is_unknown = not pod.terminal and again(pod, recreated, is_there=False) is Recreator.UNKNOWN
+    return pod.owner_kind if is_unknown else ""
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:

@@ -6,10 +6,10 @@ from functools import partial
 from math import floor
 from typing import TYPE_CHECKING
 
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
+from forewarn.policies.kinds.registry import JOB
 from forewarn.policies.simulation.controller_queue import PodFinished
-from forewarn.policies.simulation.controller_writes import JOB
-from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.termination import termination_seconds
 
 if TYPE_CHECKING:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from forewarn.policies.controllers.view import PodCounts, Tally
+from forewarn.policies.controllers.view import PodCounts, Tally, controller_of
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodState
-    from forewarn.policies.objects.pod import Owner, Pod
 
 
 class PodTally:
@@ -33,13 +31,3 @@ class PodTally:
         if owner is not None:
             active, ready = self.by_controller.get(owner, PodCounts())
             self.by_controller[owner] = PodCounts(active + sign, ready + sign * (state.ready is not None))
-
-
-def controller_of(pod: Pod) -> Key | None:
-    """Return the key of the controller of a Pod, even if the controller does not exist; None for a Pod without one."""
-    return None if pod.owner is None else _key_of(pod.owner, pod.namespace)
-
-
-@lru_cache(maxsize=16384)
-def _key_of(owner: Owner, namespace: str) -> Key:
-    return owner.group_kind, namespace, owner.name

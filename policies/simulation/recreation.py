@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Recreation:
         if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
             return
         pod: Pod = change.old.pod
-        if pod.owner is None or (pod.owner.group_kind, pod.namespace, pod.owner.name) in self._api.workloads:
+        if pod.owner is None or controller_of(pod) in self._api.workloads:
             return
         if again(pod, self._api.recreated, is_there=False) is Recreator.CONTROLLER and not has_lost_owner(
             pod, self._runs

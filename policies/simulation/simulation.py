@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.templates import pod_of_template, template_of
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.kinds.registry import POD_GROUP
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.storage import default_storage_class
@@ -22,7 +23,6 @@ from forewarn.policies.simulation.controller_view import ControllerView
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
-from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.quotas import Quotas
 from forewarn.policies.simulation.recreation import Recreation
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler

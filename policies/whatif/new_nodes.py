@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.simulation.pod_tally import controller_of
+from forewarn.policies.controllers.view import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -10,6 +10,7 @@ from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import SYSTEM_CRITICAL
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
@@ -356,8 +357,7 @@ def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for pod in cluster.pods.values():
-        static = pod.owner is not None and pod.owner.kind == "Node"
-        if pod.node_name and not pod.terminal and not static and pod.effective_priority < SYSTEM_CRITICAL:
+        if pod.node_name and not pod.terminal and pod.owner_kind != NODE and pod.effective_priority < SYSTEM_CRITICAL:
             found[pod.node_name] = min(found.get(pod.node_name, SYSTEM_CRITICAL), pod.effective_priority)
     return found
 

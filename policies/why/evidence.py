@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kinds.registry import NODE, POD
+from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
 from forewarn.policies.objects.fields import NOTHING, at, group_kind
 from forewarn.policies.why.events import Events
 from forewarn.policies.why.records import (
@@ -20,10 +20,6 @@ from forewarn.policies.why.records import (
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
-DEPLOYMENT: Final = "apps/Deployment"
-REPLICA_SET: Final = "apps/ReplicaSet"
-CRON_JOB: Final = "batch/CronJob"
-_JOB: Final = "batch/Job"
 _OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
 """Workload kinds with Pods that belong to another workload in between."""
 
@@ -67,9 +63,9 @@ class Evidence:
             return
         if is_itself:
             self.workload = obj
-        if kind in (REPLICA_SET, _JOB) and (self._may_own(name) or self.name.startswith(f"{name}-")):
+        if kind in (REPLICA_SET, JOB) and (self._may_own(name) or self.name.startswith(f"{name}-")):
             self._owned[name] = controller(obj)
-            if kind == _JOB:
+            if kind == JOB:
                 self.jobs[name] = job_record(obj)
 
     def _may_own(self, name: str) -> bool:

@@ -251,6 +251,16 @@ def test_a_daemon_is_made_anew_on_its_node_alone() -> None:
     assert found == Aftermath(replaced=1, pending=1)
 
 
+def test_a_daemon_of_another_api_group_is_recreated_at_once_on_any_node() -> None:
+    daemon = controlled(make_pod("d").request(cpu="2").on("n1"), "DaemonSet", "d")
+    daemon.obj["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1alpha1"
+    affinity = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]}
+    daemon.affinity("nodeAffinity", affinity).spec(terminationGracePeriodSeconds=30)
+    made = [make_node("n1").labels(a="b").has(cpu="2"), make_node("n2").has(cpu="2")]
+    new = make_pod("new").priority(1).request(cpu="2").spec(nodeSelector={"a": "b"})
+    assert aftermath([*made, daemon], new, ("apps.kruise.io/DaemonSet",)) == Aftermath(replaced=1)
+
+
 def test_a_daemon_that_came_with_its_daemon_set_is_made_anew_on_its_node_alone() -> None:
     """It was put in its place without being held to it."""
     affinity = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]}

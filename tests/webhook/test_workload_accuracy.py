@@ -39,9 +39,9 @@ def deployment(replicas: int = 2, cpu: str = "2", priority: int = 100, name: str
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-def of(kind: str, name: str, pod: Obj, hash_: str = "") -> Obj:
+def of(kind: str, name: str, pod: Obj, hash_: str = "", group: str = "apps") -> Obj:
     """The Pod of a workload."""
-    reference = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "o", "controller": True}
+    reference = {"apiVersion": f"{group}/v1", "kind": kind, "name": name, "uid": "o", "controller": True}
     labels = {"app": name} | ({"pod-template-hash": hash_} if hash_ else {})
     return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference], "labels": labels}}
 
@@ -145,7 +145,8 @@ def test_time_until_pods_count_as_available_is_waited_for() -> None:
         (of("ReplicaSet", "web-5d8f", new_pod("p")), ("default", "ReplicaSet", "web-5d8f")),
         (of("StatefulSet", "db", new_pod("db-0")), ("default", "StatefulSet", "db")),
         (of("DaemonSet", "ds", new_pod("p")), ("default", "DaemonSet", "ds")),
-        (of("Job", "once", new_pod("p")), ("default", "Job", "once")),
+        (of("DaemonSet", "ds", new_pod("p"), group="kruise.io"), ("default", "kruise.io/DaemonSet", "ds")),
+        (of("Job", "once", new_pod("p"), group="batch"), ("default", "Job", "once")),
         (new_pod("alone"), ("default", "Pod", "alone")),
     ],
 )
@@ -345,7 +346,7 @@ def test_of_a_job_only_the_first_pods_are_counted() -> None:
     job["spec"] |= {"parallelism": 1, "completions": 3}
     scene.admit(job)
     for number in range(3):
-        pod = of("Job", "once", placed(f"p{number}", "a", "2", 100))
+        pod = of("Job", "once", placed(f"p{number}", "a", "2", 100), group="batch")
         scene.watch(pod, {**pod, "status": {"phase": "Succeeded"}})
         scene.deleted(f"Pod/p{number}")
     assert scene.result() == "matched"

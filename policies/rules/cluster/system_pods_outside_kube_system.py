@@ -37,8 +37,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
@@ -69,10 +70,9 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     reported = set(_reported(context))
     by_namespace: dict[str, list[Pod]] = {}
     for pod in context.pods:
-        if pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal:
-            owner = pod.owner
-            if owner is None or (owner.kind, pod.namespace, owner.name) not in reported:
-                by_namespace.setdefault(pod.namespace, []).append(pod)
+        is_counted = pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal
+        if is_counted and controller_of(pod) not in reported:
+            by_namespace.setdefault(pod.namespace, []).append(pod)
     for namespace, pods in sorted(by_namespace.items()):
         yield _problem(namespace, pods)
 
@@ -86,11 +86,11 @@ def _problem(namespace: str, pods: list[Pod]) -> Problem:
 
 
 def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
-    """The (kind, namespace, name) of the workloads whose template names a system class, and of their ReplicaSets."""
+    """The keys of the workloads whose template names a system class, and of their ReplicaSets."""
     for workload in context.cluster.workloads.values() if context.cluster else ():
         try:
             template = pod_template_of(workload.object, context.options.pod_template_paths)
         except InvalidObject:
             continue
         if template is not None and class_name(template) in _SYSTEM:
-            yield workload.ref.kind, workload.ref.namespace, workload.ref.name
+            yield group_kind(workload.object), workload.ref.namespace, workload.ref.name

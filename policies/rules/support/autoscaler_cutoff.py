@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import at
 from forewarn.policies.options import Options
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from forewarn.policies.rules.support.context import Context
 
 _FLAG: Final = "--expendable-pods-priority-cutoff"
-_DEPLOYMENT: Final = "apps/Deployment"
 _DEFAULT: Final = Options().autoscaler_cutoff
 
 
@@ -27,7 +27,7 @@ def autoscaler_cutoff(context: Context) -> int:
 
 
 def _of_apply(context: Context) -> int:
-    deployments = context.of_kind(_DEPLOYMENT)
+    deployments = context.of_kind(DEPLOYMENT)
     return min((value for deployment in deployments for value in _flags(deployment.object)), default=_DEFAULT)
 
 

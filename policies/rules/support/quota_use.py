@@ -242,12 +242,12 @@ class QuotaUse:
     def _is_created_by(self, subject: ReviewedObject) -> bool:
         """Report whether another object of the change set owns this object, and thus counts its Pods."""
         owner = Owner.from_api(subject.object)
-        return owner is not None and (subject.effective_namespace, owner.kind, owner.name) in self._identities
+        return owner is not None and (owner.group_kind, subject.effective_namespace, owner.name) in self._identities
 
     @cached_property
     def _identities(self) -> frozenset[tuple[str, str, str]]:
-        refs = ((subject.effective_namespace, subject.ref) for subject in self._context.change_set.subjects)
-        return frozenset((namespace, ref.kind, ref.name) for namespace, ref in refs)
+        subjects = self._context.change_set.subjects
+        return frozenset((group_kind(each.object), each.effective_namespace, each.ref.name) for each in subjects)
 
 
 def _runs(subject: ReviewedObject) -> bool:

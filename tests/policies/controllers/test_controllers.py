@@ -11,6 +11,7 @@ from forewarn.policies.controllers.daemon_set import triggers_sync
 from forewarn.policies.controllers.disruption import PdbStatus, pdb_status
 from forewarn.policies.controllers.pod_gc import collect
 from forewarn.policies.controllers.replica_set import ReplicaSetStatus
+from forewarn.policies.objects.pod import Owner
 from tests.policies.controllers.world import World, with_image, workload
 
 
@@ -162,6 +163,10 @@ def test_a_daemon_set_is_looked_at_for_a_node_where_a_pod_lacks_or_may_not_stay(
     assert not triggers_sync(world, key, free, labelled)
     assert not triggers_sync(world, key, free, tainted["NoSchedule"])
     assert triggers_sync(world, key, free, tainted["NoExecute"])
+    (name,) = world.pods
+    owner = Owner("DaemonSet", key[2], "", "apps.kruise.io/v1alpha1")
+    world.pods[name] = replace(world.pods[name], pod=replace(world.pods[name].pod, owner=owner))
+    assert triggers_sync(world, key, free, labelled), "the Pod of a DaemonSet of another API group"
 
 
 def test_a_daemon_set_updates_one_node_at_a_time_by_default() -> None:

@@ -13,12 +13,13 @@ from tests.work import steps
 
 NAMES = ("web", "db")
 LABELS: tuple[dict[str, str], ...] = ({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}, {})
-OWNERS = (None, *((kind, name) for kind in ("ReplicaSet", "Foreign") for name in NAMES))
+OWNERS = (None, *((kind, n) for kind in ("apps/ReplicaSet", "apps/Foreign", "example.com/ReplicaSet") for n in NAMES))
 
 
 def owned(obj: dict[str, Any], owner: tuple[str, str] | None) -> dict[str, Any]:
     if owner is not None:
-        reference = {"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "uid": "u", "controller": True}
+        group, kind = owner[0].split("/")
+        reference = {"apiVersion": f"{group}/v1", "kind": kind, "name": owner[1], "uid": "u", "controller": True}
         obj["metadata"]["ownerReferences"] = [reference]
     return obj
 
@@ -39,11 +40,11 @@ def workload(kind: str, name: str, owner: tuple[str, str] | None = None) -> dict
 
 
 def by_definition(snapshot: ClusterSnapshot, obj: dict[str, Any]) -> set[str]:
-    itself = (obj["kind"], obj["metadata"]["name"])
-    known = {(w.ref.kind, w.ref.name): w.controller for w in snapshot.workloads.values()}
+    itself = (f"apps/{obj['kind']}", obj["metadata"]["name"])
+    known = {(f"apps/{w.ref.kind}", w.ref.name): w.controller for w in snapshot.workloads.values()}
     of_it = {itself} | {identity for identity, above in known.items() if above == itself}
     there = [pod for pod in snapshot.pods.values() if pod.phase not in ("Succeeded", "Failed")]
-    owners = {pod.name: pod.owner[:2] if pod.owner else None for pod in there}
+    owners = {pod.name: (pod.owner_kind, pod.owner.name) if pod.owner else None for pod in there}
     found = {name for name, owner in owners.items() if owner in of_it}
     wanted = obj["spec"]["selector"]["matchLabels"].items()
     free = {p.name for p in there if owners[p.name] not in known and wanted <= dict(p.labels).items()}
@@ -53,7 +54,10 @@ def by_definition(snapshot: ClusterSnapshot, obj: dict[str, Any]) -> set[str]:
 PODS = st.tuples(
     st.integers(0, 12), st.sampled_from(LABELS), st.sampled_from(OWNERS), st.sampled_from(["Running", "Succeeded"])
 )
-SETS = st.tuples(st.sampled_from(NAMES), st.sampled_from([None, *(("Deployment", name) for name in NAMES)]))
+SETS = st.tuples(
+    st.sampled_from(NAMES),
+    st.sampled_from([None, *((f"{group}/Deployment", name) for group in ("apps", "example.com") for name in NAMES)]),
+)
 
 
 @given(st.lists(st.lists(st.one_of(PODS, SETS), max_size=6), min_size=1, max_size=5))
@@ -67,17 +71,17 @@ def test_they_are_what_the_definition_says_after_any_events(rounds: list[list[An
             for name in NAMES:
                 obj = workload(kind, name)
                 assert {p.name for p in pods_of(snapshot, obj)} == by_definition(snapshot, obj)
-                above = [w.ref.name for w in snapshot.workloads.values() if w.controller == (kind, name)]
+                above = [w.ref.name for w in snapshot.workloads.values() if w.controller == (f"apps/{kind}", name)]
                 assert sorted(w.ref.name for w in controlled(snapshot, obj)) == sorted(above)
 
 
 def test_what_is_asked_again_after_one_event_is_not_looked_through_again() -> None:
     cache, asked = Cache(), workload("Deployment", "new")
     for number in range(4_000):
-        cache.add(pod(number, LABELS[0], ("ReplicaSet", f"r-{number // 100}"), "Running"))
+        cache.add(pod(number, LABELS[0], ("apps/ReplicaSet", f"r-{number // 100}"), "Running"))
     first, again = _steps(cache, asked), []
     for number in range(10):
-        cache.add(pod(number, LABELS[1], ("ReplicaSet", "r-0"), "Running"))
+        cache.add(pod(number, LABELS[1], ("apps/ReplicaSet", "r-0"), "Running"))
         again.append(_steps(cache, asked))
     assert max(again) < first / 2
 

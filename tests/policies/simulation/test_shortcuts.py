@@ -13,13 +13,13 @@ import pytest
 
 from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import Requeue
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.selectors import parse_label_selector
 from forewarn.policies.simulation.api_server import Change
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_queue import Sync, reader_of
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
 from forewarn.policies.simulation.dump import world_of
-from forewarn.policies.simulation.pod_tally import controller_of
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.workload_index import PDB
