@@ -119,7 +119,7 @@ class CacheOverSnapshot(SchedulerCache):
         """Add `healthy` (may be negative) to the allowed disruptions of the PDBs that select the Pod."""
         for pdb in self._now.pdbs.get(pod.namespace, ()) if healthy else ():
             charge()
-            if pdb.selects(pod.labels):
+            if pdb.counts(pod):
                 key = pdb.namespace, pdb.name
                 allowed = self._allowed[key] = self._allowed.get(key, pdb.disruptions_allowed) + healthy
                 self._charged[key] = replace(self._charged.get(key, pdb), disruptions_allowed=max(allowed, 0))
@@ -150,4 +150,4 @@ class CacheOverSnapshot(SchedulerCache):
 
 
 def _is_healthy(pod: Pod | None) -> int:
-    return int(pod is not None and pod.ready and not pod.terminating)
+    return int(pod is not None and pod.healthy)

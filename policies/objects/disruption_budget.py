@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,10 @@ class PodDisruptionBudget:
         An empty selector matches all Pods.
         """
         return self.selector is not None and self.selector.matches(labels)
+
+    def counts(self, pod: Pod) -> bool:
+        """Report whether the disruption controller counts a Pod of the PDB's namespace while the Pod is healthy.
+
+        A Pod that the status names as disrupted counts as unhealthy already. Source: `countHealthyPods`.
+        """
+        return self.selects(pod.labels) and pod.name not in self.disrupted_pods

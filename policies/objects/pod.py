@@ -110,6 +110,11 @@ class Pod:
     """True if PDBs count the Pod as healthy. Running Pods without a Ready condition (in snapshots) also count."""
 
     @property
+    def healthy(self) -> bool:
+        """Whether PDBs count the Pod as healthy. Source: pkg/controller/disruption, `countHealthyPods`."""
+        return self.ready and not self.terminating
+
+    @property
     def owner_kind(self) -> str:
         """The `group/Kind` of the Pod's controller; "" without one."""
         return "" if self.owner is None else self.owner.group_kind

@@ -31,10 +31,8 @@ def charged_pdbs(
     earlier = earlier or {}
     left: dict[Key, tuple[PodDisruptionBudget, int]] = {}
     for pod in evicted:
-        if not pod.ready or pod.terminating:
-            continue
-        for pdb in each(pdbs.get(pod.namespace, ()), 1):
-            if pdb.disruptions_allowed <= 0 or not pdb.selects(pod.labels) or pod.name in pdb.disrupted_pods:
+        for pdb in each(pdbs.get(pod.namespace, ()), 1) if pod.healthy else ():
+            if pdb.disruptions_allowed <= 0 or not pdb.counts(pod):
                 continue
             key = pdb.namespace, pdb.name
             before, allowed = left.get(key) or _allowance(earlier.get(key, pdb))

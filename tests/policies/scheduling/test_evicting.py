@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from forewarn.policies.cluster.admission import predict
+from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
@@ -34,6 +36,7 @@ from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
 
 OLD = {"app": "old"}
+KEY = ("default", "b")
 NEW = make_pod("new").priority(9).request(cpu="4")
 
 
@@ -78,6 +81,18 @@ def test_what_is_left_of_a_budget(
 def test_a_budget_that_does_not_speak_for_a_pod_is_passed_over() -> None:
     table = {"default": (budget("a", 0), budget("b", 3, {"app": "x"}), budget("c", 3))}
     assert {name: one.disruptions_allowed for (_, name), one in charged_pdbs(table, [pod("p")]).items()} == {"c": 2}
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+def test_rollouts_charge_pdbs_as_evictions_do(allowed: int) -> None:
+    """Also if the status of the PDB includes the eviction of a victim already."""
+    fields: list[dict[str, Any]] = [{}, {"ready": False}, {"terminating": True}, {"labels": {"app": "x"}}, {}]
+    victims = [pod(f"p{n}", uid=f"u{n}", node_name="n1", **each) for n, each in enumerate(fields)]
+    given = replace(budget(allowed=allowed), disrupted_pods=frozenset(["p4"]))
+    state = cluster(make_node("n1"), make_budget("b", 0, app="old")).scheduling
+    over = CacheOverSnapshot(state.with_pods(victims, ()).with_pdbs({KEY: given}))
+    over.condemn(victims)
+    assert over.snapshot().pdbs["default"] == (charged_pdbs({"default": (given,)}, victims).get(KEY, given),)
 
 
 @pytest.mark.parametrize(
