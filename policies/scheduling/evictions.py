@@ -8,7 +8,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.metering import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
@@ -56,62 +56,33 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
     return any(count < 0 for count in left.values())
 
 
-def emptied_nominations(
-    nominated: Mapping[str, Sequence[Pod]], places: Mapping[str, str], bound: Sequence[Pod], evicted: Iterable[Pod]
+def without_nominations(
+    nominated: Mapping[str, Sequence[Pod]],
+    places: Mapping[str, str],
+    cycles: Iterable[tuple[Pod, str, Sequence[Pod]]],
 ) -> dict[str, tuple[Pod, ...]]:
-    """Return node -> the Pods that are still nominated to the node after bindings and evictions, for nodes where
-    nominations change.
+    """Return node -> the Pods that are still nominated to the node after cycles, given as (Pod, node, victims); only
+    nodes where nominations change.
 
-    A bound Pod is no longer nominated. A preemptor clears the nominations of Pods with lower priority to its node, if a
-    victim is not terminating yet. `places`: Pod identity -> its nominated node. Source: upstream
+    The Pods of the cycles are no longer nominated. A preemptor clears the nominations of Pods with lower priority to
+    its node, if a victim is not terminating yet. `places`: Pod identity -> its nominated node. Source: upstream
     `prepareCandidateAsync`, and the API server's binding.
     """
-    emptied = {pod.node_name for pod in evicted if not pod.terminating and pod.node_name in nominated}
-    preemptors: dict[str, int] = {}
-    for pod in bound:
-        if pod.node_name in emptied:
-            preemptors[pod.node_name] = max(
-                pod.effective_priority, preemptors.get(pod.node_name, pod.effective_priority)
-            )
-    here = {pod.identity for pod in bound if pod.identity in places}
-    return dict(_changed(nominated, preemptors, here, emptied | {places[identity] for identity in here}))
-
-
-def without_nominations(
-    nominated: Mapping[str, tuple[Pod, ...]], cycles: Iterable[tuple[Pod, str, Sequence[Pod]]]
-) -> dict[str, tuple[Pod, ...]]:
-    """Return node -> the Pods that are still nominated to the node after preemptions, given as (preemptor, node,
-    victims).
-    """
     least: dict[str, int] = {}
-    preemptors, names = set[str](), set[str]()
+    tried = set[str]()
     for pod, node, victims in cycles:
-        preemptors.add(pod.identity)
-        names.add(pod.name)
-        if any(not victim.terminating for victim in victims):
+        if pod.identity in places:
+            tried.add(pod.identity)
+        if node in nominated and any(not victim.terminating for victim in victims):
             least[node] = max(pod.effective_priority, least.get(node, pod.effective_priority))
-    stay: dict[str, tuple[Pod, ...]] = {}
-    for node, pods in nominated.items():
-        if node not in least and names.isdisjoint([pod.name for pod in pods]):
-            stay[node] = pods  # the same tuple: what is known of it goes on being known
-            continue
-        floor = least.get(node)
-        left = tuple(
-            pod for pod in pods if pod.identity not in preemptors and (floor is None or pod.effective_priority >= floor)
-        )
-        if left:
-            stay[node] = left
-    return stay
+    changed: dict[str, tuple[Pod, ...]] = {}
+    for node in least.keys() | {places[identity] for identity in tried}:
+        floor, pods = least.get(node), nominated[node]
+        left = [p for p in pods if p.identity not in tried and (floor is None or p.effective_priority >= floor)]
+        if len(left) < len(pods):
+            changed[node] = tuple(left)
+    return changed
 
 
 def _allowance(pdb: PodDisruptionBudget) -> tuple[PodDisruptionBudget, int]:
     return pdb, pdb.disruptions_allowed
-
-
-def _changed(
-    nominated: Mapping[str, Sequence[Pod]], preemptors: Mapping[str, int], here: set[str], nodes: Iterable[str]
-) -> Iterator[tuple[str, tuple[Pod, ...]]]:
-    for node in nodes:
-        least = preemptors.get(node)
-        stay = [p for p in nominated[node] if p.identity not in here]
-        yield node, tuple(p for p in stay if least is None or p.effective_priority >= least)

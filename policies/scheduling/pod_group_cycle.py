@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.evictions import without_nominations
 from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption, preempt_for_group
 from forewarn.policies.scheduling.preemption import Preemption
 from forewarn.policies.scheduling.responsible import framework_of, not_scheduled
@@ -19,7 +20,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.status import NOT_FOUND, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
@@ -260,12 +261,9 @@ def without_nominations_of(snapshot: Snapshot, pods: Iterable[Pod]) -> Snapshot:
 
     Source: upstream `nominatedPodToInfo`.
     """
-    tried = {pod.identity for pod in pods}
-    nominated: Mapping[str, tuple[Pod, ...]] = snapshot.objects.nominated
-    if not any(pod.identity in tried for each in nominated.values() for pod in each):
-        return snapshot
-    left = {node: tuple(pod for pod in each if pod.identity not in tried) for node, each in nominated.items()}
-    return snapshot.with_node_states({}, {node: each for node, each in left.items() if each}, {})
+    nominated = snapshot.objects.nominated
+    changed = without_nominations(nominated, snapshot.nominations, ((pod, "", ()) for pod in pods))
+    return snapshot.with_node_states({}, {**nominated, **changed}, {}) if changed else snapshot
 
 
 class _PostFiltered(NamedTuple):

@@ -16,7 +16,7 @@ from forewarn.policies.scheduling.devices.claims import classes_of_resources
 from forewarn.policies.scheduling.devices.in_use import InUse
 from forewarn.policies.scheduling.devices.pools import Pools
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
-from forewarn.policies.scheduling.evictions import charged_pdbs, emptied_nominations, without_nominations
+from forewarn.policies.scheduling.evictions import charged_pdbs, without_nominations
 from forewarn.policies.scheduling.grouped_pdbs import OlderPdbs, pdbs_by_namespace, with_replaced
 from forewarn.policies.scheduling.node_info import NodeInfo
 
@@ -160,8 +160,12 @@ class Snapshot:
                     work.charge(_CLONING)
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
-        nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, removed)
+        evicted: dict[str, list[Pod]] = {}
+        for pod in removed:
+            evicted.setdefault(pod.node_name, []).append(pod)
+        cycles = ((pod, pod.node_name, evicted.get(pod.node_name, ())) for pod in bound)
         charged = charged_pdbs(self.pdbs, removed) if removed else {}
+        nominated = without_nominations(self.objects.nominated, self.nominations, cycles)
         return self.with_node_states(changed, _over(self.objects.nominated, nominated), charged)
 
     def with_node_states(
@@ -193,7 +197,8 @@ class Snapshot:
         preemptor lose their nomination to a node with victims. Source: upstream `prepareCandidateAsync`.
         """
         changed: dict[str, NodeInfo] = {}
-        nominated = without_nominations(self.objects.nominated, cycles)
+        nominated = {**self.objects.nominated}
+        nominated.update(without_nominations(self.objects.nominated, self.nominations, cycles))
         work = meter()
         for pod, node, victims in cycles:
             work.charge(_CLONING + 3 * len(victims))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,6 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.evictions import (
     charged_pdbs,
-    emptied_nominations,
     may_be_violated,
     without_nominations,
 )
@@ -34,6 +33,9 @@ from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OLD = {"app": "old"}
 KEY = ("default", "b")
@@ -114,24 +116,25 @@ def test_whether_a_budget_has_more_pods_on_a_node_than_it_allows_evictions(
     assert may_be_violated({("default", "b"): budget(allowed=allowed)}, pods) is expected
 
 
+def nominations_after(nominated: Mapping[str, tuple[Pod, ...]], *cycles: tuple[Pod, str, list[Pod]]) -> Any:
+    places = {pod.identity: node for node, pods in nominated.items() for pod in pods}
+    return without_nominations(nominated, places, cycles)
+
+
 @pytest.mark.parametrize(("priority", "stays"), [(4, False), (5, True), (6, True)])
 def test_who_preempts_leaves_nominations_to_pods_of_its_own_priority(priority: int, stays: bool) -> None:
     nominated = {"n1": (pod("waits", priority=priority, nominated_node_name="n1"),)}
     preemptor, victim = pod("new", priority=5, node_name="n1"), pod("victim", node_name="n1")
-    found = emptied_nominations(nominated, {}, [preemptor], [victim])
-    assert [p.name for p in found["n1"]] == (["waits"] if stays else [])
-    after = without_nominations(nominated, [(preemptor, "n1", [victim])])
-    assert [p.name for p in after.get("n1", ())] == (["waits"] if stays else [])
+    assert nominations_after(nominated, (preemptor, "n1", [victim])) == ({} if stays else {"n1": ()})
 
 
 def test_nominations_to_other_nodes_stay_but_for_the_pods_own() -> None:
     waits, own = pod("waits", nominated_node_name="n2"), pod("new", priority=5, nominated_node_name="n2")
     namesake = replace(own, namespace="elsewhere")
-    nominated = {"n0": (waits,), "n2": (waits, own), "n3": (namesake,), "n4": (waits,)}
-    after = without_nominations(nominated, [(own, "n1", [pod("victim", node_name="n1")])])
-    assert after == {"n0": (waits,), "n2": (waits,), "n3": (namesake,), "n4": (waits,)}
-    assert after["n4"] is nominated["n4"]
-    assert without_nominations({"n1": (waits,)}, [(own, "n1", [pod("v", terminating=True)])]) == {"n1": (waits,)}
+    nominated = {"n0": (pod("other"),), "n2": (waits, own), "n3": (namesake,)}
+    assert nominations_after(nominated, (own, "n1", [pod("victim", node_name="n1")])) == {"n2": (waits,)}
+    assert nominations_after({"n1": (waits,)}, (own, "n1", [pod("v", terminating=True)])) == {}
+    assert nominations_after(nominated) == {}
 
 
 @pytest.mark.parametrize(("ends", "violating"), [(False, ["a", "b"]), (True, ["a"])])
