@@ -32,6 +32,11 @@ class Recreator(StrEnum):
     UNKNOWN = "unknown"
     """A controller of a kind that forewarn does not know."""
 
+    @property
+    def is_assumption(self) -> bool:
+        """Whether forewarn only assumes that nothing recreates the Pod."""
+        return self in (Recreator.NOT_LISTED, Recreator.UNKNOWN)
+
 
 def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Recreator:
     """Return what recreates a Pod after its deletion.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import count_range
-from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements
+from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, recreator_of
 from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order
 from forewarn.policies.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
@@ -47,10 +47,11 @@ _JOB_BACKOFF: Final = 10.0
 class Aftermath(NamedTuple):
     """The result of the cascade after a preemption.
 
-    `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `preempted`: number of
-    Pods that replacements preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending.
-    `rejected`: replacements that a quota still rejects at the end, included in `replaced`. `omitted`: Pending Pods that
-    were not evaluated. `known` False: the result is unknown, because time or work was used up.
+    `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `assumed`: number of
+    those whose controller is unknown or not in the cluster state. `preempted`: number of Pods that replacements
+    preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending. `rejected`: replacements that a
+    quota still rejects at the end, included in `replaced`. `omitted`: Pending Pods that were not evaluated. `known`
+    False: the result is unknown, because time or work was used up.
     """
 
     replaced: int = 0
@@ -61,6 +62,7 @@ class Aftermath(NamedTuple):
     known: bool = True
     rejected: int = 0
     omitted: int = 0
+    assumed: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """Return the counts that are not zero under their JSON names; `{"incomplete": True}` if the result is
@@ -71,6 +73,7 @@ class Aftermath(NamedTuple):
         document = {
             "replaced": self.replaced,
             "notReplaced": self.lost,
+            "controllerUnknown": self.assumed,
             "preempted": self.preempted,
             "cascadeDepth": self.levels,
             "pending": self.pending,
@@ -85,9 +88,9 @@ class Aftermath(NamedTuple):
         """
         if not self.known:
             return self.to_dict()
-        counts = self.replaced, self.lost, self.preempted, self.pending, self.rejected
-        replaced, lost, preempted, pending, rejected = (count_range(count).lowest or 0 for count in counts)
-        return Aftermath(replaced, lost, preempted, 0, pending, True, rejected).to_dict()
+        counts = self.replaced, self.lost, self.preempted, self.pending, self.rejected, self.assumed
+        replaced, lost, preempted, pending, rejected, assumed = (count_range(count).lowest or 0 for count in counts)
+        return Aftermath(replaced, lost, preempted, 0, pending, True, rejected, assumed=assumed).to_dict()
 
 
 NOT_KNOWN: Final = Aftermath(known=False)
@@ -153,6 +156,7 @@ class _Cascade:
         `nodes`: the nodes with victims. Pods nominated to these nodes are Pending in addition to those of `waiting`.
         """
         self._cluster, self._snapshot, self._remaining_quota = cluster, snapshot, remaining_quota
+        self._recreated = recreated
         self._now = 0.0
         self._numbers = count(1)
         self._replacements = Replacements(cluster, remaining_quota, self._numbers, recreated)
@@ -166,7 +170,7 @@ class _Cascade:
         self._held: list[_Waiting] = []
         """Pods of ordered StatefulSets, which the controller creates once the Pods of lower ordinals are scheduled."""
         self._cycles = 0
-        self._replaced = self._lost = self._preempted = self._levels = 0
+        self._replaced = self._lost = self._assumed = self._preempted = self._levels = 0
 
     def run(self) -> Aftermath:
         """Process all events in order of time and return the result. Raises CutShort."""
@@ -194,6 +198,7 @@ class _Cascade:
             pending,
             rejected=rejected,
             omitted=self._omitted,
+            assumed=self._assumed,
         )
 
     def evict(self, victims: Sequence[Pod], level: int, own: Collection[str] = ()) -> None:
@@ -215,6 +220,7 @@ class _Cascade:
         replacement = self._replacements.of(victim)
         if replacement is None:
             self._lost += 1
+            self._assumed += recreator_of(victim, self._cluster, self._recreated).is_assumption
             return
         self._replaced += 1
         kind = victim.owner_kind

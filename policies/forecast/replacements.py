@@ -32,19 +32,20 @@ _MAKING: Final = 100
 """Units of work to create a Pod from a template."""
 
 
-def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str], evicted: Collection[str]) -> bool:
-    """True if a controller recreates a deleted Pod, or would do so if its workload was in the cluster state.
+def recreator_of(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str]) -> Recreator:
+    """Return what recreates a deleted Pod. `recreated`: see `again`."""
+    owner = controller_of(pod)
+    return again(pod, recreated, is_there=owner is not None and owner in cluster.workloads)
 
-    `evicted`: identities of Pods that no longer run.
-    """
+
+def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str], evicted: Collection[str]) -> bool:
+    """True if a controller recreates a deleted Pod. `evicted`: identities of Pods that no longer run."""
 
     def runs(namespace: str, name: str) -> bool:
         found = cluster.pods.get((namespace, name))
         return found is not None and not found.terminating and not found.terminal and found.identity not in evicted
 
-    owner = controller_of(pod)
-    what = again(pod, recreated, is_there=owner is not None and owner in cluster.workloads)
-    return what in (Recreator.CONTROLLER, Recreator.NOT_LISTED) and not has_lost_owner(pod, runs)
+    return recreator_of(pod, cluster, recreated) is Recreator.CONTROLLER and not has_lost_owner(pod, runs)
 
 
 class _Made(NamedTuple):

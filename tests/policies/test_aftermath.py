@@ -33,11 +33,18 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
+CORE = {"Node": "v1"}
 KINDS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
 
 
 def controlled(pod: MadePod, kind: str, name: str) -> MadePod:
-    reference = {"apiVersion": KINDS.get(kind, "apps/v1"), "kind": kind, "name": name, "controller": True, "uid": ""}
+    reference = {
+        "apiVersion": (KINDS | CORE).get(kind, "apps/v1"),
+        "kind": kind,
+        "name": name,
+        "controller": True,
+        "uid": "",
+    }
     return pod.metadata(ownerReferences=[reference])
 
 
@@ -170,6 +177,17 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     [
         (Aftermath(lost=1), "not recreated", {"notReplaced": 1}),
         (Aftermath(lost=2), "not recreated", {"notReplaced": 2}),
+        (Aftermath(lost=2, assumed=2), "assumed not recreated", {"notReplaced": 2, "controllerUnknown": 2}),
+        (
+            Aftermath(replaced=1, lost=3, assumed=2),
+            "3 not recreated (2 assumed)",
+            {"replaced": 1, "notReplaced": 3, "controllerUnknown": 2},
+        ),
+        (
+            Aftermath(replaced=1, lost=2, assumed=2),
+            "2 assumed not recreated",
+            {"replaced": 1, "notReplaced": 2, "controllerUnknown": 2},
+        ),
         (Aftermath(replaced=1), "replacement fits", {"replaced": 1}),
         (Aftermath(replaced=2), "replacements fit", {"replaced": 2}),
         (Aftermath(replaced=2, lost=1), "1 not recreated", {"replaced": 2, "notReplaced": 1}),
@@ -216,14 +234,16 @@ def test_a_pod_of_nobody_and_a_static_one_are_not_made_anew() -> None:
     assert aftermath(made, make_pod("new").priority(1).request(cpu="2")) == Aftermath(lost=2)
 
 
-def test_a_pod_whose_workload_is_not_known_is_made_anew_as_it_was() -> None:
+def test_a_pod_whose_workload_is_not_listed_is_assumed_not_to_be_recreated_as_in_a_simulation() -> None:
     made = full_node("n1", pods=1, owner="unknown")
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
+    new = make_pod("new").priority(1).request(cpu="1")
+    assert aftermath(made, new) == Aftermath(lost=1, assumed=1)
+    assert simulated(made, new) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("recreated", "found"),
-    [((), Aftermath(lost=1)), (("apps/Database",), Aftermath(replaced=1, pending=1))],
+    [((), Aftermath(lost=1, assumed=1)), (("apps/Database",), Aftermath(replaced=1, pending=1))],
 )
 def test_unknown_controllers_recreate_pods_only_by_the_configuration(
     recreated: tuple[str, ...], found: Aftermath
@@ -243,11 +263,17 @@ def test_a_pod_whose_class_is_gone_cannot_be_made_anew() -> None:
     assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(lost=1)
 
 
+def daemon_set(pod: MadePod) -> Made:
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {**pod.obj["spec"], "nodeName": ""}}
+    return Made("apps/v1", "DaemonSet", "d", "default").spec(selector={"matchLabels": {"app": "d"}}, template=template)
+
+
 def test_a_daemon_is_made_anew_on_its_node_alone() -> None:
     affinity = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
     daemon = make_pod("d").request(cpu="2").on("n1").affinity("nodeAffinity", affinity)
-    made = [make_node("n1").has(cpu="2"), make_node("n2").has(cpu="2").taint("for-daemons")]
-    found = aftermath([*made, controlled(daemon, "DaemonSet", "d")], make_pod("new").priority(1).request(cpu="2"))
+    made: list[Made] = [make_node("n1").has(cpu="2"), make_node("n2").has(cpu="2").taint("for-daemons")]
+    made += [controlled(daemon, "DaemonSet", "d"), daemon_set(daemon)]
+    found = aftermath(made, make_pod("new").priority(1).request(cpu="2"))
     assert found == Aftermath(replaced=1, pending=1)
 
 
@@ -256,7 +282,7 @@ def test_a_daemon_of_another_api_group_is_recreated_at_once_on_any_node() -> Non
     daemon.obj["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1alpha1"
     affinity = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]}
     daemon.affinity("nodeAffinity", affinity).spec(terminationGracePeriodSeconds=30)
-    made = [make_node("n1").labels(a="b").has(cpu="2"), make_node("n2").has(cpu="2")]
+    made: list[Made] = [make_node("n1").labels(a="b").has(cpu="2"), make_node("n2").has(cpu="2")]
     new = make_pod("new").priority(1).request(cpu="2").spec(nodeSelector={"a": "b"})
     assert aftermath([*made, daemon], new, ("apps.kruise.io/DaemonSet",)) == Aftermath(replaced=1)
 
@@ -265,9 +291,10 @@ def test_a_daemon_that_came_with_its_daemon_set_is_made_anew_on_its_node_alone()
     """It was put in its place without being held to it."""
     affinity = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]}
     daemon = make_pod("d").request(cpu="2").on("n1").affinity("nodeAffinity", affinity)
-    made = [make_node("n1").labels(a="b").has(cpu="2"), make_node("n2").has(cpu="2")]
+    made: list[Made] = [make_node("n1").labels(a="b").has(cpu="2"), make_node("n2").has(cpu="2")]
     new = make_pod("new").priority(1).request(cpu="2").spec(nodeSelector={"a": "b"})
-    assert aftermath([*made, controlled(daemon, "DaemonSet", "d")], new) == Aftermath(replaced=1, pending=1)
+    made += [controlled(daemon, "DaemonSet", "d"), daemon_set(daemon)]
+    assert aftermath(made, new) == Aftermath(replaced=1, pending=1)
 
 
 def test_what_is_too_much_is_given_up_before_it_is_begun() -> None:
@@ -281,6 +308,7 @@ def test_many_that_wait_for_each_other_are_given_up() -> None:
     made = full_node("n1", pods=60, owner="w")
     for number, one in enumerate(made[1:]):
         one.spec(terminationGracePeriodSeconds=number)
+    made.append(workload("ReplicaSet", "w", 60, make_pod("").request(cpu="1").obj["spec"]))
     with pytest.raises(CutShort, match="too much comes after"):
         aftermath(made, make_pod("new").priority(1).request(cpu="60"))
 
@@ -310,8 +338,11 @@ def test_the_warning_has_it_and_loses_names_before_it() -> None:
     names = [f"a-pod-with-quite-a-long-name-{'x' * 30}-{number}" for number in range(3)]
     made: list[Made] = [make_node("n1").has(cpu="3")]
     made += [controlled(make_pod(name).request(cpu="1").on("n1"), "ReplicaSet", "w") for name in names]
-    told = evaluated(cluster(*made), make_pod("new").priority(1).request(cpu="3"))
-    (warning,) = [text for text in told if "would preempt" in text]
+    new = make_pod("new").priority(1).request(cpu="3")
+    (unlisted,) = warned(cluster(*made), new)
+    assert "-0 and 2 more. Priority 0, assumed not recreated, up to 30s grace. Fix: lower requests" in unlisted
+    made.append(workload("ReplicaSet", "w", 3, make_pod("").request(cpu="1").obj["spec"]))
+    (warning,) = warned(cluster(*made), new)
     assert "n1: default/a-pod-with" in warning
     assert "-0 and 2 more. Priority 0, replacements stay Pending, up to 30s grace. Fix: lower requests" in warning
 
@@ -420,6 +451,7 @@ def test_many_that_a_quota_refuses_are_not_asked_about_one_by_one() -> None:
     for number, one in enumerate(made[1:]):
         one.spec(terminationGracePeriodSeconds=number)
     made += [quota({"pods": "1"}, {"pods": "300"})]
+    made.append(workload("ReplicaSet", "w", 100, make_pod("").request(cpu="1").obj["spec"]))
     state, new = cluster(*made), make_pod("new").priority(1).request(cpu="100")
     prediction = predict(state, new.obj)
     with metered(lambda: False, MAX_WORK):

@@ -176,14 +176,13 @@ def test_the_aftermath_of_a_rollout_is_that_of_the_simulation() -> None:
     assert found.aftermath.to_dict() == {"replaced": 1, "preempted": 1, "cascadeDepth": 1}
 
 
-def test_the_replacement_of_a_victim_of_unknown_origin_is_told_as_before() -> None:
-    """The simulation would say that nobody makes it anew."""
+def test_a_victim_whose_workload_is_not_listed_is_assumed_not_to_be_recreated() -> None:
     made = [*deployment("web", ["n"], "1", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="2")]
     made.append(controlled(ready(make_pod("x").request(cpu="1"), "n"), "ReplicaSet", "unknown"))
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert found.aftermath is not None
-    assert (found.aftermath.replaced, found.aftermath.lost) == (1, 0)
+    assert (found.aftermath.replaced, found.aftermath.lost, found.aftermath.assumed) == (0, 1, 1)
 
 
 def test_a_daemon_that_waits_as_before_is_no_new_pod() -> None:

@@ -58,6 +58,7 @@ class Cascade(TypedDict, total=False):
     incomplete: bool
     replaced: int
     notReplaced: int
+    controllerUnknown: int
     preempted: int
     cascadeDepth: int
     pending: int

@@ -101,7 +101,7 @@ def cascade(aftermath: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
             (aftermath.pending, "replacements stay Pending"),
             (aftermath.rejected, "replacements rejected by a quota"),
             (aftermath.replaced, "replacements fit"),
-            (1, "not recreated"),
+            (1, "assumed not recreated" if aftermath.assumed else "not recreated"),
         )
         return (next(text for number, text in worst if number),)
     phrases = tuple(_effects(aftermath)) or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)
@@ -118,10 +118,16 @@ def _effects(aftermath: Aftermath) -> Iterator[str]:
         yield f"{_replacements(aftermath, aftermath.pending)} {'stays' if is_one else 'stay'} Pending"
     if aftermath.rejected:
         yield f"{_replacements(aftermath, aftermath.rejected)} rejected by a quota"
-    if not aftermath.replaced:
-        yield "not recreated"
-    elif aftermath.lost:
-        yield f"{aftermath.lost} not recreated"
+    if aftermath.lost or not aftermath.replaced:
+        yield _lost(aftermath)
+
+
+def _lost(aftermath: Aftermath) -> str:
+    """Return a phrase about victims without replacement: `not recreated`, `2 assumed not recreated`."""
+    number = f"{aftermath.lost} " if aftermath.replaced else ""
+    if aftermath.assumed in (0, aftermath.lost):
+        return f"{number}{'assumed ' if aftermath.assumed else ''}not recreated"
+    return f"{aftermath.lost} not recreated ({aftermath.assumed} assumed)"
 
 
 def _replacements(aftermath: Aftermath, count: int) -> str:
