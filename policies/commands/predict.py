@@ -30,7 +30,7 @@ from forewarn.policies.terminal import as_json, clean, complain, painter, wants_
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
@@ -286,12 +286,12 @@ def given_objects(
     InvalidObject.
     """
     from forewarn.policies.cluster.admission import admitted_group
+    from forewarn.policies.commands.simulated import with_classes
     from forewarn.policies.manifests import only_found
     from forewarn.policies.objects.limit_range import LimitRange
-    from forewarn.policies.objects.priority_class import PriorityClass
 
     objects: list[ApiObject] = []
-    classes: dict[str, PriorityClass] = {}
+    classes: list[ApiObject] = []
     claims: set[tuple[str, str]] = set()
     limit_ranges: list[LimitRange] = []
     groups: list[ApiObject] = []
@@ -300,7 +300,7 @@ def given_objects(
     def take(subject: ReviewedObject) -> None:
         kind, ref = group_kind(subject.object), subject.ref
         if kind == PRIORITY_CLASS:
-            classes[ref.name] = PriorityClass.from_api(subject.object)
+            classes.append(subject.object)
         elif kind == CLAIM:
             claims.add((ref.namespace, ref.name))
         elif kind == POD_GROUP:
@@ -319,15 +319,23 @@ def given_objects(
                 places.add(subject)
                 take(subject)
         except (SourceError, InvalidObject) as fault:
-            if faults is None:
-                raise
-            faults.append(fault)
+            _collect(faults, [fault])
+    priority_classes, rejected = with_classes(cluster, classes)
+    _collect(faults, rejected)
     if not objects:
         raise faults[0] if faults else SourceError(path, f"no Pod or workload found{only_found(skipped)}")
-    classes |= cluster.priority_classes
     to_be = cluster.with_limit_ranges(limit_ranges)
-    to_be = replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))
+    to_be = replace(to_be, priority_classes=priority_classes, pending_claims=frozenset(claims))
     return objects, to_be.with_pod_groups(admitted_group(group, to_be) for group in groups)
+
+
+def _collect(faults: list[Exception] | None, found: Iterable[Exception]) -> None:
+    """Add the errors `found` to `faults`; None: raise the first."""
+    if faults is not None:
+        faults.extend(found)
+    else:
+        for fault in found:
+            raise fault
 
 
 def _reading(file: File, namespace: str) -> Reading:
@@ -349,7 +357,7 @@ def argument_parser() -> argparse.ArgumentParser:
         description="Predict the node and the victims that kube-scheduler would select for a Pod, for each replica of "
         "a workload, or for a Pending Pod.",
         epilog="Exit status: 0: predicted. 1: --fail-on is met. 2: wrong usage, or a file does not exist. 3: a Pod "
-        "cannot be predicted, or a file cannot be read.",
+        "cannot be predicted, kube-apiserver rejects a PriorityClass of -f, or a file cannot be read.",
         examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument

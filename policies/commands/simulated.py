@@ -23,11 +23,12 @@ from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_
 from forewarn.policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.places import Places
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import Arrival, World
 
@@ -53,33 +54,41 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
 
 
-def _rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
-    """Yield PriorityClasses that kube-apiserver rejects (changed value or policy, second default), each with the
-    error. Earlier classes of `arrivals` count.
+def with_classes(
+    cluster: ClusterSnapshot, objects: Iterable[ApiObject]
+) -> tuple[dict[str, PriorityClass], list[InvalidObject]]:
+    """Return the PriorityClasses by name after the creation of these, and the errors of those that kube-apiserver
+    rejects (changed value or policy, second default).
 
-    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority. Raises
-    InvalidObject.
+    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority.
     """
-    from forewarn.policies.kube_apiserver.priority import check_default
     from forewarn.policies.objects.priority_class import PriorityClass
 
-    classes = dict(cluster.priority_classes)
-    for arrival in arrivals:
-        if group_kind(arrival.object) != PRIORITY_CLASS or arrival.op != "create":
-            continue
-        new = PriorityClass.from_api(arrival.object)
-        old, ref = classes.get(new.name), ref_of(arrival.object)
-        if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
-            fault = f"rejected: {why}. Fix: set globalDefault: false in one of them"
-            yield arrival, InvalidObject(fault, ("globalDefault",), ref)
-            continue
-        if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
+    classes, faults = dict(cluster.priority_classes), []
+    for obj in objects:
+        try:
+            new = PriorityClass.from_api(obj)
+            _check_class(new, obj, classes)
+        except InvalidObject as fault:
+            faults.append(fault)
+        else:
             classes[new.name] = new
-            continue
-        field = "value" if old.value != new.value else "preemptionPolicy"
-        kept = old.value if old.value != new.value else old.preemption_policy
-        fix = "delete and recreate the class (forewarn whatif class)"
-        yield arrival, InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", (field,), ref)
+    return classes, faults
+
+
+def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
+    """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
+    from forewarn.policies.kube_apiserver.priority import check_default
+
+    old, ref = classes.get(new.name), ref_of(obj)
+    if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
+        raise InvalidObject(f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref)
+    if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
+        return
+    field = "value" if old.value != new.value else "preemptionPolicy"
+    kept = old.value if old.value != new.value else old.preemption_policy
+    fix = "delete and recreate the class (forewarn whatif class)"
+    raise InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", (field,), ref)
 
 
 def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
@@ -87,10 +96,14 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
 
     Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
     """
-    found = [*_rejected_classes(cache.snapshot(), arrivals)]
-    skipped = [arrival for arrival, _ in found]
+    found = []
     for arrival in arrivals:
-        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in skipped:
+        kind = group_kind(arrival.object)
+        if kind not in AT_ONCE or arrival.op != "create":
+            continue
+        faults = with_classes(cache.snapshot(), [arrival.object])[1] if kind == PRIORITY_CLASS else []
+        found += [(arrival, fault) for fault in faults]
+        if not faults:
             cache.add(arrival.object)
     return found
 

@@ -769,6 +769,28 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
+@pytest.mark.parametrize("command", [("predict",), ("predict", "--cascade"), ("headroom",)])
+@pytest.mark.parametrize(
+    ("name", "more", "why"),
+    [
+        ("standard", "globalDefault: true", "globalDefault: rejected: PriorityClass normal is already marked as"),
+        ("web", "", "value: rejected: immutable, stays 100000. Fix: delete and recreate the class"),
+    ],
+)
+def test_other_commands_reject_the_same_classes(
+    command: tuple[str, ...], name: str, more: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: 5\n{more}\n"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    file = tmp_path / "given.yaml"
+    file.write_text(f"{made}---\n{json.dumps(pod)}\n")
+    status = main([*command, "-f", str(file), "--cluster", "webhook/sample/cluster.yaml"])
+    out, err = capsys.readouterr()
+    assert (status, bool(out)) == (3, command[0] == "predict")
+    assert f"PriorityClass {name}: {why}" in err
+    assert err.count("rejected:") == 1
+
+
 def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = run(capsys, "lose", "--each", "node", "--shard", "5/2", "--cluster", SHOWN)
     assert err.startswith("forewarn whatif lose: ")
