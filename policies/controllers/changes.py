@@ -18,7 +18,7 @@ from forewarn.policies.controllers.new_pods import (
 )
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
-from forewarn.policies.controllers.replica_set_sizes import is_rolling, max_surge, max_unavailable
+from forewarn.policies.controllers.replica_set_sizes import is_paused, is_rolling, max_surge, max_unavailable
 from forewarn.policies.controllers.stateful_set import ordinal_of, start_ordinal
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
@@ -93,10 +93,10 @@ def pod_change(
         obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": stored_replicas}}  # an apply leaves it
     own = tuple(pods_of(cluster, obj))
     same = old is not None and _same_template(subject, old, template.object, paths)
-    if group_kind(obj) == "apps/Deployment" and (_is_paused(obj) or _is_paused(old)):
+    if group_kind(obj) == "apps/Deployment" and (is_paused(obj) or is_paused(old)):
         # Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
-        stored = None if old is None or not _is_paused(obj) else pod_template_of(old, paths)
-        if _is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
+        stored = None if old is None or not is_paused(obj) else pod_template_of(old, paths)
+        if is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
             return PodChange(own=own)
         template = stored or template
         same = stored is not None or has_replica_set(cluster, obj, template.object)
@@ -182,7 +182,7 @@ def creates_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]
         return False
     if not new.is_template:
         return not _is_let_go(old, subject.object)
-    if _is_paused(old) != _is_paused(subject.object) or not _is_same(new.object, stored.object):
+    if is_paused(old) != is_paused(subject.object) or not _is_same(new.object, stored.object):
         return False
     count, before = replicas_of(subject.object), replicas_of(old)
     return count == before or (fewer and count < before)
@@ -235,10 +235,6 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
     """Report whether an update removes the Pod's last scheduling gate. kube-scheduler ignores the Pod before."""
     return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
-
-
-def _is_paused(obj: ApiObject | None) -> bool:
-    return obj is not None and at(obj, "spec", "paused") is True
 
 
 def _same_template(
@@ -300,7 +296,7 @@ def _of_deployment(
 
 def _rolls_out(obj: ApiObject) -> bool:
     """Report whether the object is a Deployment with rolling updates that is not paused."""
-    return group_kind(obj) == "apps/Deployment" and is_rolling(obj) and not _is_paused(obj)
+    return group_kind(obj) == "apps/Deployment" and is_rolling(obj) and not is_paused(obj)
 
 
 def _scaled_while_rolled_out(

@@ -23,6 +23,7 @@ from forewarn.policies.controllers.replica_set_sizes import (
     Rollout,
     Size,
     annotation_of,
+    is_paused,
     is_rolling,
     max_surge,
     natural,
@@ -37,7 +38,6 @@ from forewarn.policies.controllers.view import WorkloadState
 from forewarn.policies.objects.fields import (
     NOTHING,
     at,
-    boolean,
     int32,
     mapping,
     ref_of,
@@ -89,7 +89,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     new = next((size for size in sizes if size.state.object is found), None)
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, updates = _annotated_new(rollout)
-    paused = _is_paused(state.object)
+    paused = is_paused(state.object)
     if updates and rollout.new is not None and not paused:  # `isScalingEvent` writes it, and who comes after it again
         return [*actions, *updates, UpdateConflict(rollout.new.state.key)]
     if not updates:
@@ -109,7 +109,7 @@ def _pause_condition(state: WorkloadState, now: float) -> tuple[WorkloadState, l
 
     The progress deadline starts again. Source: `checkPausedConditions`.
     """
-    known, paused = _status(state), _is_paused(state.object)
+    known, paused = _status(state), is_paused(state.object)
     if paused == known.paused or known.stalled or _deadline(state.object) == MAX_INT32:
         return state, []
     status = known._replace(paused=paused, progressed=now)
@@ -303,7 +303,7 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
         status = status._replace(progressed=now, stalled=False)
     deadline = _deadline(obj)
     further: list[Action] = []
-    if not _is_complete(rollout.replicas, status) and deadline < MAX_INT32 and not _is_paused(obj):
+    if not _is_complete(rollout.replicas, status) and deadline < MAX_INT32 and not is_paused(obj):
         if now >= status.progressed + deadline and not status.stalled:
             status = status._replace(stalled=True)
             further.append(Report(state.key, "ProgressDeadlineExceeded", f"no progress for {deadline} seconds"))
@@ -342,10 +342,6 @@ def _deadline(obj: ApiObject) -> int:
     """Return progressDeadlineSeconds or its default. Raises InvalidObject."""
     given = int32(obj, "spec", "progressDeadlineSeconds")
     return _DEFAULT_DEADLINE if given is None else given
-
-
-def _is_paused(obj: ApiObject) -> bool:
-    return boolean(obj, "spec", "paused")
 
 
 def _progressed(known: DeploymentStatus, status: DeploymentStatus) -> bool:

@@ -12,6 +12,7 @@ from forewarn.policies.controllers.replica_set import ReplicaSetStatus, replicas
 from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.objects.fields import (
     at,
+    boolean,
     mapping,
     string_map,
     text,
@@ -76,6 +77,11 @@ class Rollout(NamedTuple):
     def every(self) -> list[Size]:
         """All ReplicaSets of the Deployment; the new one is last."""
         return [*self.old, *([self.new] if self.new else [])]
+
+
+def is_paused(obj: ApiObject | None) -> bool:
+    """Report whether a Deployment is paused; False for None. Raises InvalidObject."""
+    return obj is not None and boolean(obj, "spec", "paused")
 
 
 def is_rolling(obj: ApiObject) -> bool:

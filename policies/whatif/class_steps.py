@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.controllers.replica_set_sizes import is_paused
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
@@ -264,7 +265,7 @@ def is_replaced_by_restart(each: Ranked) -> bool:
     """Return whether `kubectl rollout restart` replaces the workload's Pods."""
     if not is_rolled_out(each.object) or at(each.object, "spec", "updateStrategy", "type") == "OnDelete":
         return False
-    return not (group_kind(each.object) == DEPLOYMENT and at(each.object, "spec", "paused"))
+    return not (group_kind(each.object) == DEPLOYMENT and is_paused(each.object))
 
 
 def workload_key(obj: ApiObject) -> Key:
