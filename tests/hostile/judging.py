@@ -21,7 +21,7 @@ from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.review import BadReview, parse_review
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import STORED, priority_class
-from tests.webhook.builders import endpoint
+from tests.webhook.builders import answer_now, endpoint
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -155,7 +155,7 @@ def weigh(review: Any) -> Weight:
     gc.collect()
     tracemalloc.start()
     try:
-        reply = served.answer_now(call)
+        reply = answer_now(served, call)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -16,10 +16,14 @@ from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.gate import Gate
 from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.steps import Step
 from forewarn.webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from forewarn.webhook.admission.call import AdmissionCall
+    from forewarn.webhook.admission.replies import Reply
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCES = {
@@ -39,6 +43,14 @@ RESOURCES = {
     "ConfigMap": ("", "configmaps"),
     "Scale": ("apps", "deployments"),
 }
+
+
+def answer_now(endpoint: Endpoint, call: AdmissionCall) -> Reply:
+    """The response; runs all steps on this thread."""
+    reply = endpoint.answer(call)
+    while isinstance(reply, Step):
+        reply = reply.run()
+    return reply
 
 
 def pod(class_name: str | None = None, priority: int | None = None, **metadata: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from forewarn.webhook.http.server import bind, serve_health
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
 from tests.e2e.objects import node, running
-from tests.webhook.builders import body, decided, endpoint, review
+from tests.webhook.builders import answer_now, body, decided, endpoint, review
 from tests.webhook.running import running as serving
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def test_predictions_that_cannot_be_compared_are_counted(capsys: pytest.CaptureF
     many = new_pod(volumes=[{"name": f"v{i}", "emptyDir": {}} for i in range(65)], priority=0)
     asked = endpoint(lambda: state, expect=tracker.expect)
     for sent in (body(many), body(many), body(many, dryRun=True)):
-        asked.answer_now(AdmissionCall(Hook.VALIDATE, sent, monotonic()))
+        answer_now(asked, AdmissionCall(Hook.VALIDATE, sent, monotonic()))
     assert tracker.table()["notCompared"] == 2
     with health_port(tracker) as url:
         assert main(["webhook", "accuracy", "--url", url]) == 0
@@ -236,7 +236,7 @@ def test_the_prediction_for_a_workload_is_followed_apart() -> None:
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
     asked = endpoint(lambda: state, expect=tracker.expect)
     for sent in (body(workload), body(workload, dryRun=True)):
-        asked.answer_now(AdmissionCall(Hook.VALIDATE, sent, monotonic()))
+        answer_now(asked, AdmissionCall(Hook.VALIDATE, sent, monotonic()))
     found = tracker.table()
     assert (found["notCompared"], found["open"], found["workloads"]["open"]) == (0, 0, 1)
 

@@ -60,13 +60,6 @@ class Endpoint(Services):
         guard = partial(self._guarded, call)
         return guard(partial(self._begun, call, guard))
 
-    def answer_now(self, call: AdmissionCall) -> Reply:
-        """The response; runs all steps on this thread."""
-        reply = self.answer(call)
-        while isinstance(reply, Step):
-            reply = reply.run()
-        return reply
-
     def _begun(self, call: AdmissionCall, guard: Guard) -> Reply | Step:
         if len(call.body) > MAX_SMALL:
             return advance(self._of_large(call), guard)

@@ -24,7 +24,7 @@ from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.steps import Step, Where
 from forewarn.webhook.apiserver.object_api import Forbidden
 from tests.builders import make_node, make_pod
-from tests.webhook.builders import body, cluster, deployment, endpoint
+from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint
 
 KIM = User("kim", ("developers",))
 
@@ -168,5 +168,5 @@ def test_what_one_token_of_a_user_may_see_is_not_told_to_another_one() -> None:
     for scope, sees in (("all", True), ("own", False), ("all", True)):
         user = {"username": "kim", "groups": ["developers"], "extra": {"scopes": [scope]}}
         call = AdmissionCall(Hook.VALIDATE, body(obj, userInfo=user), monotonic())
-        told = json.loads(asked.answer_now(call).body)["response"]["warnings"]
+        told = json.loads(answer_now(asked, call).body)["response"]["warnings"]
         assert ("payroll/wages" in str(told)) is sees

@@ -30,7 +30,7 @@ from forewarn.webhook.admission.json_patch import apply_patch
 from forewarn.webhook.admission.repeated_warnings import WarningLimiter
 from forewarn.webhook.admission.review import parse_review
 from tests.cases import cases
-from tests.webhook.builders import NOW, cluster, endpoint, namespace, pod, priority_class, review
+from tests.webhook.builders import NOW, answer_now, cluster, endpoint, namespace, pod, priority_class, review
 from tests.webhook.running import Running, running
 
 if TYPE_CHECKING:
@@ -530,8 +530,8 @@ def _asked(server: Running, user: str, *groups: str) -> tuple[str, Obj]:
 def test_an_answer_that_is_given_again_is_given_to_the_same_user_alone() -> None:
     """Over HTTP, with one state: an administrator's answer a moment ago is not a tenant's, nor the other way round."""
     predicted = endpoint(lambda: STATE)
-    predicted.answer_now(
-        AdmissionCall(Hook.VALIDATE, json.dumps(review(STARVING)).encode(), monotonic())
+    answer_now(
+        predicted, AdmissionCall(Hook.VALIDATE, json.dumps(review(STARVING)).encode(), monotonic())
     )  # loads what predicts
     with running(endpoint(lambda: STATE)) as server:
         for user, groups, told in (
@@ -552,7 +552,7 @@ def test_the_log_has_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forewarn.webhook.admission.services.log_event", lambda *line: said.append(line))
     monkeypatch.setattr("forewarn.webhook.admission.services.LOGGER.isEnabledFor", lambda _: True)
     asked = endpoint(lambda: CLASSES)
-    asked.answer_now(AdmissionCall(Hook.VALIDATE, json.dumps(review(MISSPELT)).encode(), monotonic()))
+    answer_now(asked, AdmissionCall(Hook.VALIDATE, json.dumps(review(MISSPELT)).encode(), monotonic()))
     ((_, fields),) = said
     assert fields["withheld"] == {
         "unknown-priority-class": 'PriorityClass "payroll-glod" not found; Pods will be rejected. '

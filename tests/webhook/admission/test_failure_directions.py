@@ -36,6 +36,7 @@ from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.tls import Demands
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.builders import (
+    answer_now,
     body,
     cluster,
     decided,
@@ -232,7 +233,7 @@ def _(_: Running) -> None:
 def _(_: Running) -> None:
     for hook in Hook:
         given = body(pod("gold")), body(pod("gold"), dryRun=True)
-        plain, dry = (endpoint().answer_now(_call(hook, data)) for data in given)
+        plain, dry = (answer_now(endpoint(), _call(hook, data)) for data in given)
         assert plain == dry
 
 
@@ -310,7 +311,7 @@ def _(_: Running) -> None:
         assert assigned.response.warnings == ()
         assert assigned.response.audit == {"assigned-priority-class": "missing, the default of namespace odd"}
         asked = replace(endpoint(confirm=lambda: live), config=partial(lambda given: given, config))
-        assert patch_of(asked.answer_now(_call(Hook.MUTATE, json.dumps(given).encode())).body)[0]["value"] == "missing"
+        assert patch_of(answer_now(asked, _call(Hook.MUTATE, json.dumps(given).encode())).body)[0]["value"] == "missing"
     assert decided(Hook.MUTATE, given, confirm=dict).verdict is Verdict.WARNED
 
 
@@ -372,13 +373,13 @@ def _(_: Running) -> None:
     stale = endpoint(staleness=lambda: said)
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING), (Hook.VALIDATE, deployment("nothing"))):
         response, fresh = (
-            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (stale, endpoint())
+            json.loads(answer_now(e, _call(hook, body(obj))).body)["response"] for e in (stale, endpoint())
         )
         audit = response.pop("auditAnnotations")
         assert audit.pop("stale-cache") == said
         assert {**response, **({"auditAnnotations": audit} if audit else {})} == fresh
     assert (
-        "auditAnnotations" not in json.loads(stale.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
+        "auditAnnotations" not in json.loads(answer_now(stale, _call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
     )
     assert decided(Hook.MUTATE, review(pod("gold")), state=None, staleness=said).response.audit == {}
 
@@ -395,7 +396,7 @@ def _(_: Running) -> None:
     for hook, obj in ((Hook.MUTATE, pod(namespace="odd")), (Hook.VALIDATE, DANGLING)):
         stale = decided(hook, review(obj), confirm=pytest.fail, expired=True)
         assert "confirm" in stale.response.warnings[0]
-    reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
+    reply = answer_now(endpoint(), _call(Hook.VALIDATE, body(DANGLING), received=-1e6))
     assert not json.loads(reply.body)["response"]["allowed"]
 
 
@@ -506,10 +507,10 @@ NEW_DEFAULT = priority_class("normal", 100, globalDefault=True)
 @row("default-reserved", "forewarn.webhook.admission.global_default.deny_default")
 def _(_: Running) -> None:
     taken = endpoint(reserve=lambda _claim, _seconds: 'PriorityClass "other" has the place')
-    answer = json.loads(taken.answer_now(_call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
+    answer = json.loads(answer_now(taken, _call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
     assert not answer["allowed"]
     assert '"other"' in answer["status"]["message"]
-    assert json.loads(taken.answer_now(_call(Hook.MUTATE, body(NEW_DEFAULT))).body)["response"]["allowed"]
+    assert json.loads(answer_now(taken, _call(Hook.MUTATE, body(NEW_DEFAULT))).body)["response"]["allowed"]
 
 
 @row("default-not-reservable", "forewarn.webhook.admission.evaluation.Evaluation._reserved")

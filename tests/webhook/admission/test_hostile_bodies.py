@@ -15,6 +15,7 @@ from forewarn.webhook.admission.review import API_VERSION, KIND
 from tests.cases import cases
 from tests.webhook.builders import (
     RESOURCES,
+    answer_now,
     cluster,
     deployment,
     endpoint,
@@ -74,7 +75,7 @@ def damaged_reviews(draw: st.DrawFn) -> Any:
 
 
 def check(body: bytes, hook: Hook) -> None:
-    reply = SERVED.answer_now(AdmissionCall(hook, body, 0.0))
+    reply = answer_now(SERVED, AdmissionCall(hook, body, 0.0))
     answer = json.loads(reply.body)
     assert dict(reply.headers)["content-type"] == "application/json"
     if reply.status != 200:
@@ -123,8 +124,8 @@ def test_a_body_that_is_nested_deeply_gets_an_admission_review(
 ) -> None:
     for depth in (100, 300, 500, 700, 800, 850, *range(880, 1000, 3), 5_000, 300_000):
         text = json.dumps(review(apply_patch(obj, [set_value(obj, path, "@")])))
-        reply = SERVED.answer_now(
-            AdmissionCall(hook, text.replace('"@"', '{"a":' * depth + "1" + "}" * depth).encode(), 0.0)
+        reply = answer_now(
+            SERVED, AdmissionCall(hook, text.replace('"@"', '{"a":' * depth + "1" + "}" * depth).encode(), 0.0)
         )
         assert reply.status == 200
         assert depth > 300 or "nested" not in reply.body.decode()
@@ -134,7 +135,7 @@ def test_a_body_that_is_nested_deeply_gets_an_admission_review(
 @settings(max_examples=cases(75), deadline=None)
 def test_a_patch_applies_and_asking_again_changes_nothing_more(damaged: Any) -> None:
     def asked() -> list[dict[str, Any]]:
-        reply = SERVED.answer_now(AdmissionCall(Hook.MUTATE, json.dumps(damaged).encode(), 0.0))
+        reply = answer_now(SERVED, AdmissionCall(Hook.MUTATE, json.dumps(damaged).encode(), 0.0))
         return patch_of(reply.body) if reply.status == 200 else []
 
     if operations := asked():

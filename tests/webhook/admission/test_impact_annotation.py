@@ -27,7 +27,7 @@ from forewarn.webhook.admission.impact_annotation import written as written_on
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
 from forewarn.webhook.admission.review import parse_review
 from tests.webhook import builders
-from tests.webhook.builders import NOW, cluster, deployment, endpoint, patch_of, pod, review
+from tests.webhook.builders import NOW, answer_now, cluster, deployment, endpoint, patch_of, pod, review
 from tests.webhook.running import running
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def test_a_prediction_is_counted_once_and_as_what_it_came_to(
     config = read_config(f"actions: {{preempts-running-pods: {actions}, fits-nowhere: {actions}}}", "c")
     asked = endpoint(lambda: STATE, lambda: config)
     for hook in Hook:
-        reply = asked.answer_now(AdmissionCall(hook, json.dumps(review(obj)).encode(), monotonic() - seconds, "10s"))
+        reply = answer_now(asked, AdmissionCall(hook, json.dumps(review(obj)).encode(), monotonic() - seconds, "10s"))
         assert json.loads(reply.body)["response"]["allowed"]
     told = asked.metrics.exposition("")[0].decode()
     counted = re.findall(r'^forewarn_predictions_total{outcome="(.*)"} ([1-9].*)$', told, re.MULTILINE)
@@ -283,8 +283,8 @@ def test_the_time_of_a_prediction_is_not_that_of_asking_the_api_server() -> None
 def test_what_brings_no_pod_counts_as_no_prediction() -> None:
     asked = endpoint(lambda: STATE)
     obj = deployment()
-    asked.answer_now(
-        AdmissionCall(Hook.VALIDATE, json.dumps(review(obj, "UPDATE", oldObject=obj)).encode(), monotonic())
+    answer_now(
+        asked, AdmissionCall(Hook.VALIDATE, json.dumps(review(obj, "UPDATE", oldObject=obj)).encode(), monotonic())
     )
     told = asked.metrics.exposition("")[0].decode()
     assert not re.findall(r"^forewarn_predictions_total{.*} [1-9]", told, re.MULTILINE)

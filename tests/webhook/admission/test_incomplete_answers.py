@@ -17,7 +17,7 @@ from forewarn.webhook.admission.lanes import Cost
 from forewarn.webhook.admission.prediction_process import PredictionProcess, Unanswered
 from tests.builders import Made, make_node
 from tests.policies.test_rollouts import changed, deployment, rolling
-from tests.webhook.builders import cluster, endpoint, review
+from tests.webhook.builders import answer_now, cluster, endpoint, review
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def asked(made: Sequence[Made], change: dict[str, Any], predictors: Any) -> tupl
     body = json.dumps(review(change, "UPDATE", oldObject=made[0].obj)).encode()
 
     def impact() -> Any:
-        reply = served.answer_now(AdmissionCall(Hook.VALIDATE, body, monotonic(), "30s"))
+        reply = answer_now(served, AdmissionCall(Hook.VALIDATE, body, monotonic(), "30s"))
         audit = json.loads(reply.body)["response"]["auditAnnotations"]
         return json.loads(next(value for key, value in audit.items() if key.endswith("preemption-impact")))
 
@@ -123,5 +123,5 @@ def test_a_process_whose_time_is_up_may_still_answer_if_the_api_server_waits(
     served, _ = asked(made, change, Late(answers=False))
     runs_out(monkeypatch, 2)
     body = json.dumps(review(change, "UPDATE", oldObject=made[0].obj)).encode()
-    served.answer_now(AdmissionCall(Hook.VALIDATE, body, monotonic(), timeout))
+    answer_now(served, AdmissionCall(Hook.VALIDATE, body, monotonic(), timeout))
     assert times == [pytest.approx(extra_seconds)]

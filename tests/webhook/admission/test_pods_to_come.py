@@ -19,7 +19,7 @@ from forewarn.webhook.admission.call import AdmissionCall, Hook
 from tests.builders import Made, make_node, make_pod
 from tests.policies.test_rollouts import deployment
 from tests.webhook.admission.test_incomplete_answers import Forking
-from tests.webhook.builders import OBJECTS, endpoint, priority_class, review
+from tests.webhook.builders import OBJECTS, answer_now, endpoint, priority_class, review
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -53,7 +53,7 @@ class World:
     def asks(self, obj: Obj, user: str = "kim", operation: str = "CREATE", **request: Any) -> Obj:
         """The impact that the audit log is told; empty where nothing goes."""
         given = review(obj, operation, userInfo={"username": user, "groups": []}, **request)
-        reply = self.endpoint.answer_now(AdmissionCall(Hook.VALIDATE, json.dumps(given).encode(), monotonic()))
+        reply = answer_now(self.endpoint, AdmissionCall(Hook.VALIDATE, json.dumps(given).encode(), monotonic()))
         response = json.loads(reply.body)["response"]
         assert response["allowed"]
         audit = response.get("auditAnnotations", {})
@@ -145,7 +145,7 @@ def test_what_is_denied_counts_for_nobody() -> None:
     denied: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first", "namespace": "team"}}
     denied["spec"] = {**made("", "gold")["spec"]["template"]["spec"], "priority": 1}
     given = review(denied, userInfo={"username": "kim", "groups": []})
-    reply = world.endpoint.answer_now(AdmissionCall(Hook.VALIDATE, json.dumps(given).encode(), monotonic()))
+    reply = answer_now(world.endpoint, AdmissionCall(Hook.VALIDATE, json.dumps(given).encode(), monotonic()))
     assert not json.loads(reply.body)["response"]["allowed"]
 
 

@@ -27,7 +27,7 @@ from forewarn.webhook.admission.prediction_budget import PredictionBudget as Buc
 from tests.builders import Made, MadePod, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.webhook.admission.test_access_reviews import Rights
-from tests.webhook.builders import body, cluster, deployment, endpoint, patch_of, priority_class
+from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint, patch_of, priority_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ class Tenant:
     def answer(self, hook: Hook, obj: Obj, **request: Any) -> Obj:
         who = {"userInfo": {"username": self.user, "groups": self.groups}, "dryRun": True}
         given = body(obj, namespace=OWN, **{**who, **request})
-        reply = self.endpoint.answer_now(AdmissionCall(hook, given, monotonic()))
+        reply = answer_now(self.endpoint, AdmissionCall(hook, given, monotonic()))
         found: Obj = {**json.loads(reply.body)["response"], "written": patch_of(reply.body)}
         return found
 

@@ -9,13 +9,13 @@ from forewarn.webhook.admission.answer_cache import Answered
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.recent_decisions import RecentDecisions
 from forewarn.webhook.admission.review import GroupVersionKind, GroupVersionResource, parse_review
-from tests.webhook.builders import body, deployment, endpoint
+from tests.webhook.builders import answer_now, body, deployment, endpoint
 
 
 def test_a_denial_is_stored_with_its_requester_rule_and_message() -> None:
     recent = RecentDecisions(lambda: 7.0)
     made = endpoint(record=recent.add)
-    made.answer_now(AdmissionCall(Hook.VALIDATE, body(deployment("missing")), monotonic()))
+    answer_now(made, AdmissionCall(Hook.VALIDATE, body(deployment("missing")), monotonic()))
     (row,) = recent.table()
     assert (row["at"], row["kind"], row["resource"]) == (7.0, "Deployment", ["apps", "v1", "deployments"])
     assert json.loads(json.dumps(row)) == row

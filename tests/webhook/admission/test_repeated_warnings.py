@@ -28,6 +28,7 @@ from forewarn.webhook.admission.review import parse_review
 from tests.webhook.admission.test_disclosure import STARVING, STATE, _named, _pod_spec, _running
 from tests.webhook.builders import (
     OBJECTS,
+    answer_now,
     body,
     cluster,
     decided,
@@ -253,7 +254,7 @@ def test_the_webhook_counts_each_request_once_though_it_may_be_judged_twice() ->
     """What rests on the cache is judged on the event loop, and again on a worker with the live classes."""
     asked = endpoint(lambda: STATE, confirm=lambda: STATE.priority_classes)
     answers = [
-        json.loads(asked.answer_now(AdmissionCall(Hook.VALIDATE, body(deployment("nothing")), 1e12)).body)["response"][
+        json.loads(answer_now(asked, AdmissionCall(Hook.VALIDATE, body(deployment("nothing")), 1e12)).body)["response"][
             "warnings"
         ]
         for _ in range(FULL + 1)

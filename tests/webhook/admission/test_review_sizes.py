@@ -17,7 +17,7 @@ from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.callers import EVERYTHING, Callers
 from forewarn.webhook.admission.review import BadReview, parse_head
 from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_OBJECT, MAX_SMALL, MAX_WIRE, decoded_size
-from tests.webhook.builders import body, cluster, deployment, endpoint, pod, priority_class, review
+from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint, pod, priority_class, review
 from tests.webhook.running import QUICK, Running, running
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_the_objects_of_a_large_request_are_gone_while_it_waits() -> None:
     data = go(review(held))
     held.clear()
     served = endpoint(lambda: state, confirm=live)
-    assert served.answer_now(AdmissionCall(Hook.VALIDATE, data, time.monotonic())).status == 200
+    assert answer_now(served, AdmissionCall(Hook.VALIDATE, data, time.monotonic())).status == 200
     assert seen == [False]
 
 

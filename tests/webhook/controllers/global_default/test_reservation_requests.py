@@ -21,7 +21,7 @@ from forewarn.webhook.admission.steps import Step, Where
 from forewarn.webhook.controllers.global_default.reservation import CLASSES, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
-from tests.webhook.builders import body, cluster, endpoint, pod, priority_class, review
+from tests.webhook.builders import answer_now, body, cluster, endpoint, pod, priority_class, review
 from tests.webhook.fake_api import LEASE, FakeApi
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_a_reservation_is_made_for_every_request_of_the_same_bytes() -> None:
     reserve, state, config = Reserving(), cluster(), Config()
     same = endpoint(reserve=reserve, state=lambda: state, config=lambda: config)
     for _ in range(3):
-        assert response(same.answer_now(AdmissionCall(Hook.VALIDATE, body(NEW), monotonic(), "10s")))["allowed"]
+        assert response(answer_now(same, AdmissionCall(Hook.VALIDATE, body(NEW), monotonic(), "10s")))["allowed"]
     assert len(reserve.claims) == 3
 
 
@@ -176,13 +176,13 @@ def test_who_forges_reviews_keeps_no_legal_default_out(history: list[tuple[str, 
             holds = ""
         elif kind == "real":
             call = AdmissionCall(Hook.VALIDATE, body(default(name, f"uid-{name}")), monotonic(), "10s", tokens=(TOKEN,))
-            assert response(asked.answer_now(call))["allowed"] is (holds == "")
+            assert response(answer_now(asked, call))["allowed"] is (holds == "")
             holds = holds or name
         else:
             forged = default(holds if same and holds else name, f"forged-{number}")
             before = api.objects[LEASE]
             assert (
-                asked.answer_now(AdmissionCall(Hook.VALIDATE, body(forged), monotonic(), "10s", tokens=(token,)))
+                answer_now(asked, AdmissionCall(Hook.VALIDATE, body(forged), monotonic(), "10s", tokens=(token,)))
                 == UNKNOWN_CALLER
             )
             assert api.objects[LEASE] == before
