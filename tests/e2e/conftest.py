@@ -16,7 +16,7 @@ from forewarn.policies.releases.semantics import Semantics
 from tests.e2e.build import CACHE, MINOR, binaries, control_plane
 from tests.e2e.control_plane import WITHOUT, ControlPlane, boot
 from tests.e2e.installation import Installation
-from tests.e2e.living import classes_of, kubelets_of
+from tests.e2e.living import Living, classes_of, kubelets_of
 from tests.e2e.objects import priority_class
 from tests.e2e.processes import free_ports
 from tests.e2e.quotas import ADMISSION, LIMITED, Limiting
@@ -135,3 +135,11 @@ def living_classes(api: Api) -> Iterator[None]:
     """The priority classes of such clusters."""
     with classes_of(api):
         yield
+
+
+@pytest.fixture
+def living(
+    plane: ControlPlane, webhook: Webhook, api: Api, stage: Stage, living_classes: None, kubelets: GracefulKubelets
+) -> Living:
+    """What a test of such clusters uses."""
+    return Living(plane, webhook, api, stage, kubelets)

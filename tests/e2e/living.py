@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
+    from tests.e2e.webhook import Webhook
 
 A_CLUSTER: Final = 3
 """Changes that one cluster lives through."""
@@ -54,6 +55,16 @@ ZONAL: Final = "zonal"
 KINDS: Final = ("Deployment", "Deployment", "StatefulSet", "StatefulSet with claims", "DaemonSet", "Job")
 """What is made in clusters of every kind."""
 WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job")
+
+
+class Living(NamedTuple):
+    """A control plane with controllers, kubelets, one replica of forewarn, and a client that may do everything."""
+
+    plane: ControlPlane
+    webhook: Webhook
+    api: Api
+    stage: Stage
+    kubelets: GracefulKubelets
 
 
 class Ending(NamedTuple):

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.api import Answer, Api, Obj
     from tests.e2e.control_plane import ControlPlane
-    from tests.e2e.graceful_kubelet import GracefulKubelets
-    from tests.e2e.staging import Stage
+    from tests.e2e.living import Living
     from tests.e2e.webhook import Webhook
 
 pytestmark = [pytest.mark.e2e, pytest.mark.whole]
@@ -242,15 +241,8 @@ class Tally:
         yield f"{account} by forewarn; verdicts differ in {self.apart}: {dict(self.verdicts)}"
 
 
-def test_what_is_predicted_is_what_happens(
-    plane: ControlPlane,
-    webhook: Webhook,
-    api: Api,
-    stage: Stage,
-    living_classes: None,
-    kubelets: GracefulKubelets,
-    tmp_path: Path,
-) -> None:
+def test_what_is_predicted_is_what_happens(living: Living, tmp_path: Path) -> None:
+    plane, webhook, api, stage, kubelets = living
     tally, limited = Tally(), False
     print(f"\ne2e: {CHANGES} changes, SEED={SEED}")
     for number in range(FIRST, FIRST + CHANGES):

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
-    from tests.e2e.graceful_kubelet import GracefulKubelets
-    from tests.e2e.staging import Stage
-    from tests.e2e.webhook import Webhook
+    from tests.e2e.living import Living
 
 pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
@@ -97,15 +95,8 @@ def foretold(plane: ControlPlane, event: Event, directory: Path) -> tuple[set[En
     return simulated(plane, dump, "--events", str(events)), one
 
 
-def test_what_is_foretold_of_an_event_is_what_happens(
-    plane: ControlPlane,
-    webhook: Webhook,
-    api: Api,
-    stage: Stage,
-    living_classes: None,
-    kubelets: GracefulKubelets,
-    tmp_path: Path,
-) -> None:
+def test_what_is_foretold_of_an_event_is_what_happens(living: Living, tmp_path: Path) -> None:
+    plane, webhook, api, stage, kubelets = living
     as_simulated, as_asked, of_several, differences, apart = 0, 0, 0, list[str](), list[str]()
     print(f"\ne2e: {EVENTS} events, SEED={SEED}")
     for number in range(FIRST, FIRST + EVENTS):
@@ -144,16 +135,9 @@ def test_what_is_foretold_of_an_event_is_what_happens(
     assert as_simulated >= 0.9 * EVENTS
 
 
-def test_an_upgrade_preempts_what_is_foretold(
-    plane: ControlPlane,
-    webhook: Webhook,
-    api: Api,
-    stage: Stage,
-    living_classes: None,
-    kubelets: GracefulKubelets,
-    tmp_path: Path,
-) -> None:
+def test_an_upgrade_preempts_what_is_foretold(living: Living, tmp_path: Path) -> None:
     """Three full nodes: each drained Pod of 3 cpu preempts 3 Pods of 1 cpu, whichever nodes kube-scheduler chooses."""
+    plane, webhook, api, stage, kubelets = living
     for number in range(3):
         stage.node(node(f"n{number}", cpu="4"))
     for name, class_, replicas, cpu in (("large", "high", 2, "3"), ("small", "", 6, "1")):

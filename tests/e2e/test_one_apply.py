@@ -17,11 +17,8 @@ from tests.e2e.living import NAMESPACE, clear, settled
 from tests.e2e.objects import container, node
 
 if TYPE_CHECKING:
-    from tests.e2e.api import Api, Obj
-    from tests.e2e.control_plane import ControlPlane
-    from tests.e2e.graceful_kubelet import GracefulKubelets
-    from tests.e2e.staging import Stage
-    from tests.e2e.webhook import Webhook
+    from tests.e2e.api import Obj
+    from tests.e2e.living import Living
 
 pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
@@ -39,9 +36,8 @@ def workload(name: str, class_: str) -> Obj:
     return {**made, "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}}
 
 
-def test_the_second_object_is_warned_of_as_the_first_one_takes_the_room(
-    plane: ControlPlane, webhook: Webhook, api: Api, stage: Stage, living_classes: None, kubelets: GracefulKubelets
-) -> None:
+def test_the_second_object_is_warned_of_as_the_first_one_takes_the_room(living: Living) -> None:
+    plane, webhook, api, stage, kubelets = living
     preempted, warned, told = 0, 0, list[str]()
     for number in range(ROUNDS):
         stage.node(node("only", cpu="4"))
