@@ -291,6 +291,13 @@ def _shown(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
+def duration(seconds: float) -> str:
+    """A duration as text, for example `3 min 20 s`."""
+    whole = int(seconds)
+    parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
 def plural(count: int, noun: str, many: str = "") -> str:
     """A count with its noun in the singular or plural: `1 pod`, `2 pods`."""
     return f"{count} {noun if count == 1 else many or noun + 's'}"

@@ -10,6 +10,7 @@ from forewarn.policies.expectations.document import ANY
 from forewarn.policies.findings import cut, listed, plural
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.selectors import PodPattern
+from forewarn.policies.simulation.summary import unsettled
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
@@ -198,7 +199,8 @@ def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> 
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
     if not answer.summary.settled:
-        yield f"no steady state after {answer.summary.settled_at:.0f} s"
+        what, fix = unsettled(answer.summary.stopped, answer.summary.horizon)
+        yield f"simulation {what}. Fix: {fix}"
     for bound in answer.bound:
         if within is not None and bound.t > within and _is_selected(selector, bound, answer):
             yield f"{bound.workload}: its last Pod is scheduled after {bound.t:.0f} s, not within {within:.0f} s"

@@ -13,6 +13,8 @@ from forewarn.policies.objects.items import items
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
+IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"
+"""A fix for Jobs that fail because of preempted or evicted Pods."""
 _DEFAULT_BACKOFF_LIMIT: Final = 6
 _SIGNALLED: Final = (143, 137)
 """Exit codes of containers after SIGTERM and SIGKILL."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.simulation import duration, settled, violated
+from forewarn.policies.render.simulation import settled, violated
 from forewarn.policies.render.table import markdown_table, table
 from forewarn.policies.render.whatif import pair
 from forewarn.policies.whatif.answer import pairs

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import MAX_LINES, limited
-from forewarn.policies.render.simulation import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

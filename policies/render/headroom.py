@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render import Painter, plain
+from forewarn.policies.render.lines import limited
 from forewarn.policies.render.markdown import text_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
-    from forewarn.policies.whatif.placeholders import Placeholders
+    from forewarn.policies.whatif.placeholders import ForGroup, ForPool, Placeholders
 
 _SHOWN: Final = 5
 _MAX_GROUPS: Final = 20
@@ -194,16 +195,21 @@ def _pods(count: int) -> str:
 
 def _where(reserve: Placeholders) -> Iterator[str]:
     if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
-        for pool in reserve.pools[:_MAX_GROUPS]:
-            reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
-            yield f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
+        yield from limited(map(_of_pool, reserve.pools), len(reserve.pools), "pool", "pools", "")
     missing = reserve.more - reserve.fit
     if not missing:
         return
     yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes"
-    for group in reserve.groups[:_MAX_GROUPS]:
-        count = "not enough nodes" if group.nodes is None else plural(group.nodes, "node")
-        yield f"group {group.group}: {count}"
+    yield from limited(map(_nodes_of_group, reserve.groups), len(reserve.groups), "node group", "node groups", "")
+
+
+def _of_pool(pool: ForPool) -> str:
+    reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
+    return f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
+
+
+def _nodes_of_group(group: ForGroup) -> str:
+    return f"group {group.group}: {'not enough nodes' if group.nodes is None else plural(group.nodes, 'node')}"
 
 
 def markdown(headroom: Headroom, reserve: Placeholders | None = None, buffers: Buffers | None = None) -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render import Painter, plain
+from forewarn.policies.render.lines import limited
 from forewarn.policies.render.markdown import cell_of, text_of
-from forewarn.policies.render.simulation import duration
 from forewarn.policies.render.table import page_table
+from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,11 +110,10 @@ def _cut_off(risks: Risks) -> Iterator[str]:
     """Yield lines about simulations of losses that did not reach a steady state, with the reasons."""
     by_why: dict[tuple[str, str], list[str]] = {}
     for each in risks.unended:
-        why = f"stopped {each.stopped}" if each.stopped else f"without a steady state after {duration(each.at)}"
-        by_why.setdefault((why, "" if each.stopped else "; increase --until"), []).append(each.what)
-    for (why, longer), losses in by_why.items():
+        by_why.setdefault(unsettled(each.stopped, each.at), []).append(each.what)
+    for (what, fix), losses in by_why.items():
         named = listed(losses, _MAX_LOSSES)
-        yield f"{plural(len(losses), 'simulation')} {why} ({named}): results are as of then{longer}"
+        yield f"{plural(len(losses), 'simulation')} {what} ({named}); results are as of then. Fix: {fix}"
 
 
 def _of_workload(risk: Risk, risks: Risks, paint: Painter) -> Iterator[str]:
@@ -184,9 +184,10 @@ def notes(risks: Risks) -> Iterator[str]:
             yield f"simulated the loss of {tried} of {plural(existing, what)}; use --most N for more"
     yield from _without_loss(risks)
     yield from _cut_off(risks)
-    yield from (f"not predicted: replacement Pods of {problem}" for problem in risks.unread[:MAX_WORKLOADS])
+    unread = (f"not predicted: replacement Pods of {problem}" for problem in risks.unread)
+    yield from limited(unread, len(risks.unread), "workload not predicted", "workloads not predicted", "")
     yield from risks.assumes
-    yield from risks.not_modelled[:_MAX_LOSSES]
+    yield from limited(risks.not_modelled, len(risks.not_modelled), "part not modelled", "parts not modelled", "")
 
 
 def _without_loss(found: Risks) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.simulation.summary import Levels, counted, names_in
+from forewarn.policies.simulation.summary import Levels, counted, names_in, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,23 +28,13 @@ _EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuot
 NO_PREEMPTION: Final = "no Pods are preempted"
 
 
-def duration(seconds: float) -> str:
-    """A duration as text, for example `3 min 20 s`."""
-    whole = int(seconds)
-    parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
-    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
-
-
 def settled(summary: Summary) -> str:
     """A sentence with the time at which the cluster reached a steady state."""
-    if summary.stopped:
-        return (
-            f"simulation stopped {summary.stopped}, at {duration(summary.settled_at)}; results are as of then."
-            " Fix: shorten --until or simulate fewer changes at once"
-        )
     if not summary.settled:
-        last = f"last event after {duration(summary.settled_at)}"
-        return f"no steady state within the simulated {duration(summary.horizon)} ({last}); increase --until"
+        what, fix = unsettled(summary.stopped, summary.horizon)
+        last = duration(summary.settled_at)
+        when = f", at {last}" if summary.stopped else f" (last event after {last})"
+        return f"simulation {what}{when}; results are as of then. Fix: {fix}"
     return f"steady state after {duration(summary.settled_at)}"
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.simulation import duration
 from forewarn.policies.render.table import markdown_table, table
 from forewarn.policies.whatif import EVERY
 

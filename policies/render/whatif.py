@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.recreated import sentence
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, listed, one_line, plural
+from forewarn.policies.objects.job import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.lines import MAX_LINES, limited
 from forewarn.policies.render.markdown import label_of, text_of
-from forewarn.policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
+from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import markdown_table, table
 from forewarn.policies.whatif.answer import pairs
 from forewarn.policies.whatif.class_change import running_text
@@ -133,7 +134,14 @@ def _lost(answer: Answer) -> str:
     return f" ({', '.join(found)})" if len(found) > 1 else ""
 
 
+def fix_of_failures(answer: Answer) -> Iterator[str]:
+    """Yield the fix if Jobs fail because they lose Pods."""
+    if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.standings):
+        yield f"Fix: {IGNORE_DISRUPTIONS} of the failed Jobs"
+
+
 def _unfinished(answer: Answer) -> Iterator[str]:
+    yield from fix_of_failures(answer)
     unhealthy = (too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items()))
     one, many = "PDB with too few healthy Pods", "PDBs with too few healthy Pods"
     yield from limited(unhealthy, len(answer.pdbs), one, many, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import duration, plural
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.simulation.timeline import BY_WORKLOAD
 
@@ -155,6 +155,16 @@ class Summary(NamedTuple):
             **({"stopped": self.stopped} if self.stopped else {}),
             **({"assumptions": list(self.assumes)} if self.assumes else {}),
         }
+
+
+def unsettled(stopped: str, at: float) -> tuple[str, str]:
+    """Return (what, fix) about a simulation without a steady state.
+
+    `stopped`: the reason why the run was stopped, "" if it reached its end after `at` seconds.
+    """
+    if stopped:
+        return f"stopped {stopped}", "shorten --until or simulate fewer changes at once"
+    return f"without a steady state after {duration(at)}", "increase --until"
 
 
 def summarize(simulation: Simulation) -> Summary:

@@ -6,9 +6,8 @@ from collections import Counter
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.findings import cut, duration, one_line, plural
 from forewarn.policies.render.html.elements import display_text, element
-from forewarn.policies.render.simulation import duration
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from forewarn.policies.findings import duration
 from forewarn.policies.render.html.elements import display_text
-from forewarn.policies.render.simulation import duration
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.node_groups import pool_of
 from forewarn.policies.whatif.occupancy import BEFORE

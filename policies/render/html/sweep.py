@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from forewarn.policies.findings import duration
 from forewarn.policies.render.html.elements import display_text, document, element, table
-from forewarn.policies.render.simulation import duration
 from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
 from forewarn.policies.whatif import EVERY
 

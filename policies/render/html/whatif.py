@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.findings import duration
 from forewarn.policies.render import autoscalers
 from forewarn.policies.render import simulation as timeline_text
 from forewarn.policies.render.drain import emptied
@@ -23,10 +24,11 @@ from forewarn.policies.render.html.elements import (
 )
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, preemption_section
-from forewarn.policies.render.simulation import duration, missing, violated
+from forewarn.policies.render.simulation import missing, violated
 from forewarn.policies.render.whatif import (
     affected,
     class_change,
+    fix_of_failures,
     lead,
     new_node_lines,
     too_few_healthy,
@@ -162,7 +164,13 @@ def _moment(line: str) -> Element:
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
     lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
-    lines += [*missing(answer.summary), *emptied(answer), *new_node_lines(answer), *affected(answer.losses)]
+    lines += [
+        *missing(answer.summary),
+        *fix_of_failures(answer),
+        *emptied(answer),
+        *new_node_lines(answer),
+        *affected(answer.losses),
+    ]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     lines += list(notes)
     if lines:

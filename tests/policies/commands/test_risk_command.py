@@ -293,7 +293,10 @@ def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixt
     assert told(capsys, "--cluster", SHOWN)["unfinished"] == {}
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--until", "30s")
     which = "zone a, zone b, node a-1, node a-2, node b-1 and 1 more"
-    assert f"6 simulations without a steady state after 30 s ({which}): results are as of then; increase --until" in out
+    assert (
+        f"6 simulations without a steady state after 30 s ({which}); results are as of then. Fix: increase --until"
+        in out
+    )
 
 
 def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,7 +306,7 @@ def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsy
     assert found["unfinished"]["zone a"]["stopped"] == "after 144 steps"
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN)
     assert "simulations stopped after 144 steps (zone a" in out
-    assert "): results are as of then\n" in out
+    assert "); results are as of then. Fix: shorten --until or simulate fewer changes at once\n" in out
 
 
 def test_a_comment_and_a_page_have_a_row_for_each_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

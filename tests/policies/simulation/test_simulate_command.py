@@ -216,7 +216,8 @@ def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n1", priority=1)]
     high = make_pod("high").priority(100).request(cpu="4")
     _, out, _ = simulate([NODES[0], *low], [high], "--until", "10s")
-    assert "no steady state within the simulated 10 s (last event after 0 s); increase --until\n" in out
+    when = "without a steady state after 10 s (last event after 0 s)"
+    assert f"simulation {when}; results are as of then. Fix: increase --until\n" in out
 
 
 @pytest.mark.parametrize(
