@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime
 from itertools import chain
@@ -17,8 +16,8 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.known_findings import (
+    config_of,
     earlier_report,
-    named_rules,
     read_baseline,
     read_report,
     write_baseline,
@@ -28,9 +27,7 @@ from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answ
 from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.config.search import find_config
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.terminal import (
@@ -82,21 +79,6 @@ def main(arguments: Sequence[str]) -> int:
         "audit", HEADS, lambda each: _audit(each, config, baseline, release, previous), modules=_MODULES
     )
     return answered_each(evaluation, options)
-
-
-def config_of(options: argparse.Namespace) -> Config:
-    """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
-    found, config = options.config or find_config(os.curdir), Config()
-    if found:
-        from forewarn.policies.config.load import load_config
-
-        config = load_config(found)
-    if options.admission_config:
-        from forewarn.policies.config.admission_configuration import load_limited_resources
-
-        config = config.limiting(load_limited_resources(options.admission_config))
-    selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
-    return with_rules(config)._replace(selected=selected, disabled_rules=ignored)
 
 
 def _audit(

@@ -1,9 +1,12 @@
-"""Baselines, earlier reports, and rules by name: which findings `lint` and `audit` report."""
+"""Configuration, baselines, earlier reports, and rules by name: which findings `lint` and `audit` report."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.config.model import Config
+from forewarn.policies.config.search import find_config
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import complain, print_notice
@@ -89,3 +92,24 @@ def named_rules(given: list[str], foreign: Sequence[str] = ()) -> frozenset[str]
         for name in sorted(names - known):
             raise ValueError(f'no rule "{name}"{nearest(name, known) or "; see `forewarn lint --list-rules`"}')
     return names
+
+
+def config_of(options: argparse.Namespace) -> Config:
+    """The configuration file, with the rules and the admission configuration of the command line. Raises ConfigError,
+    ValueError.
+    """
+    found, config = options.config or find_config(os.curdir), Config()
+    if found:
+        from forewarn.policies.config.load import load_config
+
+        config = load_config(found)
+    if options.admission_config:
+        from forewarn.policies.config.admission_configuration import load_limited_resources
+
+        config = config.limiting(load_limited_resources(options.admission_config))
+    selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
+    if config.rules:
+        from forewarn.policies.evaluation.foreign_rules import with_rules
+
+        config = with_rules(config)
+    return config._replace(selected=selected, disabled_rules=ignored)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from forewarn.policies.commands import lint_output
 from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
 from forewarn.policies.commands.cluster_command import choose_cluster, parsed
-from forewarn.policies.commands.known_findings import named_rules, read_baseline, write_baseline
+from forewarn.policies.commands.known_findings import config_of, read_baseline, write_baseline
 from forewarn.policies.commands.lint_input import (
     EXCLUDED,
     Input,
@@ -24,7 +24,6 @@ from forewarn.policies.commands.lint_input import (
 from forewarn.policies.commands.lint_options import FAIL_ON, lint_parser
 from forewarn.policies.commands.release import names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.config.search import find_config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding, Severity, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
@@ -271,24 +270,9 @@ def _cluster(sources: list[str], config: Config, release: Release) -> tuple[Clus
 
 def _config(options: argparse.Namespace) -> Config:
     """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
-    found, config = options.config or find_config(os.curdir), Config()
-    if found:
-        from forewarn.policies.config.load import load_config
-
-        config = load_config(found)
-    if options.admission_config:
-        from forewarn.policies.config.admission_configuration import load_limited_resources
-
-        config = config.limiting(load_limited_resources(options.admission_config))
-    more = config.options._replace(
-        closed=config.options.closed or options.closed, exclude=(*config.options.exclude, *options.exclude)
-    )
-    selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
-    if config.rules:
-        from forewarn.policies.evaluation.foreign_rules import with_rules
-
-        config = with_rules(config)
-    return config._replace(options=more, selected=selected, disabled_rules=ignored)
+    config = config_of(options)
+    closed, exclude = config.options.closed or options.closed, (*config.options.exclude, *options.exclude)
+    return config._replace(options=config.options._replace(closed=closed, exclude=exclude))
 
 
 def _report_counts(unchecked: int, fixed: int) -> None:

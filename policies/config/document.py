@@ -133,15 +133,15 @@ class ConfigNode:
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.tag.endswith(":null"))
 
 
-def contents(path: Path | str) -> bytes:
-    """The bytes of a configuration file. Raises ConfigError, also for a file above the limit."""
+def contents(path: Path | str, most: int = _LONGEST) -> bytes:
+    """The bytes of a configuration file. Raises ConfigError, also for a file of more than `most` bytes."""
     try:
         with open(path, "rb") as file:
-            data = file.read(_LONGEST + 1)
+            data = file.read(most + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    if len(data) > _LONGEST:
-        raise ConfigError(f"{path}: larger than {_LONGEST >> 20} MiB, the limit for a configuration file")
+    if len(data) > most:
+        raise ConfigError(f"{path}: larger than {most >> 20} MiB, the limit for a configuration file")
     return data
 
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.config.document import ConfigNode, parse
+from forewarn.policies.config.document import ConfigNode, contents, parse
 from forewarn.policies.config.model import ConfigError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def scheduler_source(given: str) -> SchedulerSource:
         near = get_close_matches(given, PRESETS, 1)
         hint = f'; did you mean "{near[0]}"?' if near else f"; presets: {', '.join(PRESETS)}"
         raise ConfigError(f"{given}: no such file or preset{hint}")
-    return read_scheduler(_bytes(path), given)
+    return read_scheduler(contents(path, _LARGEST), given)
 
 
 def read_scheduler(text: bytes, file: str) -> SchedulerSource:
@@ -94,17 +94,6 @@ def read_scheduler(text: bytes, file: str) -> SchedulerSource:
     entry = parse(text, file)
     _check(entry)
     return SchedulerSource(file, None if entry.is_empty else entry.plain(), entry)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    if len(text) > _LARGEST:
-        raise ConfigError(f"{path}: larger than {_LARGEST} bytes, the limit for a scheduler configuration")
-    return text
 
 
 def _check(entry: ConfigNode) -> None:

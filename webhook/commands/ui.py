@@ -15,6 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
     require_nodes,
 )
+from forewarn.policies.commands.known_findings import config_of
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError
@@ -97,7 +98,7 @@ def state_of(options: argparse.Namespace, release: Release, named: Sequence[str]
     cache.recreated = recreated_by(options)
     settle(loaded(options, cache), release)
     require_nodes(cache.snapshot())
-    config = audit.config_of(audit.argument_parser().parse_args(["-c", options.config] if options.config else []))
+    config = config_of(audit.argument_parser().parse_args(["-c", options.config] if options.config else []))
     state = State(cache, Autoscaling(rule_options_of(options).autoscaler_cutoff), config, named)
     state.warm_up()
     return state
