@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
@@ -67,6 +66,8 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return
+    from forewarn.policies.controllers.view import controller_of  # the linter starts without it
+
     reported = set(_reported(context))
     by_namespace: dict[str, list[Pod]] = {}
     for pod in context.pods:
