@@ -133,27 +133,33 @@ class ControllerManager(ControllerWrites):
     def _handle(self, change: Change) -> None:
         if change.kind in NOT_WATCHED:
             return
-        if change.kind != "Pod":
-            self._idle.clear()
-            self._rolled_out.clear()
-        elif change.new is change.old:
-            if self._are_idle(change.new):
-                return
-        elif change.old is not None:  # budgets that select it no longer are not looked at now
-            pod = change.old.pod
-            self._idle.difference_update(self.api.pdbs_of(pod.namespace, pod.labels))
         if change.kind == "Pod":
-            owner = controller_of((change.new or change.old).pod)
-            if owner in self._rolled_out and not (self._is_lost(change.old) and self._is_lost(change.new)):
-                self._rolled_out.discard(owner)
-            if change.new is None:
-                self._kubelets.pod_removed(change.old)
-            elif not self.grows_only and change.new.terminating and not (change.old and change.old.terminating):
-                self._kubelets.pod_deleted(change.new)
+            if change.new is change.old and self._are_idle(change.new):
+                return
+            self._pod_written(change)
+        else:
+            self._rolled_out.clear()
+            if change.kind != "Node":  # no controller of _CALM reads nodes
+                self._idle.clear()
         if self._arriving is not None and change.kind != "Pod":
             self._arriving.append(change)
         else:
             self._put(change)
+
+    def _pod_written(self, change: Change) -> None:
+        """Record which syncs a change of a Pod makes necessary, and tell the kubelets."""
+        old, new = change.old, change.new
+        if new is not old:  # PDBs that no longer select the Pod are included
+            for state in (old, new):
+                if state is not None:
+                    self._idle.difference_update(self.api.pdbs_of(state.pod.namespace, state.pod.labels))
+        owner = controller_of((new or old).pod)
+        if owner in self._rolled_out and not (self._is_lost(old) and self._is_lost(new)):
+            self._rolled_out.discard(owner)
+        if new is None:
+            self._kubelets.pod_removed(old)
+        elif not self.grows_only and new.terminating and not (old and old.terminating):
+            self._kubelets.pod_deleted(new)
 
     def _is_lost(self, state: PodState | None) -> bool:
         """Report whether a Pod is on a node that does not exist; True for None (no Pod)."""
@@ -287,14 +293,13 @@ class ControllerManager(ControllerWrites):
             yield from self._sync(key)
 
     def _reconcile_all_pdbs(self) -> Generator[float | None, None, None]:
-        """Sync all PDBs, unless nothing has changed since the last time, for example when many nodes are lost at
-        once.
-        """
+        """Sync all PDBs whose status may have changed, for example after the loss of a node."""
         if self._seen == self.api.revision:
             return
         self._seen = self.api.revision
         for key in self.api.keys_of(PDB):
-            yield from self._sync(key)
+            if key not in self._idle:
+                yield from self._sync(key)
 
     # Workloads
 
