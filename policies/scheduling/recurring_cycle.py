@@ -1,4 +1,4 @@
-"""Repeated scheduling cycles of unschedulable Pods: Pods with equal specs or requests share results.
+"""Repeated scheduling cycles, mostly of unschedulable Pods: Pods with equal specs or requests share results.
 
 A scheduler with many Pending Pods mostly retries these, in a cluster that has changed on few nodes. So the rejections
 that depend on a spec and the nodes alone are cached, Pods with equal requests share the nodes with insufficient
@@ -260,7 +260,7 @@ class RecurringCycle:
 
         Call `best_nodes` first.
         """
-        if self.constrained or self._spec.has_foreign:
+        if self.constrained:
             return self._cycle.ends_before_all
         return self._ends_before_all
 
@@ -270,7 +270,7 @@ class RecurringCycle:
         Filters after resources do not matter if every node lacks resources even without Pods of lower priority.
         """
         lower = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority)
-        if self._spec.has_foreign or len(self._helped(lower)):
+        if len(self._helped(lower)):
             return self._cycle.unhelped()
         tried = self._spec.open & (lower.count > 0)
         potential = int(np.count_nonzero(self._spec.open))

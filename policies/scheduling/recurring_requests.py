@@ -54,12 +54,10 @@ class Spec(NamedTuple):
     """A number that is equal for all specs with the same `open`, `allowed` and static rejections."""
     nominated: bool
     """Whether columns support a nominated Pod with this spec."""
-    has_foreign: bool
-    """Whether a plugin that is not kube-scheduler's own may reject nodes."""
     preemption: DefaultPreemptionArgs | None
     """The arguments of DefaultPreemption, if it is in the profile."""
     constrained: bool
-    """Whether constraints other than resources may reject nodes. Their filters run after resources."""
+    """Whether constraints other than resources may reject nodes for a Pod with this spec. Their filters run later."""
     reached: NDArray[np.bool_]
     """[node], bool: whether the Pod's bound volumes can be mounted there."""
     is_reached: bool

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
+from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.recurring_requests import Demand, Spec
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spec | None:
     """Return the results that depend on a Pod's spec and the nodes alone; None if the Pod is not supported.
 
-    Not supported: filters before NodeResourcesFit that depend on other Pods, and PreFilter plugins that reject the Pod.
+    Not supported: filters before NodeResourcesFit that depend on other Pods, Filter plugins that are not part of
+    kube-scheduler (they may read labels), and PreFilter plugins that reject the Pod.
     `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
     """
     spec = pod.spec
@@ -63,9 +65,8 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
         left,
         numbers.setdefault(said, len(numbers)),
         nominated=not any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins),
-        has_foreign=cycle.framework.has_foreign_columns,
         preemption=preemption.args if preemption else None,
-        constrained=len(resources) < len(fit.demands) or _has_constraints(spec),
+        constrained=len(resources) < len(fit.demands) or _has_constraints(spec, cycle.framework),
         reached=reached,
         is_reached=bool((opens & reached).any()),
         percentage=percentage_of(cycle.framework),
@@ -81,7 +82,8 @@ def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
     if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
         return None
     cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
-    return cycle if cycle.preempts and _resources_are_first(cycle.framework) else None
+    framework = cycle.framework
+    return cycle if cycle.preempts and not framework.has_foreign_columns and _resources_are_first(framework) else None
 
 
 def _resources_are_first(framework: Framework) -> bool:
@@ -90,12 +92,16 @@ def _resources_are_first(framework: Framework) -> bool:
     return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
-def _has_constraints(spec: PodSpec) -> bool:
-    """Report whether filters after NodeResourcesFit, besides those by demands, may reject nodes for a Pod."""
+def _has_constraints(spec: PodSpec, framework: Framework) -> bool:
+    """Report whether filters after NodeResourcesFit, besides those by demands, may reject nodes for a Pod with this
+    spec and any labels.
+    """
     affinity = spec.pod_affinity
     if affinity.required_affinity or affinity.required_anti_affinity or spec.has_storage:
         return True
-    return any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread)
+    spread = framework.profile.args.get(PodTopologySpread.name)
+    defaults = () if spread is None or spread.defaulting_type == SYSTEM_DEFAULTING else spread.default_constraints
+    return any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread or defaults)
 
 
 def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[np.bool_]:

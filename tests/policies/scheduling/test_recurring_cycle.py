@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.admission import admitted, predict
 from forewarn.policies.cow_table import Table
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
@@ -33,9 +33,10 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
-from tests.builders import cluster, make_node, make_pod
+from tests.builders import Made, cluster, make_node, make_pod
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
+from tests.policies.scheduling.profiles import cluster as cluster_of_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,6 +260,24 @@ def test_pods_without_columns_get_the_first_good_nodes_of_a_large_cluster(monkey
     assert len(set(expected.values())) > 20
     monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_, **__: None)
     assert bound() == expected
+
+
+def test_default_spread_constraints_depend_on_the_labels_of_a_pod() -> None:
+    """Pods with equal specs share results, but the Service of only one of them selects it."""
+    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    default = {"defaultingType": "List", "defaultConstraints": [spread]}
+    service = Made("v1", "Service", "web").spec(selector={"app": "web"})
+    nodes = make_node("n1").has(cpu="4"), make_node("n2").has(cpu="4")
+    running = make_pod("web-0").label("app", "web").on("n1")
+    meant = semantics(config({"pluginConfig": args(PodTopologySpread=default)}))
+    snapshot = cluster_of_profile(meant, service, *nodes, running)
+    alone, web = (admitted(pod.obj, snapshot) for pod in (make_pod("p"), make_pod("web-1").label("app", "web")))
+    assert alone.spec is web.spec
+    scheduling, cycles = snapshot.scheduling, RecurringCycles()
+    with scheduling.derived.locked():
+        cycles.cycle(scheduling, alone)
+        assert cycles.cycle(scheduling, web) is None, "n1 is feasible without the spread constraint"
+    assert Prediction(scheduling, web).feasible == ["n2"]
 
 
 PACKED = config(
