@@ -314,6 +314,8 @@ class _Cascade:
             elif prediction.outcome == "preempts":
                 waiting.pod = replace(waiting.pod, nominated_node_name=prediction.node)
                 self.evict([victim for victim in prediction.victims if not victim.terminating], waiting.level)
+            elif prediction.clears_nomination:
+                waiting.pod = replace(waiting.pod, nominated_node_name="")
             self._snapshot = prediction.snapshot_after()
 
 

@@ -182,6 +182,8 @@ class _Scheduler:
             info.unschedulable_plugins = set(rejecting_plugins(prediction))
             if prediction.outcome == "preempts":
                 info.pod = replace(info.pod, nominated_node_name=prediction.node)
+            elif prediction.clears_nomination:
+                info.pod = replace(info.pod, nominated_node_name="")
             self._queue.add_unschedulable_if_not_present(info)
             self._preempt(prediction, before)
 

@@ -11,8 +11,10 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
-from forewarn.policies.scheduling.responsible import not_predicted, not_scheduled
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
+from forewarn.policies.scheduling.status import CycleState
+from forewarn.policies.scheduling.victim import pod_priority
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -110,7 +112,7 @@ def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
     if len(nodes) > _FEW_NODES:
         return True
     infos = (info for name in nodes if (info := snapshot.get(name)) is not None)
-    return any(_fits(pod, info) for info in infos)
+    return any(_may_fit(pod, info, snapshot) for info in infos)
 
 
 def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
@@ -119,12 +121,17 @@ def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -
     return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
 
 
-def _fits(pod: Pod, info: NodeInfo) -> bool:
+def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot) -> bool:
+    """Report whether the node has enough resources for the Pod, also by preemption."""
     charge(_LOOKING)
-    if not any(insufficient_resources(pod, info)):
+    framework = framework_of(snapshot, pod)
+    if NodeResourcesFit.name not in framework.profile.plugins:
+        return True
+    fit, state = framework.plugin(NodeResourcesFit.name), CycleState()
+    if fit.filter(state, pod, info) is None:
         return True
     if pod.preemption_policy == PREEMPT_NEVER:
         return False
     charge(len(info.pods))
-    stay = [other for other in info.pods if other.effective_priority >= pod.effective_priority]
-    return len(stay) < len(info.pods) and not any(insufficient_resources(pod, info.with_pods(stay)))
+    stay = [other for other in info.pods if pod_priority(other, snapshot) >= pod.effective_priority]
+    return len(stay) < len(info.pods) and fit.filter(state, pod, info.with_pods(stay)) is None

@@ -108,6 +108,11 @@ class Prediction(SchedulingCycle):
         own = self.pod.nominated_node_name
         return own if own and own in self.feasible else self.best_nodes[0]
 
+    @property
+    def clears_nomination(self) -> bool:
+        """Whether the Pod loses its nomination, because preemption no longer helps. Source: upstream `Preempt`."""
+        return bool(self.pod.nominated_node_name) and self.outcome == "pending" and self.preemption.eligible
+
     def snapshot_after(self) -> Snapshot:
         """Return the Snapshot for the next Pod's cycle: with the Pod on its node, or nominated while its victims
         terminate.
@@ -116,7 +121,7 @@ class Prediction(SchedulingCycle):
         """
         node = self.node
         if not node:
-            return self.snapshot
+            return self.snapshot.without_nomination(self.pod) if self.clears_nomination else self.snapshot
         if not self.fits:
             return self.snapshot.with_preemptions([(self.pod, node, self.victims)])
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())

@@ -69,9 +69,9 @@ class SchedulingCycle:
     """The results of the plugins of the Pod's profile. Each property is computed on first use and cached.
 
     `reasons`: whether the caller needs more than the outcome. Without reasons, the numpy implementation (`vectorized`)
-    computes the outcome if it supports the profile; statuses and candidates are computed separately if needed. With
-    reasons, every plugin runs on every node. Both have the same results. Victims do not depend on scores: scores are
-    computed only if the node of the Pod is needed.
+    computes the outcome alone; statuses and candidates are computed separately if needed. With reasons, all are
+    computed together. The plugins run node by node if the numpy implementation does not support the Pod. All ways have
+    the same results. Victims do not depend on scores: scores are computed only if the node of the Pod is needed.
     """
 
     def __init__(

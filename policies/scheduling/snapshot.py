@@ -210,6 +210,11 @@ class Snapshot:
         evicted = [victim for _, _, victims in cycles for victim in victims]
         return self.with_node_states(changed, nominated, charged_pdbs(self.pdbs, evicted))
 
+    def without_nomination(self, pod: Pod) -> Snapshot:
+        """Return the Snapshot in which the Pod is not nominated."""
+        changed = without_nominations(self.objects.nominated, self.nominations, [(pod, "", ())])
+        return self.with_node_states({}, {**self.objects.nominated, **changed}, {}) if changed else self
+
     def bound(self, pod: Pod, node: str) -> Pod:
         """Return a copy of the Pod that is bound to the node, with the node's topology labels if the release
         copies them to Pods.

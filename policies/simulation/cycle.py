@@ -15,13 +15,14 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
+from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import MemberCycle, MemberStatus
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order, percentage_of
 from forewarn.policies.simulation.node_tree import NodeTree, top_place
@@ -249,6 +250,8 @@ class SchedulingAlgorithm:
             message = _with_candidate(snapshot, message, chosen)
             is_sampled = preemption.is_sampled
             return Rejected(message, plugins, node, chosen, best_nodes=best, is_sampled=is_sampled)
+        if preemption.ineligible_reason == NO_PREEMPTION:
+            return Rejected(_without_preemption(prediction, message), plugins)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
         errors = [status for status in preemption.statuses.values() if status.code is Code.ERROR]
@@ -280,6 +283,13 @@ def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:
     """Return the message with the reason (`why`) why preemption does not help."""
     claims = "" if snapshot.semantics.successful_preemptions_are_reported else f"{NO_CLAIMS}, "
     return f"{message} {claims}preemption: {why}"
+
+
+def _without_preemption(prediction: Prediction, message: str) -> str:
+    """Return the message for a profile without a plugin that preempts."""
+    returns_claims = DynamicResources.name in prediction.framework.profile.at("postFilter")
+    is_silent = prediction.snapshot.semantics.successful_preemptions_are_reported
+    return f"{message} {NO_CLAIMS}" if returns_claims and not is_silent else message
 
 
 def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> str:

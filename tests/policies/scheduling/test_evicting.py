@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
+from forewarn.policies.forecast.waiting import may_be_helped
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
@@ -28,11 +29,12 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.selectors import parse_label_selector
 from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
+from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.profiles import cluster as with_profile
-from tests.policies.scheduling.profiles import config, point, semantics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,6 +137,25 @@ def test_nominations_to_other_nodes_stay_but_for_the_pods_own() -> None:
     assert nominations_after(nominated, (own, "n1", [pod("victim", node_name="n1")])) == {"n2": (waits,)}
     assert nominations_after({"n1": (waits,)}, (own, "n1", [pod("v", terminating=True)])) == {}
     assert nominations_after(nominated) == {}
+
+
+def test_a_pod_that_preemption_no_longer_helps_loses_its_nomination() -> None:
+    waits = make_pod("waits").priority(5).request(cpu="4").status(nominatedNodeName="n1")
+    high = make_pod("high").priority(9).request(cpu="2").on("n1")
+    state = cluster(make_node("n1"), high, waits)
+    small = make_pod("small").priority(5).request(cpu="1").obj
+    assert predict(state, small).outcome == "pending", "the nominated Pod has reserved the node"
+    prediction = predict(state, waits.obj)
+    assert (prediction.outcome, prediction.clears_nomination) == ("pending", True)
+    assert Prediction(prediction.snapshot_after(), predict(state, small).pod).feasible == ["n1"]
+
+
+def test_capacity_may_help_a_pod_whose_resources_the_profile_ignores() -> None:
+    ignoring = semantics(config({"pluginConfig": args(NodeResourcesFit={"ignoredResources": ["example.com/gpu"]})}))
+    waits = make_pod("waits").request(cpu="1").request(**{"example.com/gpu": "1"})
+    for meant, helped in ((ignoring, True), (Semantics(36), False)):
+        state = with_profile(meant, make_node("n1"), waits)
+        assert may_be_helped(state.pods["default", "waits"], state.scheduling, ["n1"]) is helped
 
 
 @pytest.mark.parametrize(("ends", "violating"), [(False, ["a", "b"]), (True, ["a"])])
