@@ -54,11 +54,15 @@ class ScorePlan(NamedTuple):
 def score_plan_of(profile: Profile) -> ScorePlan | None:
     """Return the Score plugins of a profile, cached.
 
-    None if a Score plugin is not part of kube-scheduler, or may need a PreFilter or PreScore that is not in the
-    profile.
+    None if a PreScore or Score plugin is not part of kube-scheduler, or may need a PreFilter or PreScore that is not in
+    the profile.
     """
     weights, others, before = dict.fromkeys(_DEFAULT_ARGS, 0), list[str](), profile.at("preScore")
-    if any(name not in profile.at("preFilter") for name in _SCORE_NOTHING.intersection(profile.at("score"))):
+    if any(
+        name not in profile.at("preFilter") for name in _SCORE_NOTHING.intersection((*before, *profile.at("score")))
+    ):
+        return None
+    if any(profile.plugins[name].foreign for name in before):
         return None
     for name in profile.at("score"):
         plugin = profile.plugins[name]

@@ -182,6 +182,15 @@ def test_devices_do_not_score_without_what_pre_filter_finds() -> None:
     assert found.not_scored == 'the cycle ends in an error: plugin "DynamicResources" failed with: not found'
 
 
+def test_a_plugin_does_not_run_at_pre_score_without_what_pre_filter_finds() -> None:
+    """VolumeBinding is not at Score here, but still at PreScore."""
+    without, scores = point(disabled=("VolumeBinding",)), point("NodeResourcesFit", disabled=("*",))
+    given = config({"plugins": {"preFilter": without, "filter": without, "score": scores}})
+    state = cluster(semantics(given, base=Semantics(37)), make_node("a"), make_node("b"))
+    found = policies.predict(state, make_pod("new").obj)
+    assert found.not_scored == 'the cycle ends in an error: running PreScore plugin "VolumeBinding": not found'
+
+
 def test_a_plugin_that_rejects_every_node_is_heard() -> None:
     """Whatever is asked first."""
     meant = semantics(config({"plugins": {"filter": point("Nowhere")}}), Nowhere)
