@@ -107,12 +107,17 @@ def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
     """Report whether one of these nodes, which lost Pods, may have enough resources for the Pod, also by preemption.
     Raises CutShort.
 
-    Always True for many nodes. Other nodes reject the Pod as before, except for constraints between Pods.
+    Always True for many nodes. Other nodes reject the Pod as before, except for constraints between Pods. False if
+    kube-scheduler does not schedule the Pod.
     """
-    if len(nodes) > _FEW_NODES:
+    if not_scheduled(pod, snapshot):
+        return False
+    framework = framework_of(snapshot, pod)
+    if len(nodes) > _FEW_NODES or NodeResourcesFit.name not in framework.profile.plugins:
         return True
+    fit = framework.plugin(NodeResourcesFit.name)
     infos = (info for name in nodes if (info := snapshot.get(name)) is not None)
-    return any(_may_fit(pod, info, snapshot) for info in infos)
+    return any(_may_fit(pod, info, snapshot, fit) for info in infos)
 
 
 def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
@@ -121,17 +126,13 @@ def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -
     return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
 
 
-def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot) -> bool:
+def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot, fit: NodeResourcesFit) -> bool:
     """Report whether the node has enough resources for the Pod, also by preemption."""
     charge(_LOOKING)
-    framework = framework_of(snapshot, pod)
-    if NodeResourcesFit.name not in framework.profile.plugins:
-        return True
-    fit, state = framework.plugin(NodeResourcesFit.name), CycleState()
-    if fit.filter(state, pod, info) is None:
+    if fit.filter(CycleState(), pod, info) is None:
         return True
     if pod.preemption_policy == PREEMPT_NEVER:
         return False
     charge(len(info.pods))
     stay = [other for other in info.pods if pod_priority(other, snapshot) >= pod.effective_priority]
-    return len(stay) < len(info.pods) and fit.filter(state, pod, info.with_pods(stay)) is None
+    return len(stay) < len(info.pods) and fit.filter(CycleState(), pod, info.with_pods(stay)) is None

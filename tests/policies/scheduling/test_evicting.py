@@ -158,6 +158,11 @@ def test_capacity_may_help_a_pod_whose_resources_the_profile_ignores() -> None:
         assert may_be_helped(state.pods["default", "waits"], state.scheduling, ["n1"]) is helped
 
 
+def test_capacity_does_not_help_a_pod_of_another_scheduler() -> None:
+    state = cluster(make_node("n1"), make_pod("waits").spec(schedulerName="other"))
+    assert not may_be_helped(state.pods["default", "waits"], state.scheduling, ["n1"])
+
+
 @pytest.mark.parametrize(("ends", "violating"), [(False, ["a", "b"]), (True, ["a"])])
 def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool, violating: list[str]) -> None:
     """`a` violates the spent one; whether it uses up the other too decides about `b`."""
