@@ -177,8 +177,11 @@ class AdmittedPods:
             known = OrderedDict()
             self._placed = cluster, known
         numbers = tuple(each.number for each in admitted)
-        count = next((count for count in range(len(numbers), 0, -1) if numbers[:count] in known), 0)
-        found = known[numbers[:count]] if count else _Placed(Arriving(cluster), MAX_PODS)
+        count, found = 0, _Placed(Arriving(cluster), MAX_PODS)
+        for length in range(len(numbers), 0, -1):
+            if (placed := known.get(numbers[:length])) is not None:  # another thread may remove it
+                count, found = length, placed
+                break
         try:
             with metered(expired, MAX_WORK):
                 for each in admitted[count:]:
