@@ -58,11 +58,8 @@ def score_plan_of(profile: Profile) -> ScorePlan | None:
     the profile.
     """
     weights, others, before = dict.fromkeys(_DEFAULT_ARGS, 0), list[str](), profile.at("preScore")
-    if any(
-        name not in profile.at("preFilter") for name in _SCORE_NOTHING.intersection((*before, *profile.at("score")))
-    ):
-        return None
-    if any(profile.plugins[name].foreign for name in before):
+    prepared = _SCORE_NOTHING.intersection((*before, *profile.at("score")))
+    if not prepared.issubset(profile.at("preFilter")) or any(profile.plugins[name].foreign for name in before):
         return None
     for name in profile.at("score"):
         plugin = profile.plugins[name]

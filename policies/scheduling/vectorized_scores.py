@@ -157,7 +157,7 @@ class Scores:
         name = DynamicResources.name
         if not self.pod.spec.claims_devices or name not in self._framework.profile.at("score"):
             return ()
-        return (name,)
+        return (name,) if self._framework.plugin(name).has_alternatives(self.pod) else ()
 
     def _preferred(
         self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]

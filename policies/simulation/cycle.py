@@ -24,7 +24,7 @@ from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, Recurri
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order, percentage_of
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, found_in_order, percentage_of
 from forewarn.policies.simulation.node_tree import NodeTree, top_place
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class SchedulingAlgorithm:
                     return Fits(pod.nominated_node_name)
                 found = cycle.find(self._rows(snapshot))
                 reject = _reject_member if member else self._reject_and_preempt
-                result = self._place(cycle, found) if len(found.rows) else reject(cycle)
+                fits = len(found.rows) > 0
+                result = Fits(self._best(snapshot, found.rows, cycle.scores)) if fits else reject(cycle)
             except NotValid:
                 return None
         names = named_nodes(pod.spec.node_affinity.required)
@@ -179,9 +180,6 @@ class SchedulingAlgorithm:
             self._order = names, np.concatenate((rows, rows))
         start = self._next_start % len(names)
         return self._order[1][start : start + len(names)]
-
-    def _place(self, cycle: Cycle | RecurringCycle, found: Found) -> Fits:
-        return Fits(self._best(cycle.snapshot, found.rows, cycle.scores))
 
     def _best(
         self, snapshot: Snapshot, rows: NDArray[np.intp], scores: Callable[[NDArray[np.intp]], NDArray[np.int64]]

@@ -244,6 +244,10 @@ class DynamicResources(Plugin):
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
+    def has_alternatives(self, pod: Pod) -> bool:
+        """Report whether a request of the Pod's claims has alternatives; otherwise the plugin scores 0 on all nodes."""
+        return any(request.alternatives for c in claims_of(pod, self.snapshot.objects) for request in c.requests)
+
     def allocate_on(self, pod: Pod, nodes: Iterable[NodeInfo]) -> CycleState:
         """Return the state after PreFilter and Filter on these nodes."""
         state = CycleState()
