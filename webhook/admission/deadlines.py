@@ -58,13 +58,13 @@ class Deadline(NamedTuple):
 
 
 class Attempt:
-    """The time limit of a prediction on the evaluating thread.
+    """The time limit of a prediction on the event loop or the evaluating thread.
 
     Counts CPU time of the thread, so other processes on a busy machine do not shorten the limit. `give_way` runs
     cheaper requests first; their time does not count.
     """
 
-    def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool]) -> None:
+    def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool] = lambda: False) -> None:
         self._deadline, self._started, self._give_way = deadline, thread_time(), give_way
         self._seconds = seconds
         self.used_up = False

@@ -51,6 +51,8 @@ _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
 
 A single Pod gets more time, because its prediction may update data that all predictions share.
 """
+_SHORT_SECONDS: Final = 0.003
+"""CPU time of a prediction on the event loop; a longer prediction starts again on the evaluating thread."""
 _UPKEEP_SECONDS: Final = 0.01
 """CPU time to update data that all predictions share, before a prediction."""
 _LEAST_SECONDS: Final = 0.02
@@ -131,23 +133,34 @@ class Evaluation:
         if self.services.predictors is None:
             decision = self._decide(request, self.deadline.expired, self.deadline.expired)
             return _Attempted(decision.cut_short_if(self.deadline.expired()), used_up=False)
-        if self.cost is not Cost.RULES and self.cluster is not None and not self.cluster.is_prepared:
+        if self._lacks_shared and self.cluster is not None:
             self._update_shared(self.cluster)
-        attempt = self._time(_ATTEMPT_SECONDS[self.cost])
+        return self._attempt(request, self._time(_ATTEMPT_SECONDS[self.cost]))
+
+    def _short_attempt(self) -> _Attempted:
+        """Compute the decision on the event loop, with a very short prediction."""
+        return self._attempt(self.request, Attempt(_SHORT_SECONDS, self.deadline))
+
+    def _attempt(self, request: AdmissionRequest, attempt: Attempt) -> _Attempted:
         decision = self._decide(request, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
         return _Attempted(decision, attempt.used_up)
+
+    @property
+    def _lacks_shared(self) -> bool:
+        """Whether a prediction must first update data that all predictions share."""
+        return self.cost is not Cost.RULES and self.cluster is not None and not self.cluster.is_prepared
 
     def _evaluated(self) -> Steps[Decision | str]:
         """Yield the steps to the decision, with a complete prediction if time allows.
 
         A returned string is the reason why forewarn cannot evaluate the request.
         """
-        attempted = self.first or (yield Step(self.attempt, cost=self.cost))
+        attempted = self.first or (yield from self._attempted())
         self.first = None
         while self.access.to_ask:
             ask = partial(self.access.ask, self.deadline.expired)
             yield Step(ask, Where.REQUEST, self.cost, self.access.go_on, self.deadline.seconds())
-            attempted = yield Step(self.attempt, cost=self.cost)
+            attempted = yield from self._attempted()
         left, decision = self.deadline.seconds(), attempted.decision
         if not attempted.used_up or left < _LEAST_SECONDS:
             return decision
@@ -156,6 +169,18 @@ class Evaluation:
         skipped = replace(decision, outcome=decision.outcome and "skipped")
         predicted: Decision | str = yield Step(predict, Where.PREDICT, self.cost, lambda: skipped, left)
         return predicted
+
+    def _attempted(self) -> Steps[_Attempted]:
+        """Yield the steps of an attempt: on the event loop if it is likely to be short, and if not, on the evaluating
+        thread.
+        """
+        is_short = self.cost is not Cost.PODS and not self._lacks_shared and self.services.predictors is not None
+        if is_short and not self.request.is_stripped:
+            attempted: _Attempted = yield Step(self._short_attempt, Where.LOOP, self.cost)
+            if not attempted.used_up or self.deadline.expired():
+                return attempted
+        attempted = yield Step(self.attempt, cost=self.cost)
+        return attempted
 
     def _time(self, seconds: float) -> Attempt:
         return Attempt(seconds, self.deadline, lambda: self.services.give_way(self.cost))

@@ -1,7 +1,7 @@
 """Work queues with their own threads: one for evaluations, eight for requests that may wait for the API server, and one
 for each prediction process.
 
-Each queue runs the cheapest function first.
+Each queue runs the cheapest function first. The event loop runs the short evaluations itself.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Cost(IntEnum):
     """Many Pods, or one Pod with affinity or topology spread constraints."""
 
 
+_Queued = tuple[int, int, Any, "Callable[[], Any]"]
+"""(cost, sequence number, `Result`, function), in the order of a heap."""
+
+
 def _nothing() -> None:
     """Do nothing: the default callback of an idle queue."""
 
@@ -59,15 +63,21 @@ class Result(Protocol):
 class LoopResult:
     """A result that an event loop awaits in `future`, without the locks and callbacks of a concurrent Future."""
 
-    __slots__ = ("_loop", "future")
+    __slots__ = ("_is_on_loop", "future", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
+        self._is_on_loop = False
 
     def set_running_or_notify_cancel(self) -> bool:
         """False if the client has closed the connection."""
         return not self.future.done()
+
+    def run_on_loop(self) -> LoopResult:
+        """Expect the result on the event loop instead of another thread."""
+        self._is_on_loop = True
+        return self
 
     def set_result(self, result: Any) -> None:
         """Pass the result on to the event loop."""
@@ -82,8 +92,11 @@ class LoopResult:
         self._call(self.future.cancel)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        if self._is_on_loop:
+            function(*arguments)
+            return
         with suppress(RuntimeError):  # the event loop has stopped
-            self._loop.call_soon_threadsafe(function, *arguments)
+            self.loop.call_soon_threadsafe(function, *arguments)
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
         if self.future.done():
@@ -111,7 +124,7 @@ class Lane:
     ) -> None:
         self._most, self._threads, self._idle, self._idle_seconds = most, threads, idle, idle_seconds
         self._seconds = 0.0
-        self._waiting: list[tuple[int, int, Result, Callable[[], Any]]] = []
+        self._waiting: list[_Queued] = []
         self._numbers = count()
         self._changed = Condition()
         self._stopped = False
@@ -135,14 +148,19 @@ class Lane:
         return ran
 
     def _cheaper(self, cost: int) -> tuple[Result, Callable[[], Any]] | None:
-        waiting = self._waiting  # the first is the cheapest; a look without the lock may be late by one
+        waiting = self._first()  # a look without the lock may be late by one
         if not waiting or waiting[0][0] >= cost:
             return None
         with self._changed:
-            if not self._waiting or self._waiting[0][0] >= cost:
+            waiting = self._first()
+            if not waiting or waiting[0][0] >= cost:
                 return None
-            *_, result, run = heappop(self._waiting)
+            *_, result, run = heappop(waiting)
             return result, run
+
+    def _first(self) -> list[_Queued]:
+        """Return the heap whose first function is the next to run."""
+        return self._waiting
 
     @property
     def wait_seconds(self) -> float:
@@ -184,6 +202,7 @@ class Lane:
                 begun = monotonic()
                 self._do(*work)
                 self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
+                self._end()
         self._idle()
 
     def _do(self, result: Result, run: Callable[[], Any]) -> None:
@@ -199,8 +218,91 @@ class Lane:
     def _next(self, seconds: float | None) -> tuple[Result, Callable[[], Any]] | None:
         """The next function with its result; None after `seconds` without one, or after `stop`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._stopped, seconds)
-            if self._stopped or not self._waiting:
+            self._changed.wait_for(lambda: self._stopped or self._is_ready(), seconds)
+            if self._stopped or not self._is_ready():
                 return None
             *_, result, run = heappop(self._waiting)
+            self._begin()
             return result, run
+
+    def _is_ready(self) -> bool:
+        """True if a thread may run the first function. Hold the lock."""
+        return bool(self._waiting)
+
+    def _begin(self) -> None:
+        """Do nothing: only a queue that takes turns must know that a function runs. Hold the lock."""
+
+    def _end(self) -> None:
+        """Do nothing."""
+
+
+class LoopLane(Lane):
+    """A queue whose thread takes turns with an event loop: the loop runs the short functions, one in each iteration.
+    The thread and the loop never run functions at the same time.
+
+    Python runs one thread at a time, and switching between threads takes as long as a short function.
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self._short: list[_Queued] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_running = self._is_called = False
+        super().__init__(name, most)
+
+    def queue_short(self, cost: int, run: Callable[[], Any], result: LoopResult) -> bool:
+        """Queue a short function for the event loop of `result`; false if the queue is full. Call only on this loop."""
+        with self._changed:
+            if len(self._short) >= self._most or self._stopped:
+                return False
+            heappush(self._short, (cost, next(self._numbers), result, run))
+            self._loop = result.loop
+            self._call(self._loop.call_soon)
+        return True
+
+    def stop(self) -> None:
+        """Accept no more functions, and cancel the queued ones."""
+        super().stop()
+        with self._changed:
+            given_up, self._short = self._short, []
+        for *_, result, _run in given_up:
+            result.cancel()
+
+    def _call(self, soon: Callable[[Callable[[], None]], object]) -> None:
+        """Call `_turn` on the event loop. `soon`: the loop's function for this. Hold the lock."""
+        if not self._is_called:
+            self._is_called = True
+            soon(self._turn)
+
+    def _turn(self) -> None:
+        """Run the first short function, unless it is the thread's turn: after it, the thread calls this again."""
+        with self._changed:
+            self._is_called = False
+            if not self._short or self._is_running or self._first() is self._waiting:
+                return
+            *_, result, run = heappop(self._short)
+            self._begin()
+        self._do(result.run_on_loop(), run)
+        with self._changed:
+            self._is_running = False
+            self._changed.notify()
+            if self._short and self._loop is not None:
+                self._call(self._loop.call_soon)
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_running = False
+            if self._short and self._loop is not None:
+                with suppress(RuntimeError):  # the event loop has stopped
+                    self._call(self._loop.call_soon_threadsafe)
+
+    def _begin(self) -> None:
+        self._is_running = True
+
+    def _is_ready(self) -> bool:
+        return bool(self._waiting) and not self._is_running and self._first() is self._waiting
+
+    def _first(self) -> list[_Queued]:
+        short, waiting = self._short, self._waiting  # `stop` replaces them
+        if not short or not waiting:
+            return short or waiting
+        return short if short[0][:2] < waiting[0][:2] else waiting

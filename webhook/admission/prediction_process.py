@@ -5,7 +5,7 @@ requests on the state at the time of the fork, one after the other, and ends whe
 LINGER_SECONDS without a request. forewarn kills a process that misses its deadline, so a request uses at most its own
 time and a bounded amount of memory.
 
-The evaluating thread forks between two requests: no other thread then holds a lock that the new process needs.
+The evaluating thread forks between two evaluations: no other thread then holds a lock that the new process needs.
 """
 
 from __future__ import annotations

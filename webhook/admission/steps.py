@@ -21,8 +21,10 @@ T = TypeVar("T")
 
 
 class Where(Enum):
-    """The thread or process of a step; never the event loop."""
+    """The thread or process of a step."""
 
+    LOOP = "loop"
+    """The event loop, cheapest step first, one step between two looks at the connections."""
     EVALUATE = "evaluate"
     """The evaluating thread, cheapest step first: no step uses it for more than a few milliseconds."""
     REQUEST = "request"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopResult
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult
 from forewarn.webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
 from forewarn.webhook.admission.steps import Where
 
@@ -30,7 +30,7 @@ class Workers:
     """
 
     def __init__(self, processes: int = 0) -> None:
-        self._evaluating = Lane("evaluate", _WAITING)
+        self._evaluating = LoopLane("evaluate", _WAITING)
         self._requesting = Lane("request", _WAITING, threads=_REQUESTING)
         self.predictors = Predictors(self._evaluating, processes) if processes else None
 
@@ -48,8 +48,10 @@ class Workers:
         return self.predictors.lane.length if self.predictors else 0
 
     def submit(self, step: Step, loop: AbstractEventLoop) -> Future[Reply | Step] | None:
-        """Queue a step on its thread or process, and return its future on the event loop; None if the queue is full."""
+        """Queue a step, and return its future on the event loop; None if the queue is full. Call only on this loop."""
         result, within = LoopResult(loop), inf
+        if step.where is Where.LOOP:
+            return result.future if self._evaluating.queue_short(step.cost, step.run, result) else None
         lane = self._requesting if step.where is Where.REQUEST else self._evaluating
         if step.where is Where.PREDICT and self.predictors is not None:
             lane, within = self.predictors.lane, step.within
