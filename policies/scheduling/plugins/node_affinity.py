@@ -14,15 +14,20 @@ from forewarn.policies.scheduling.framework import (
     default_normalize_score,
     unresolvable,
 )
+from forewarn.policies.scheduling.vectorized.node_labels import allowed, matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import NodeAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 
 REASON: Final = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -75,6 +80,11 @@ class NodeAffinity(Plugin):
         if added is None:
             return lambda node: own.matches(node.labels, node.name)
         return lambda node: added.matches(node.labels, node.name) and own.matches(node.labels, node.name)
+
+    def static_columns(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
+        """Return [node], bool: `static_filter` of all nodes."""
+        found, added = allowed(nodes, pod.spec.node_affinity), self.args.required
+        return found if added is None else found & matching(nodes, added, with_fields=True)
 
 
 def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
+
+from forewarn.policies.metering import each
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
 from forewarn.policies.scheduling.status import NOT_FOUND
@@ -11,11 +14,14 @@ from forewarn.policies.scheduling.status import NOT_FOUND
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.taints import Toleration
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 
 REASON: Final = unresolvable("node(s) had untolerated taint(s)")
 
@@ -42,6 +48,17 @@ class TaintToleration(Plugin):
         """Return a function: node -> whether the node passes, with any Pods on it."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
+
+    def static_columns(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
+        """Return [node], bool: `static_filter` of all nodes, called once for all nodes with equal taints."""
+        passes, found = self.static_filter(pod), ~nodes.where(self.may_reject_node)
+        known, results = nodes.known(), dict[object, bool]()
+        for row in each(np.flatnonzero(~found).tolist(), 0.2):
+            node = known[row]
+            if node.taints not in results:
+                results[node.taints] = passes(node)
+            found[row] = results[node.taints]
+        return found
 
     @staticmethod
     def may_reject_node(node: Node) -> bool:

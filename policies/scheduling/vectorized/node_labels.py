@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each
+from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node_selector import NodeSelector
+    from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables, Topology
-    from forewarn.policies.selectors import Requirement
 
 
 def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
@@ -46,6 +46,8 @@ def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[
     found = np.ones(len(nodes.nodes), np.bool_)
     for requirement in requirements:
         found &= with_label(nodes, requirement)
+        if not found.any():
+            break
     return found
 
 
@@ -55,12 +57,28 @@ def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool
 
     See `NodeSelector.matches` without a name.
     """
-    if affinity is None:
-        return np.ones(len(nodes.nodes), np.bool_)
+    return np.ones(len(nodes.nodes), np.bool_) if affinity is None else matching(nodes, affinity, with_fields=False)
+
+
+def allowed(nodes: NodeTables, affinity: NodeAffinity) -> NDArray[np.bool_]:
+    """Return [node], bool: whether nodeSelector and required affinity match the node. See `NodeAffinity.matches`."""
+    wanted = (affinity.node_selector or {}).items()
+    found = selected(nodes, (Requirement(key, "In", frozenset((value,))) for key, value in wanted))
+    return found if affinity.required is None else found & matching(nodes, affinity.required, with_fields=True)
+
+
+def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) -> NDArray[np.bool_]:
+    """Return [node], bool: whether one of the terms matches the node. `with_fields`: compare fields of nodes, too."""
     found = np.zeros(len(nodes.nodes), np.bool_)
-    for term in each(affinity.terms, 1):
+    for term in each(selector.terms, 1):
         if (term.expressions or term.fields) and not term.error:
-            found |= selected(nodes, term.expressions)
+            matches = selected(nodes, term.expressions)
+            if with_fields and term.fields:
+                matches &= nodes.named(term.names)
+                known = nodes.known()
+                for row in each(np.flatnonzero(matches).tolist(), 0.4):
+                    matches[row] = all(one.matches(known[row].name) for one in each(term.fields))
+            found |= matches
     return found
 
 

@@ -28,10 +28,12 @@ class StaticFilter(NamedTuple):
     """The filter of a plugin for one Pod that reads only the node, not its Pods.
 
     `may_reject`: True for the nodes that the plugin may reject for any Pod (for example, nodes with taints); None: all.
+    `in_columns`: returns `passes` of all nodes, as [node], bool; None: call `passes` for each node.
     """
 
     passes: Callable[[Node], bool]
     may_reject: Callable[[Node], bool] | None = None
+    in_columns: Callable[[NodeTables], NDArray[np.bool_]] | None = None
 
 
 class Mask:
@@ -245,17 +247,21 @@ class NodeTables:
                     return False
             return True
 
-        mask = Mask(self._known(), passes, spec, self._passing(every))
+        mask = Mask(self.known(), passes, spec, self._passing(every))
         return mask.values if is_large(spec) else self._keep(key, mask).values
 
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass.
 
-        Each filter evaluates only nodes that its `may_reject` includes and that the earlier filters pass.
+        Filters in columns run first. Each other filter evaluates only nodes that its `may_reject` includes and that the
+        earlier filters pass.
         """
-        nodes = self._known()
+        nodes = self.known()
         passing = np.ones(len(nodes), np.bool_)
-        for one in filters:
+        for one in sorted(filters, key=lambda one: one.in_columns is None):
+            if one.in_columns is not None:
+                passing &= one.in_columns(self)
+                continue
             evaluated = passing if one.may_reject is None else passing & self.where(one.may_reject)
             rows = np.flatnonzero(evaluated)
             some = nodes if len(rows) == len(nodes) else [nodes[row] for row in rows.tolist()]
@@ -275,7 +281,7 @@ class NodeTables:
     def _where(self, concerns: Callable[[Node], bool]) -> Mask:
         found = self._may_reject.get(concerns)
         if found is None:
-            found = self._may_reject[concerns] = Mask(self._known(), concerns, None)
+            found = self._may_reject[concerns] = Mask(self.known(), concerns, None)
         return found
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
@@ -283,9 +289,9 @@ class NodeTables:
         node; cached.
         """
         if is_large(spec):
-            return Mask(self._known(), holds, spec).values
+            return Mask(self.known(), holds, spec).values
         found = self._masks.get((what, id(spec)))
-        return (found or self._keep((what, id(spec)), Mask(self._known(), holds, spec))).values
+        return (found or self._keep((what, id(spec)), Mask(self.known(), holds, spec))).values
 
     def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
         """Return [node]: the number `of`, which depends only on `what`, the Pod's spec and the node; cached.
@@ -293,12 +299,12 @@ class NodeTables:
         Do not modify.
         """
         if is_large(spec):
-            return Amounts(self._known(), of, spec).values
+            return Amounts(self.known(), of, spec).values
         found = self._amounts.get((what, id(spec)))
         if found is None:
             if len(self._amounts) >= CACHE_SIZE:
                 self._amounts.clear()
-            found = self._amounts[what, id(spec)] = Amounts(self._known(), of, spec)
+            found = self._amounts[what, id(spec)] = Amounts(self.known(), of, spec)
         return found.values
 
     def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
@@ -313,8 +319,16 @@ class NodeTables:
         if found is None:
             if len(self._topologies) >= CACHE_SIZE:
                 self._topologies.clear()
-            found = self._topologies[key] = Topology(self._known(), key)
+            found = self._topologies[key] = Topology(self.known(), key)
         return found
 
-    def _known(self) -> list[Node]:
+    def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the node has one of these names; None: any name."""
+        if names is None:
+            return np.ones(len(self.nodes), np.bool_)
+        charge(len(self.nodes) // 16)
+        return np.fromiter((node.name in names for node in self.known()), np.bool_, len(self.nodes))
+
+    def known(self) -> list[Node]:
+        """Return the nodes by row number."""
         return [node for node in self.nodes if node is not None]

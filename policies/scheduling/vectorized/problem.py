@@ -10,6 +10,7 @@ easier to satisfy.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -184,7 +185,11 @@ class NodeFitProblem:
         def filters() -> list[StaticFilter]:
             found = ((plugin.static_filter(pod), plugin) for plugin in framework.static_plugins)
             return [
-                StaticFilter(passes, getattr(plugin, "may_reject_node", None))
+                StaticFilter(
+                    passes,
+                    getattr(plugin, "may_reject_node", None),
+                    partial(plugin.static_columns, pod) if hasattr(plugin, "static_columns") else None,
+                )
                 for passes, plugin in found
                 if passes is not None
             ]

@@ -82,7 +82,7 @@ def _check_nodes(nodes: NodeTables, node_infos: Sequence[NodeInfo]) -> None:
     for row, info in enumerate(node_infos):
         assert nodes.nodes[row] is info.node, f"node {info.name}"
     for amounts in nodes._amounts.values():
-        assert amounts.values.tolist() == [amounts._of(node) for node in nodes._known()], "numbers of nodes"
+        assert amounts.values.tolist() == [amounts._of(node) for node in nodes.known()], "numbers of nodes"
     for key, topology in nodes._topologies.items():
         by_number: dict[int, str] = {}
         for row, info in enumerate(node_infos):
