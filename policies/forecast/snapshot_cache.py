@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.workload import Workload
+from forewarn.policies.scheduling.evictions import changed_pdbs
 from forewarn.policies.simulation.scheduler import is_responsible_for
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from forewarn.policies.controllers.view import Key, WorkloadState
-    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -32,9 +32,8 @@ class CacheOverSnapshot(SchedulerCache):
         self._infos: dict[str, NodeInfo] = {}
         """Node name -> changed NodeInfo since the latest snapshot."""
         self._nominated: dict[str, tuple[Pod, ...]] = {}
-        self._allowed: dict[tuple[str, str], int] = {}
-        """Allowed disruptions of PDBs; may be negative."""
-        self._charged: dict[tuple[str, str], PodDisruptionBudget] = {}
+        self._health: list[tuple[Pod, int]] = []
+        """Changes of Pods since the latest snapshot, see `changed_pdbs`."""
         self._condemned: set[str] = set()
         self._more: dict[Key, Workload] = {}
         """New or changed workloads, on top of those at the start."""
@@ -54,12 +53,14 @@ class CacheOverSnapshot(SchedulerCache):
         claims, volumes = self._claims.freeze(), self._volumes.freeze()
         if claims is not self._now.objects.claims or volumes is not self._now.objects.volumes:
             self._now = self._now.with_node_infos(replace(self._now.objects, claims=claims, volumes=volumes), {})
-        if self._infos or self._nominated or self._charged:
+        charged = changed_pdbs(self._now.pdbs, self._health)
+        self._health.clear()
+        if self._infos or self._nominated or charged:
             charge(len(self._now.objects.nominated) // 4)
             nominated = {**self._now.objects.nominated, **self._nominated}
             left = {node: pods for node, pods in nominated.items() if pods}
-            self._now = self._now.with_node_states(self._infos, left, self._charged)
-            self._infos, self._nominated, self._charged = {}, {}, {}
+            self._now = self._now.with_node_states(self._infos, left, charged)
+            self._infos, self._nominated = {}, {}
         return self._now
 
     def present(self, pod: Pod) -> Pod | None:
@@ -97,7 +98,7 @@ class CacheOverSnapshot(SchedulerCache):
             self._pods[pod.uid] = new
             self._change_of(new.node_name).add_pod(new)
         if pod.identity not in self._condemned:
-            self._count(pod, _is_healthy(new) - _is_healthy(old))
+            self._health.append((pod, _is_healthy(new) - _is_healthy(old)))
 
     def condemn(self, pods: Iterable[Pod]) -> None:
         """Count victims as deleted: their PDBs allow fewer disruptions from now on.
@@ -107,22 +108,13 @@ class CacheOverSnapshot(SchedulerCache):
         for pod in pods:
             if pod.identity not in self._condemned:
                 self._condemned.add(pod.identity)
-                self._count(pod, -_is_healthy(pod))
+                self._health.append((pod, -_is_healthy(pod)))
 
     def _change_of(self, node: str) -> NodeInfo:
         if node not in self._infos:
             charge(_CLONING)
             self._infos[node] = self._now.node_infos[self._now.rows[node]].clone()
         return self._infos[node]
-
-    def _count(self, pod: Pod, healthy: int) -> None:
-        """Add `healthy` (may be negative) to the allowed disruptions of the PDBs that select the Pod."""
-        for pdb in self._now.pdbs.get(pod.namespace, ()) if healthy else ():
-            charge()
-            if pdb.counts(pod):
-                key = pdb.namespace, pdb.name
-                allowed = self._allowed[key] = self._allowed.get(key, pdb.disruptions_allowed) + healthy
-                self._charged[key] = replace(self._charged.get(key, pdb), disruptions_allowed=max(allowed, 0))
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
         """Replace the nomination of a Pod. `old`, `new`: the nominated Pod before and after; None: no nomination."""

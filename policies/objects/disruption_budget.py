@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 class PodDisruptionBudget:
     """A stored PodDisruptionBudget. `selector`: None if missing or invalid; the PDB then selects no Pod.
 
-    `stale`: whether the status describes an older generation. `honours_empty`: whether, in the cluster's release,
-    preemption counts PDBs with an empty selector, and Pods without labels.
+    `surplus`: number of healthy Pods beyond the desired ones; negative if healthy Pods are missing. `stale`: whether
+    the status describes an older generation. `honours_empty`: whether, in the cluster's release, preemption counts PDBs
+    with an empty selector, and Pods without labels.
     """
 
     namespace: str
     name: str
     selector: LabelSelector | None = None
-    disruptions_allowed: int = 0
+    surplus: int = 0
     disrupted_pods: frozenset[str] = frozenset()
     stale: bool = False
     honours_empty: bool = False
@@ -40,15 +41,23 @@ class PodDisruptionBudget:
                 selector = parse_label_selector(mapping(obj, "spec", "selector"))
             except InvalidSelector:
                 selector = None  # upstream passes over it too
+        allowed, healthy, desired = (
+            int32(obj, "status", field) or 0 for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy")
+        )
         observed, generation = at(obj, "status", "observedGeneration"), at(obj, "metadata", "generation")
         return cls(
             namespace=text(obj, "metadata", "namespace", default="default"),
             name=text(obj, "metadata", "name"),
             selector=selector,
-            disruptions_allowed=int32(obj, "status", "disruptionsAllowed") or 0,
+            surplus=allowed if allowed > 0 else min(healthy - desired, 0),
             disrupted_pods=frozenset(mapping(obj, "status", "disruptedPods")),
             stale=isinstance(generation, int) and (observed if isinstance(observed, int) else 0) < generation,
         )
+
+    @property
+    def disruptions_allowed(self) -> int:
+        """Number of Pods that may be disrupted now. Source: `updatePdbStatus`."""
+        return max(self.surplus, 0)
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Report whether preemption counts the PDB for a Pod with these labels.

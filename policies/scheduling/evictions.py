@@ -21,26 +21,37 @@ def charged_pdbs(
     evicted: Iterable[Pod],
     earlier: Mapping[Key, PodDisruptionBudget] | None = None,
 ) -> dict[Key, PodDisruptionBudget]:
-    """Return the PDBs that allow fewer disruptions after these evictions, by (namespace, name).
+    """Return the PDBs that allow fewer disruptions after these evictions; see `changed_pdbs`.
 
-    `pdbs`: namespace -> PDBs. `earlier`: PDBs that earlier evictions reduced, included in the result. A deleted Pod
-    counts as unhealthy at once; a Pod that was already unhealthy changes nothing. The number of desired healthy Pods
-    does not change, because controllers recreate the Pods. Source: kubernetes
+    A deleted Pod counts as unhealthy at once; a Pod that was already unhealthy changes nothing.
+    """
+    return changed_pdbs(pdbs, ((pod, -int(pod.healthy)) for pod in evicted), earlier)
+
+
+def changed_pdbs(
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    changes: Iterable[tuple[Pod, int]],
+    earlier: Mapping[Key, PodDisruptionBudget] | None = None,
+) -> dict[Key, PodDisruptionBudget]:
+    """Return the PDBs that change if Pods become healthy (Pod, 1), become unhealthy (Pod, -1), or neither (Pod, 0), by
+    (namespace, name).
+
+    `pdbs`: namespace -> PDBs. `earlier`: PDBs that earlier changes replaced, included in the result. The number of
+    desired healthy Pods does not change, because controllers recreate the Pods. Source: kubernetes
     `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
     """
-    earlier = earlier or {}
-    left: dict[Key, tuple[PodDisruptionBudget, int]] = {}
-    for pod in evicted:
-        for pdb in each(pdbs.get(pod.namespace, ()), 1) if pod.healthy else ():
-            if pdb.disruptions_allowed <= 0 or not pdb.counts(pod):
-                continue
-            key = pdb.namespace, pdb.name
-            before, allowed = left.get(key) or _allowance(earlier.get(key, pdb))
-            if allowed > 0:
-                left[key] = before, allowed - 1
-    # A preemption takes many pods of one budget: it is copied once.
-    charged = {key: replace(pdb, disruptions_allowed=allowed) for key, (pdb, allowed) in left.items()}
-    return {**earlier, **charged}
+    found: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+    for pod, change in changes:
+        for pdb in each(pdbs.get(pod.namespace, ()), 1) if change else ():
+            if pdb.counts(pod):
+                key = pdb.namespace, pdb.name
+                found[key] = pdb, found.get(key, (pdb, 0))[1] + change
+    changed = dict(earlier or {})
+    for key, (pdb, change) in found.items():  # a preemption takes many Pods of one PDB: the PDB is copied once
+        if change:
+            before = changed.get(key, pdb)
+            changed[key] = replace(before, surplus=before.surplus + change)
+    return changed
 
 
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
@@ -82,7 +93,3 @@ def without_nominations(
         if len(left) < len(pods):
             changed[node] = tuple(left)
     return changed
-
-
-def _allowance(pdb: PodDisruptionBudget) -> tuple[PodDisruptionBudget, int]:
-    return pdb, pdb.disruptions_allowed

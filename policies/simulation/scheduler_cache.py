@@ -194,4 +194,4 @@ class SchedulerCache:
         if known is None or known[0] is not state.object:
             known = self._read[key] = state.object, PodDisruptionBudget.from_api(state.object)
         pdb = known[1]
-        return replace(pdb, disruptions_allowed=status.disruptions_allowed, stale=False) if status else pdb
+        return replace(pdb, surplus=status.disruptions_allowed, stale=False) if status else pdb

@@ -21,7 +21,7 @@ CHANGES: list[tuple[Any, dict[str, Any]]] = [
     (POD, {"name": "other", "nominated_node_name": "n1"}),
     (PodState(POD, created=3.0), {"deleted": 7.0}),
     (WorkloadState(("apps/ReplicaSet", "a", "b"), {}), {"status": 4}),
-    (PodDisruptionBudget("a", "b"), {"disruptions_allowed": 2, "stale": True}),
+    (PodDisruptionBudget("a", "b"), {"surplus": 2, "stale": True}),
     (ClusterObjects(), {"nodes": {}}),
 ]
 

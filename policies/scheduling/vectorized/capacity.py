@@ -221,6 +221,7 @@ def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterato
 def _may_be_violated(
     charged: Mapping[tuple[str, str], PodDisruptionBudget], snapshot: Snapshot, pod: Pod, node: str
 ) -> bool:
+    charged = {key: pdb for key, pdb in charged.items() if snapshot.objects.pdbs[key].disruptions_allowed}
     lower = potential_victims(pod, snapshot.node_infos[snapshot.rows[node]])
     charge(len(lower))
     return may_be_violated(charged, lower)

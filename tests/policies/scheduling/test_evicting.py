@@ -65,7 +65,7 @@ def left(*evicted: Pod, allowed: int = 2, earlier: int | None = None) -> dict[st
         ([pod("a")], 2, None, {"b": 1}),
         ([pod("a"), pod("b")], 2, None, {"b": 0}),
         ([pod("a"), pod("b"), pod("c")], 2, None, {"b": 0}),
-        ([pod("a")], 0, None, {}),
+        ([pod("a")], 0, None, {"b": 0}),
         ([pod("a")], 1, None, {"b": 0}),
         ([pod("a")], 2, 1, {"b": 0}),
         ([pod("a")], 2, 0, {"b": 0}),
@@ -84,7 +84,24 @@ def test_what_is_left_of_a_budget(
 
 def test_a_budget_that_does_not_speak_for_a_pod_is_passed_over() -> None:
     table = {"default": (budget("a", 0), budget("b", 3, {"app": "x"}), budget("c", 3))}
-    assert {name: one.disruptions_allowed for (_, name), one in charged_pdbs(table, [pod("p")]).items()} == {"c": 2}
+    found = charged_pdbs(table, [pod("p")])
+    assert {name: one.surplus for (_, name), one in found.items()} == {"a": -1, "c": 2}
+
+
+def test_below_the_desired_number_a_healthy_pod_allows_no_disruption() -> None:
+    """Whether the status says so, or a preemption violates the PDB: two Pods are missing."""
+    unhealthy = make_budget("b", 0, app="old").status(currentHealthy=1, desiredHealthy=3)
+    stored = PodDisruptionBudget.from_api(unhealthy.obj)
+    charged = charged_pdbs({"default": (budget(allowed=0),)}, [pod("a"), pod("b")])[KEY]
+    new = [pod(f"new-{n}", uid=f"u{n}", node_name="n1") for n in range(3)]
+    state = cluster(make_node("n1"), make_budget("b", 0, app="old")).scheduling
+    for given in (stored, charged):
+        over, allowed = CacheOverSnapshot(state.with_pdbs({KEY: given})), []
+        for each in new:
+            over.add_pod(each)
+            allowed.append(over.snapshot().pdbs["default"][0].disruptions_allowed)
+        over.condemn(new)
+        assert [*allowed, over.snapshot().pdbs["default"][0].disruptions_allowed] == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])

@@ -88,7 +88,7 @@ def test_a_budget_that_only_allows_less_keeps_its_number() -> None:
     known = MatchingPdbs(kinds)
     table = {name: (budget(name, 0, 0, 3), budget(name, 1, 2, 1)) for name in NAMESPACES}
     before = check(known, numbers, table)
-    charged = {**table, "a": (replace(table["a"][0], disruptions_allowed=2), table["a"][1])}
+    charged = {**table, "a": (replace(table["a"][0], surplus=2), table["a"][1])}
     assert check(known, numbers, charged) == before
     assert check(known, numbers, table) == before
     other = {**table, "a": (budget("a", 0, 1, 3), table["a"][1])}
