@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.snapshot import Snapshot
 
+NO_NODES: Final = "no nodes available to schedule pods"
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 _CLAIMS_RETURNED: Final = "deallocation and deletion of ResourceClaims completed"
 _DYNAMIC_RESOURCES: Final = "DynamicResources"
@@ -49,10 +51,6 @@ class MemberStatus(NamedTuple):
 
 class NotModelled(Exception):
     """The error if the cycle of a PodGroup depends on something that forewarn does not model."""
-
-
-Place = "Callable[[Snapshot, Pod], MemberStatus]"
-"""The type of a function that finds a node for one Pod, without preemption."""
 
 
 class MemberCycle(Prediction):
@@ -91,29 +89,41 @@ class Run:
         return ", ".join(((GROUP_UNSCHEDULABLE,) if self.has_error else ()) + self.reasons)
 
 
-def first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
-    """Return the best node for one Pod, or the reasons why the Pod fits on no node. Of several best nodes: the first by
-    name.
+def place_member(
+    snapshot: Snapshot, pod: Pod, host: Callable[[MemberCycle], str], message: Callable[[MemberCycle], str]
+) -> MemberStatus:
+    """Find a node for one Pod, without preemption. Raises NotModelled.
 
-    Raises NotModelled.
+    `host`: returns the node of the Pod; "" if no node fits. `message`: returns the reasons why no node fits.
     """
     if not snapshot.node_infos:
-        return MemberStatus(message="no nodes available to schedule pods", nominated="", ran_pre_filter=False)
+        return MemberStatus(message=NO_NODES, nominated="", ran_pre_filter=False)
     cycle = MemberCycle(snapshot, pod)
     if cycle.not_predicted:
         raise NotModelled(cycle.not_predicted)
-    if cycle.fits:
-        return MemberStatus(cycle.node)
-    if cycle.rejection.error:
-        return MemberStatus(message=cycle.rejection.error, error=True, nominated="")
-    reasons = sorted({reason for status in cycle.rejection.statuses for reason in status.reasons})
-    return MemberStatus(message=", ".join(reasons), plugins=frozenset(cycle.rejection.plugins))
+    node = host(cycle)
+    if node:
+        return MemberStatus(node)
+    rejection = cycle.rejection
+    if rejection.error:
+        return MemberStatus(message=rejection.error, error=True, nominated="")
+    ran = cycle.pre_filter is None or cycle.pre_filter.code is Code.UNSCHEDULABLE
+    return MemberStatus(message=message(cycle), plugins=frozenset(rejection.plugins), ran_pre_filter=ran)
+
+
+def _first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
+    """Return the best node for one Pod, the first by name of several, or the reasons. Raises NotModelled."""
+    return place_member(snapshot, pod, attrgetter("node"), _reasons)
+
+
+def _reasons(cycle: MemberCycle) -> str:
+    return ", ".join(sorted({reason for status in cycle.rejection.statuses for reason in status.reasons}))
 
 
 def predict_pod_group(snapshot: Snapshot, group: PodGroup, pods: Sequence[Pod]) -> PodGroupResult:
     """Predict the scheduling cycle of a PodGroup whose queued Pods are `pods`. Raises NotModelled."""
     scheduled = snapshot.pods_of_groups.get((group.namespace, group.name), ())
-    return schedule_pod_group(snapshot, group, pods, scheduled, first_place)
+    return schedule_pod_group(snapshot, group, pods, scheduled, _first_place)
 
 
 def run_algorithm(

@@ -18,7 +18,7 @@ from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
-from forewarn.policies.scheduling.pod_group_cycle import MemberCycle, MemberStatus
+from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-NO_NODES: Final = "no nodes available to schedule pods"
 NO_CLAIMS: Final = "no new claims to deallocate"
 
 
@@ -115,41 +114,24 @@ class SchedulingAlgorithm:
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
-        if not snapshot.node_infos:
-            return MemberStatus(message=NO_NODES, nominated="", ran_pre_filter=False)
-        found = self._at_once(snapshot, pod, member=True)
+        found = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
         if isinstance(found, Fits):
             return MemberStatus(found.node)
         if found is not None:
             return MemberStatus(message=found.message, plugins=found.plugins)
-        cycle = MemberCycle(snapshot, pod)
-        if cycle.not_predicted:
-            raise NotPredicted(f"not predicted: Pod {pod.key}: {cycle.not_predicted}")
-        if cycle.fits:
-            return MemberStatus(self._host(cycle))
-        if cycle.pre_filter is None:
-            self._go_on(snapshot, cycle.evaluated_nodes)
-        rejection = cycle.rejection
-        if rejection.error:
-            return MemberStatus(message=rejection.error, error=True, nominated="")
-        reasons = Counter(reason for status in rejection.statuses for reason in status.reasons)
-        message = fit_error(len(snapshot.node_infos), reasons, cycle.pre_filter)
-        ran = cycle.pre_filter is None or cycle.pre_filter.code is Code.UNSCHEDULABLE
-        return MemberStatus(message=message, plugins=frozenset(rejection.plugins), ran_pre_filter=ran)
+        try:
+            return place_member(snapshot, pod, self._host, _message_of)
+        except NotModelled as why:
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {why}") from why
 
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         result = self._at_once(snapshot, pod)
         if result is not None:
             return result
         prediction = Prediction(snapshot, pod)
-        if prediction.fits:
-            node = self._host(prediction)
-            _check_devices(snapshot, pod, node)
-            return Fits(node)
-        _check_devices(snapshot, pod, None)
-        if prediction.pre_filter is None:
-            self._go_on(snapshot, prediction.evaluated_nodes)
-        return self._rejected(prediction)
+        node = self._host(prediction)
+        _check_devices(snapshot, pod, node)
+        return Fits(node) if node else self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
         """Return the result of a cycle, computed for all nodes at once; None if the plugins must run node by node.
@@ -220,11 +202,15 @@ class SchedulingAlgorithm:
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
 
     def _host(self, prediction: Prediction) -> str:
-        """Return the node of a Pod that fits: its nominated node, or the best of the nodes that kube-scheduler finds
-        before it stops. Raises NotPredicted if their scores are unknown.
+        """Return the node of the Pod: its nominated node, or the best of the nodes that kube-scheduler finds before it
+        stops; "" if the Pod does not fit. Raises NotPredicted if their scores are unknown.
         """
         snapshot, own = prediction.snapshot, prediction.pod.nominated_node_name
         feasible = prediction.feasible
+        if not feasible:
+            if prediction.pre_filter is None:
+                self._go_on(snapshot, prediction.evaluated_nodes)
+            return ""
         if own in feasible:
             return own
         is_feasible = np.zeros(len(snapshot.node_infos), np.bool_)
@@ -239,8 +225,7 @@ class SchedulingAlgorithm:
             return Rejected(rejection.error, nominated="", error=True)
         preemption = prediction.preemption
         plugins = frozenset(rejection.plugins)
-        reasons = Counter(reason for status in rejection.statuses for reason in status.reasons)
-        message = fit_error(len(snapshot.node_infos), reasons, prediction.pre_filter)
+        message = _message_of(prediction)
         if preemption.best_candidates:
             best = [candidate.node_name for candidate in preemption.best_candidates]
             node = self._choose(best)
@@ -268,10 +253,16 @@ def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.
     return np.array([row["total"] for row in scores.values()])
 
 
-def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:
+def _message_of(prediction: Prediction) -> str:
+    """Return upstream's message for a Pod that fits on no node."""
+    reasons = Counter(reason for status in prediction.rejection.statuses for reason in status.reasons)
+    return fit_error(len(prediction.snapshot.node_infos), reasons, prediction.pre_filter)
+
+
+def _check_devices(snapshot: Snapshot, pod: Pod, node: str) -> None:
     """Raise NotPredicted for extended resources of a DeviceClass, because devices in use are not simulated."""
     extended = extended_resources_of(pod, snapshot.extended_resources)
-    info = None if node is None else snapshot.get(node)
+    info = snapshot.get(node)
     if extended and (info is None or not all(info.node.allocatable.scalars.get(name) for name in extended)):
         what = "extended resources of a DeviceClass are not modelled in simulations"
         raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
