@@ -17,6 +17,7 @@ from forewarn.policies.controllers.pod_sequences import Same
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.schedule_one import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,11 @@ def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Predictio
 
     Each prediction includes the Pods before: bound, or nominated while their victims terminate.
     """
-    from forewarn.policies.scheduling.bulk import schedule_sequentially
-
-    return tuple(schedule_sequentially(cluster.scheduling, pods))
+    predictions: list[Prediction] = []
+    for pod in pods:
+        snapshot = predictions[-1].snapshot_after() if predictions else cluster.scheduling
+        predictions.append(Prediction(snapshot, pod))
+    return tuple(predictions)
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:

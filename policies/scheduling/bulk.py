@@ -11,7 +11,6 @@ import numpy as np
 
 from forewarn.policies.scheduling.columns import BASE_RESOURCES
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
-from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized import capacity
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
@@ -20,9 +19,10 @@ from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.domains import Capacity
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
@@ -105,11 +105,3 @@ def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
         if pod is not None and constraints is not None and constraints not in known:
             known.add(constraints)
             yield replace(pod, node_name="")
-
-
-def schedule_sequentially(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
-    """Yield predictions for Pods one after the other. Each prediction includes the effects of the previous ones."""
-    for pod in pods:
-        prediction = Prediction(snapshot, pod)
-        yield prediction
-        snapshot = prediction.snapshot_after()
