@@ -79,7 +79,7 @@ class Preemption:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether there are more candidates than kube-scheduler evaluates."""
+        """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
         return len(self.candidates) > self.num_candidates > 0
 
     def reasons(self, nodes: int) -> Counter[str]:

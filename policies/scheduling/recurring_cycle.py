@@ -165,7 +165,7 @@ class RecurringCycle:
         if fitting_nodes is None:
             fitting_nodes = request.fitting_nodes[spec.leaves] = FittingNodes()
         fitting_nodes.sync(request, spec)
-        self._ends_before_all = False
+        self._is_sampled = False
         self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
@@ -247,7 +247,7 @@ class RecurringCycle:
             return self._cycle.best_nodes()
         lower.settle(nodes, matrix, snapshot)
         args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
-        self._ends_before_all = args is not None and len(nodes) > args.num_candidates(potential)
+        self._is_sampled = args is not None and len(nodes) > args.num_candidates(potential)
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
             costs = self._request.costs = CostCache(lower, len(self._spec.demands))
@@ -255,14 +255,14 @@ class RecurringCycle:
         return [snapshot.node_infos[row].name for row in best]
 
     @property
-    def ends_before_all(self) -> bool:
-        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes.
+    def is_sampled(self) -> bool:
+        """Whether kube-scheduler evaluates only a part of the nodes for preemption.
 
         Call `best_nodes` first.
         """
         if self.constrained:
-            return self._cycle.ends_before_all
-        return self._ends_before_all
+            return self._cycle.is_sampled
+        return self._is_sampled
 
     def unhelped(self) -> Mapping[str, int]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.

@@ -162,11 +162,11 @@ class Prediction(SchedulingCycle):
 
     @property
     def _is_sampled(self) -> bool:
-        """Whether there are more candidates than kube-scheduler evaluates."""
+        """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
         if self.fits or self._nominated is None:
             return False
         if self._columns is not None:
-            return self._columns.sampled
+            return self._columns.is_sampled
         return self.preemption.is_sampled
 
     @property

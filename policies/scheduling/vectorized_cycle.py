@@ -105,9 +105,9 @@ class Cycle:
         return self._answer.best_nodes
 
     @property
-    def ends_before_all(self) -> bool:
-        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes."""
-        return self._answer.sampled
+    def is_sampled(self) -> bool:
+        """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
+        return self._answer.is_sampled
 
     @cached_property
     def _answer(self) -> VectorizedAnswer:

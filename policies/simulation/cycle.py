@@ -65,7 +65,7 @@ class Rejected(NamedTuple):
     best_nodes: Sequence[str] = ()
     """The nodes that may be nominated, by name."""
     is_sampled: bool = False
-    """Whether kube-scheduler evaluates a random part of the nodes for preemption."""
+    """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
 
 
 class SchedulingAlgorithm:
@@ -195,7 +195,7 @@ class SchedulingAlgorithm:
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
         message = _with_candidate(snapshot, message, candidate)
-        return Rejected(message, plugins, node, candidate, best_nodes=best, is_sampled=cycle.ends_before_all)
+        return Rejected(message, plugins, node, candidate, best_nodes=best, is_sampled=cycle.is_sampled)
 
     def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
         """Advance the start of the next cycle by the number of evaluated nodes."""

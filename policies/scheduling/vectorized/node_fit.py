@@ -56,14 +56,14 @@ class VectorizedAnswer(NamedTuple):
     """The nodes on which a Pod fits, or the result of preemption if there are none.
 
     `feasible`: names of the nodes on which it fits. `best_nodes`: nodes that may be nominated. `candidate`: the victims
-    on the first of them. `sampled`: preemption evaluates only some candidates, from a random start. `by_chance`: the
-    victims depend on that or on a tie; None: not evaluated.
+    on the first of them. `is_sampled`: kube-scheduler evaluates only a part of the nodes for preemption. `by_chance`:
+    the victims depend on that or on a tie; None: not evaluated.
     """
 
     feasible: Sequence[str]
     best_nodes: list[str]
     candidate: Candidate | None
-    sampled: bool = False
+    is_sampled: bool = False
     by_chance: bool | None = None
 
 
@@ -132,11 +132,11 @@ class NodeFit(NodeFitProblem):
         found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
         candidate = candidates_with(self.snapshot, lower, found.nodes[:1], found.victims[:, :1], found.costs[:, :1])[0]
-        return VectorizedAnswer([], names, candidate, self._finishes_before(len(nodes)))
+        return VectorizedAnswer([], names, candidate, self._is_sampled(len(nodes)))
 
-    def _finishes_before(self, candidates: int) -> bool:
-        """Report whether kube-scheduler stops the search for preemption candidates before it has found
-        `candidates` ones.
+    def _is_sampled(self, candidates: int) -> bool:
+        """Report whether kube-scheduler evaluates only a part of the nodes for preemption, if there are this many
+        candidates.
         """
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False

@@ -112,10 +112,10 @@ def test_it_comes_to_the_same_as_every_plugin_on_every_node(order: str) -> None:
         plain = not asked.container.get("ports") and "topologySpreadConstraints" not in asked.obj["spec"]
         if plain and order == "the default order":
             found = one_by_one.candidates
-            assert answer.sampled == (len(found) > one_by_one.preemption.num_candidates > 0), (order, number)
+            assert answer.is_sampled == (len(found) > one_by_one.preemption.num_candidates > 0), (order, number)
         outcomes[prediction.outcome] += 1
         outcomes["with violations"] += bool(prediction.num_pdb_violations)
-        outcomes["sampled"] += answer.sampled
+        outcomes["sampled"] += answer.is_sampled
         outcomes["nominated itself"] += bool(prediction.pod.nominated_node_name)
         outcomes["waits"] += not prediction.preemption.eligible and not prediction.fits
     assert outcomes["walked"] < cases(75), outcomes
@@ -222,7 +222,7 @@ def test_a_node_that_nominated_pods_make_fit_for_affinity_and_then_refuse_is_one
     one_by_one = walked(state, near("new").labels(app="b").obj)
     assert [len(one_by_one.candidates), one_by_one.preemption.potential_nodes] == [2, 4]
     assert answer is not None
-    assert not answer.sampled
+    assert not answer.is_sampled
 
 
 def test_a_namespace_that_gets_a_label_is_selected_from_then_on() -> None:

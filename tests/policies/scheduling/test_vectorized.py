@@ -144,7 +144,7 @@ def test_nodes_that_a_later_plugin_never_takes_count_among_those_of_which_a_shar
     assert [len(one_by_one.candidates), one_by_one.preemption.potential_nodes] == [10, 30]
     answer = outcome_in_columns(found.scheduling, one_by_one.pod)
     assert answer is not None
-    assert not answer.sampled
+    assert not answer.is_sampled
 
 
 def test_of_two_pods_with_one_host_port_the_walk_decides() -> None:
