@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL
 from forewarn.policies.forecast.placement import Placement, new_pods_of
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.scheduling.bulk import rejecting_plugins
 from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
@@ -179,7 +178,7 @@ class _Scheduler:
             bound = self._snapshot.bound(info.pod, prediction.node)
             self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, bound)
         else:
-            info.unschedulable_plugins = set(rejecting_plugins(prediction))
+            info.unschedulable_plugins = set(prediction.rejecting_plugins)
             if prediction.outcome == "preempts":
                 info.pod = replace(info.pod, nominated_node_name=prediction.node)
             elif prediction.clears_nomination:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.domains import Capacity
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
@@ -48,18 +47,6 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity
     if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
-
-
-def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
-    """Return the names of the plugins that reject an unschedulable Pod, for queueing hints; empty after an error."""
-    snapshot = prediction.snapshot
-    with snapshot.derived.locked():
-        try:
-            return Cycle(snapshot, prediction.pod).rejection()[0]
-        except NotValid:
-            pass
-    rejection = prediction.rejection
-    return frozenset() if rejection.error else frozenset(rejection.plugins)
 
 
 def prepare(snapshot: Snapshot) -> None:

@@ -32,11 +32,11 @@ _LEAST_PERCENT: Final = 5
 class Rejection(NamedTuple):
     """The reason why no node fits. Source: kube-scheduler `Diagnosis`.
 
-    `plugins`: the plugins that rejected the Pod. `statuses`: the status of each node, or the status of PreFilter if
-    PreFilter rejected the Pod. `error`: the error that ended the cycle, or "".
+    `plugins`: the plugins that rejected the Pod; empty for an error. `statuses`: the status of each node, or the status
+    of PreFilter if PreFilter rejected the Pod. `error`: the error that ended the cycle, or "".
     """
 
-    plugins: tuple[str, ...] = ()
+    plugins: frozenset[str] = frozenset()
     statuses: tuple[Status, ...] = ()
     error: str = ""
 

@@ -108,7 +108,7 @@ def place_member(
     if rejection.error:
         return MemberStatus(message=rejection.error, error=True, nominated="")
     ran = cycle.pre_filter is None or cycle.pre_filter.code is Code.UNSCHEDULABLE
-    return MemberStatus(message=message(cycle), plugins=frozenset(rejection.plugins), ran_pre_filter=ran)
+    return MemberStatus(message=message(cycle), plugins=rejection.plugins, ran_pre_filter=ran)
 
 
 def _first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:

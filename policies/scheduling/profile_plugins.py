@@ -53,10 +53,11 @@ class ProfilePlugins:
 
     @property
     def without_columns(self) -> str:
-        """The plugin because of which the numpy implementation (`vectorized`) does not support the profile; "" if
-        it does.
+        """The reason why the numpy implementation (`vectorized`) does not support the profile, as text after "because";
+        "" if it does.
         """
-        return columns_of(self.profile).without
+        plugin = columns_of(self.profile).without
+        return f"of plugin {plugin}, which does not say how it looks in columns" if plugin else ""
 
     @property
     def preempts(self) -> bool:

@@ -41,7 +41,7 @@ def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
         raise NotValid
     framework = Framework(snapshot, profile)
     if framework.without_columns:
-        raise NotValid(f"of plugin {framework.without_columns}, which does not say how it looks in columns")
+        raise NotValid(framework.without_columns)
     return framework
 
 

@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -251,8 +252,15 @@ class SchedulingCycle:
             return Rejection(error=next("; ".join(s.reasons) for s in found if s and s.code is Code.ERROR))
         rejected = filtered.rejected
         statuses = [rejected] if rejected is not None else list(self.statuses.values())
-        plugins = {*filtered.restricting, *(status.plugin for status in statuses)} - {""}
-        return Rejection(tuple(sorted(plugins)), tuple(statuses))
+        plugins = frozenset((*filtered.restricting, *(status.plugin for status in statuses))) - {""}
+        return Rejection(plugins, tuple(statuses))
+
+    @property
+    def rejecting_plugins(self) -> frozenset[str]:
+        """The plugins that rejected an unschedulable Pod, for queueing hints; empty after an error."""
+        with self.snapshot.derived.locked(), suppress(NotValid):
+            return Cycle(self.snapshot, self.pod).rejection()[0]
+        return self.rejection.plugins
 
     @property
     def scores(self) -> Mapping[str, Mapping[str, int]]:

@@ -224,7 +224,7 @@ class SchedulingAlgorithm:
         if rejection.error:
             return Rejected(rejection.error, nominated="", error=True)
         preemption = prediction.preemption
-        plugins = frozenset(rejection.plugins)
+        plugins = rejection.plugins
         message = _message_of(prediction)
         if preemption.best_candidates:
             best = [candidate.node_name for candidate in preemption.best_candidates]

@@ -74,27 +74,27 @@ def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None
     Then the removal of a Pod only reduces amounts in use, and nothing else depends on Pods except required affinity,
     which is also evaluated without all lower-priority Pods.
     """
-    if framework.without_columns:
+    try:
+        return _answer(framework, pod)
+    except NotValid:
         return None
-    snapshot = framework.snapshot
-    with snapshot.derived.locked():
-        try:
-            return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
-        except NotValid:
-            return None
 
 
 def why_not_in_columns(framework: Framework, pod: Pod) -> str:
     """Return why `vectorized_answer` returns None, as text after "because"; "" if it does not."""
+    try:
+        _answer(framework, pod)
+    except NotValid as fault:
+        return str(fault) or "of the pod"
+    return ""
+
+
+def _answer(framework: Framework, pod: Pod) -> VectorizedAnswer:
     if framework.without_columns:
-        return f"of plugin {framework.without_columns}, which does not say how it looks in columns"
+        raise NotValid(framework.without_columns)
     snapshot = framework.snapshot
     with snapshot.derived.locked():
-        try:
-            NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
-        except NotValid as fault:
-            return str(fault) or "of the pod"
-    return ""
+        return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
 
 
 class NodeFit(NodeFitProblem):

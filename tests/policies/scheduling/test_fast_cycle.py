@@ -54,7 +54,7 @@ def rejected(cycle: Cycle, prediction: Prediction, where: object) -> str:
     assert not prediction.fits, where
     plugins, reasons = cycle.rejection()
     rejection = prediction.rejection
-    assert plugins == frozenset(rejection.plugins), where
+    assert plugins == rejection.plugins, where
     if prediction.pre_filter is None:
         counted = Counter(reason for status in rejection.statuses for reason in status.reasons)
         assert reasons == counted, where

@@ -345,7 +345,7 @@ class Walked(RecurringCycles):
             if rejection is not None:
                 statuses = prediction.rejection.statuses
                 reasons = Counter(reason for status in statuses for reason in status.reasons)
-                assert rejection == (frozenset(prediction.rejection.plugins), reasons)
+                assert rejection == (prediction.rejection.plugins, reasons)
                 assert reason == prediction.preemption.ineligible_reason
                 if not reason:
                     assert best == [candidate.node_name for candidate in prediction.preemption.best_candidates]
