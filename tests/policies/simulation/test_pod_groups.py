@@ -197,6 +197,17 @@ def test_nothing_preempts_a_group_with_pods_on_a_removed_node() -> None:
     assert preempted[0] > gone > 40
 
 
+@pytest.mark.parametrize(("lost_at", "high"), [(50, "n2"), (1, "")])
+def test_a_group_of_any_priority_with_pods_on_a_removed_node_prevents_preemption(lost_at: int, high: str) -> None:
+    """On the nodes of its other Pods, even of Pods outside of the PodGroup."""
+    old = group("old", priority=1000, disruptionMode={"all": {}})
+    pods = [pod(f"old-{n}", "1", on=f"n{n}", group="old", priority=1000) for n in (1, 2)]
+    made = [arrival(2, HIGH), lost("n1") | {"at": lost_at}]
+    others = [pod("low", "3", on="n2"), pod("top", "3", on="n1", priority=1000)]
+    outcome = run(nodes=[node("n1"), node("n2")], pods=[*pods, *others], podGroups=[old], arrivals=made)
+    assert where(outcome)["high"] == high
+
+
 def test_a_group_does_not_preempt_while_another_has_pods_on_a_removed_node() -> None:
     old = group("old", disruptionMode={"all": {}})
     made = [lost("n1"), arrival(2, group("t", 1, 500)), arrival(2, pod("t-1", "3", group="t", priority=500))]
