@@ -9,11 +9,11 @@ from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.taints import untolerated_taint
-from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
 from forewarn.policies.scheduling.plugins import inter_pod_affinity
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, potential_victims
-from forewarn.policies.scheduling.victim import by_importance
+from forewarn.policies.scheduling.preemption import NO_VICTIMS
+from forewarn.policies.scheduling.victim import victims_below, victims_by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -165,13 +165,15 @@ def _costlier_for_pdb(prediction: Prediction) -> bool:
         for c in prediction.candidates
     ):
         return True
-    node_info = prediction.snapshot.node_infos[prediction.snapshot.rows[chosen.node_name]]
-    semantics = prediction.snapshot.semantics
-    lower = by_importance(potential_victims(prediction.pod, node_info), semantics)
-    first_ends = semantics.pdb_count_ends_at_first_violation
-    protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.pdbs, first_ends_the_count=first_ends)
+    snapshot, priority = prediction.snapshot, prediction.pod.effective_priority
+    lower = victims_below(priority, (snapshot.node_infos[snapshot.rows[chosen.node_name]],), snapshot)
+    protected, _ = filter_victims_with_pdb_violation(
+        victims_by_importance(lower, snapshot.semantics),
+        snapshot.pdbs,
+        first_ends_the_count=snapshot.semantics.pdb_count_ends_at_first_violation,
+    )
     going = {victim.identity for victim in chosen.victims}
-    return any(pod.effective_priority < highest and pod.identity not in going for pod in protected)
+    return any(victim.priority < highest and victim.pods[0].identity not in going for victim, _ in protected)
 
 
 def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:

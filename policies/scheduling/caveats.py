@@ -8,12 +8,12 @@ from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.binding_cycle import BindingCycle
 from forewarn.policies.scheduling.framework import CycleState, Framework, PluginFault
 from forewarn.policies.scheduling.plugin import foreign_at
-from forewarn.policies.scheduling.preemption import Candidate, Preemption, potential_victims
-from forewarn.policies.scheduling.victim import importance
+from forewarn.policies.scheduling.victim import importance, pod_priority
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
+    from forewarn.policies.scheduling.preemption import Candidate, Preemption
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
@@ -96,7 +96,8 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
     stale = {
         f"{pdb.namespace}/{pdb.name}"
         for candidate in preemption.best_candidates
-        for other in potential_victims(pod, snapshot.node_infos[snapshot.rows[candidate.node_name]])
+        for other in snapshot.node_infos[snapshot.rows[candidate.node_name]].pods
+        if pod_priority(other, snapshot) < pod.effective_priority
         for pdb in snapshot.pdbs.get(other.namespace, ())
         if pdb.stale and pdb.matches(other.namespace, other.labels)
     }

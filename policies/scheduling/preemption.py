@@ -138,15 +138,6 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
     )
 
 
-def potential_victims(pod: Pod, node_info: NodeInfo) -> list[Pod]:
-    """Return the Pods of the node with lower priority than `pod`, in any state and with any owner.
-
-    Ignores PodGroups.
-    """
-    priority = pod.effective_priority
-    return [other for other in node_info.pods if other.effective_priority < priority]
-
-
 class Assignment(NamedTuple):
     """A Pod of the preemptor (a Pod or PodGroup) and the Pod's proposed node (upstream `ProposedAssignment`).
 

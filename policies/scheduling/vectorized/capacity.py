@@ -22,7 +22,6 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS
 from forewarn.policies.scheduling.evictions import charged_pdbs, may_be_violated
-from forewarn.policies.scheduling.preemption import potential_victims
 from forewarn.policies.scheduling.vectorized.domains import Spread, are_nodes, capacity_in_domains
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
@@ -222,9 +221,9 @@ def _may_be_violated(
     charged: Mapping[tuple[str, str], PodDisruptionBudget], snapshot: Snapshot, pod: Pod, node: str
 ) -> bool:
     charged = {key: pdb for key, pdb in charged.items() if snapshot.objects.pdbs[key].disruptions_allowed}
-    lower = potential_victims(pod, snapshot.node_infos[snapshot.rows[node]])
-    charge(len(lower))
-    return may_be_violated(charged, lower)
+    pods = snapshot.node_infos[snapshot.rows[node]].pods
+    charge(len(pods))
+    return may_be_violated(charged, (other for other in pods if other.effective_priority < pod.effective_priority))
 
 
 def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
