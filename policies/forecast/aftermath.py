@@ -16,7 +16,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.stateful_set import ordinal_of
-from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, recreator_of
 from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order
@@ -311,11 +310,9 @@ class _Cascade:
                 raise CutShort(prediction.unmodelled)
             if prediction.outcome == "fits":
                 self._waiting.remove(waiting)
-            elif prediction.outcome == "preempts":
-                waiting.pod = replace(waiting.pod, nominated_node_name=prediction.node)
+            else:
+                waiting.pod = prediction.pod_after
                 self.evict([victim for victim in prediction.victims if not victim.terminating], waiting.level)
-            elif prediction.clears_nomination:
-                waiting.pod = replace(waiting.pod, nominated_node_name="")
             self._snapshot = prediction.snapshot_after()
 
 

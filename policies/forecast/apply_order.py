@@ -179,10 +179,7 @@ class _Scheduler:
             self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, bound)
         else:
             info.unschedulable_plugins = set(prediction.rejecting_plugins)
-            if prediction.outcome == "preempts":
-                info.pod = replace(info.pod, nominated_node_name=prediction.node)
-            elif prediction.clears_nomination:
-                info.pod = replace(info.pod, nominated_node_name="")
+            info.pod = prediction.pod_after
             self._queue.add_unschedulable_if_not_present(info)
             self._preempt(prediction, before)
 

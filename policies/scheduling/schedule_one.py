@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.copies import replace
 from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, of_preemption, victims_tie
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.missing_lists import assumptions
@@ -112,6 +113,12 @@ class Prediction(SchedulingCycle):
     def clears_nomination(self) -> bool:
         """Whether the Pod loses its nomination, because preemption no longer helps. Source: upstream `Preempt`."""
         return bool(self.pod.nominated_node_name) and self.outcome == "pending" and self.preemption.eligible
+
+    @property
+    def pod_after(self) -> Pod:
+        """The Pod after a cycle that does not bind it: the cycle may set or clear its nomination."""
+        is_changed = self.outcome == "preempts" or self.clears_nomination
+        return replace(self.pod, nominated_node_name=self.nominated_node) if is_changed else self.pod
 
     def snapshot_after(self) -> Snapshot:
         """Return the Snapshot for the next Pod's cycle: with the Pod on its node, or nominated while its victims
