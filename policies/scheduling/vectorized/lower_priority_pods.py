@@ -8,7 +8,7 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, meter
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
-from forewarn.policies.scheduling.vectorized.pdbs import affected, changed_pdbs, may_affect
+from forewarn.policies.scheduling.vectorized.pdbs import affected, changed_pdbs
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.reprieve_order import reprieve_order
 from forewarn.policies.scheduling.victim import by_importance, start_time
@@ -189,9 +189,7 @@ class LowerPriorityPods:
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
-            near = behind[may_affect(matrix, changed)[behind]] if len(changed) <= _TOGETHER else behind
-            if len(near):
-                self.stale[near] |= affected(matrix, self.kind[:, near], changed)
+            self.stale[behind] |= affected(matrix, self.kind[:, behind], changed)
             self._noticed[behind] = len(self._changes)
         return nodes[self.stale[nodes]]
 

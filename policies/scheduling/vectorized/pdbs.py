@@ -186,19 +186,6 @@ def affected(
     return found
 
 
-def may_affect(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudget]]) -> NDArray[np.bool_]:
-    """Return [node], bool: an upper bound of `affected`, which counts Pods of all priorities."""
-    found = np.zeros(len(matrix.serials), np.bool_)
-    for allowed, pdb in changed:
-
-        def counted(pod: Pod, pdb: PodDisruptionBudget = pdb) -> int:
-            return int(pdb.matches(pod.namespace, pod.labels))
-
-        key = "budget", pdb.namespace, id(pdb.selector)
-        found |= matrix.counts(key, pdb, counted, scope_of(pdb.namespace, pdb.selector)).here > allowed
-    return found
-
-
 def changed_pdbs(
     old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> Iterator[tuple[int, PodDisruptionBudget]]:
