@@ -33,7 +33,6 @@ CACHE_SIZE: Final = 64
 """The minimum for the maximum number of cached label sets for `Against`; see `cache_size`."""
 _MAX_HITS: Final = 100
 """Maximum number of counted terms of one Pod: one is enough to reject a node."""
-_CACHED_ATTRACTING: Final = 1024
 _HARD_WEIGHT: Final = 1
 """The weight of a required affinity term (`hardPodAffinityWeight` of the default profile)."""
 _MAX_NAMESPACES: Final = 2048
@@ -211,35 +210,23 @@ class Against:
         self._known = matrix.repelling.last
 
 
-class AttractingTerms:
-    """The affinity terms of other Pods that affect the score of a Pod. Each equivalence class is evaluated once.
+def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> tuple[set[str], bool]:
+    """Return (topology keys of other Pods' terms that affect the score of a Pod, whether other namespaces have such
+    Pods).
 
-    `known_keys`: keys of node labels. `keys`: topology keys of matching terms, if they are in `known_keys`.
-    `elsewhere`: whether Pods of other namespaces have matching terms.
+    `namespace_labels`: of the Pod's namespace.
     """
-
-    def __init__(self, known_keys: frozenset[str]) -> None:
-        self.known_keys = known_keys
-        self.keys: set[str] = set()
-        self.elsewhere = False
-        self._known = 0
-
-    def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
-        """Evaluate equivalence classes that were added since the last call.
-
-        `namespace_labels`: of the Pod's namespace.
-        """
-        for number in matrix.attractive.near(pod.labels, self._known):
-            other = matrix.kinds.members[number]
-            assert other is not None
-            charge(1)
-            for _, term in each(_attracting(other), 1):
-                here = term.topology_key in self.known_keys
-                if here and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
-                    self.keys.add(term.topology_key)
-                    self.elsewhere = self.elsewhere or other.namespace != pod.namespace
-            self._known = number
-        self._known = matrix.attractive.last
+    keys, elsewhere = set[str](), False
+    for number in matrix.attractive.near(pod.labels, 0):
+        other = matrix.kinds.members[number]
+        assert other is not None
+        charge(1)
+        for _, term in each(_attracting(other), 1):
+            here = term.topology_key in matrix.nodes.keys
+            if here and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+                keys.add(term.topology_key)
+                elsewhere = elsewhere or other.namespace != pod.namespace
+    return keys, elsewhere
 
 
 def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
@@ -332,15 +319,9 @@ def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[
     namespaces = snapshot.objects.namespaces
     about = "attracting", pod.namespace, id(pod.labels), id(namespaces)
     labels = snapshot.namespace_labels(pod.namespace)
-    known: AttractingTerms | None = matrix.attracting.get(about, (None, None))[0]
-    if known is None or known.known_keys is not matrix.nodes.keys:
-        if len(matrix.attracting) >= _CACHED_ATTRACTING:
-            matrix.attracting.clear()
-        known = AttractingTerms(matrix.nodes.keys)
-        matrix.attracting[about] = known, (pod.labels, namespaces)
-    known.learn(pod, matrix, labels)
-    only = None if known.elsewhere else (pod.namespace,)
-    for key in known.keys:
+    keys, elsewhere = _attracting_keys(pod, matrix, labels)
+    only = None if elsewhere else (pod.namespace,)
+    for key in keys:
 
         def score(other: Pod, key: str = key) -> int:
             if not other.spec.pod_affinity.present or only not in (None, (other.namespace,)):

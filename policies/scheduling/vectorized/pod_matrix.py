@@ -118,8 +118,6 @@ class PodMatrix:
         """
         self.against: dict[Hashable, tuple[Any, object]] = {}
         """Key of a Pod -> (the anti-affinity of Pods on nodes against it, objects that must stay alive)."""
-        self.attracting: dict[Hashable, tuple[Any, object]] = {}
-        """Key of a Pod -> (the affinity of Pods on nodes for it, objects that must stay alive)."""
         self._zeros = _read_only_zeros(nodes)
         """[node]: the counts of all conditions that no Pod matches, such as the selectors of new workloads."""
         self._counts: dict[Hashable, PodCounts] = {}
