@@ -16,7 +16,6 @@ from forewarn.policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, 
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE
 from forewarn.policies.scheduling.extension_points import NormalizeScorePlugin
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState
-from forewarn.policies.scheduling.plugins.default_selector import controller_of
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -48,13 +47,11 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node_selector import PreferredSchedulingTerm
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
-    from forewarn.policies.scheduling.plugins.pod_topology_spread import Constraints
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.resource_scores import ResourceScores
 
 _CACHE_SIZE: Final = 512
-_CACHED_CONSTRAINTS: Final = 8192
 
 
 class _Wanted(NamedTuple):
@@ -180,7 +177,8 @@ class Scores:
         """Return the scores of upstream's PodTopologySpread, by the Pod's own constraints, or by the defaults if
         the Pod has none.
         """
-        constraints = schedule_anyway(self.pod) if self.pod.spec.topology_spread else self._default_constraints()
+        own, objects = bool(self.pod.spec.topology_spread), self.snapshot.objects
+        constraints = schedule_anyway(self.pod) if own else default_constraints(self.pod, objects)
         return spread_scores(self.pod, constraints, rows, self.matrix) if constraints else 0
 
     def _wanted(self) -> _Wanted:
@@ -219,21 +217,6 @@ class Scores:
             if not wanted.images.isdisjoint(info.node.images):
                 found[place] = plugin.score(state, self.pod, info)
         return found
-
-    def _default_constraints(self) -> Constraints:
-        """Return the default spread constraints of the Pod, cached while its Services and its controller are
-        unchanged.
-        """
-        pod, objects, cache = self.pod, self.snapshot.objects, self.matrix.default_constraints
-        controller = controller_of(pod, objects)
-        key = pod.namespace, id(pod.labels), pod.owner
-        known = cache.get(key)
-        if known is None or known[1] is not objects.services or known[2] is not controller:
-            if len(cache) >= _CACHED_CONSTRAINTS:
-                cache.clear()
-            known = cache[key] = pod.labels, objects.services, controller, default_constraints(pod, objects)
-        constraints: Constraints = known[3]
-        return constraints
 
 
 def _normalized(worth: NDArray[np.int64]) -> NDArray[np.int64] | int:

@@ -12,7 +12,6 @@ from forewarn.policies.selectors import InvalidSelector, LabelSelector, Requirem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
@@ -46,18 +45,9 @@ def _exactly(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
 
 def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
     """Return the `group/Kind` of the Pod's controller and its `spec.selector`; ("", None) if it is unknown."""
-    workload = controller_of(pod, objects)
-    if workload is None or pod.owner is None:
+    group = None if pod.owner is None else _GROUPS.get(pod.owner.api_version)
+    if pod.owner is None or group is None:
         return "", None
-    return f"{_GROUPS[pod.owner.api_version]}/{pod.owner.kind}", at(workload, "spec", "selector")
-
-
-def controller_of(pod: Pod, objects: ClusterObjects) -> ApiObject | None:
-    """Return the controller of a Pod, if default spreading applies to its kind; None if it is unknown."""
-    if pod.owner is None:
-        return None
-    group = _GROUPS.get(pod.owner.api_version)
-    if group is None:
-        return None
-    workload = objects.workloads.get((f"{group}/{pod.owner.kind}", pod.namespace, pod.owner.name))
-    return None if workload is None else workload.object
+    kind = f"{group}/{pod.owner.kind}"
+    workload = objects.workloads.get((kind, pod.namespace, pod.owner.name))
+    return ("", None) if workload is None else (kind, at(workload.object, "spec", "selector"))

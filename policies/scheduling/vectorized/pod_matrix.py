@@ -148,8 +148,6 @@ class PodMatrix:
         self.wanted: dict[int, Any] = {}
         """id of a spec -> its requests as scores count them (vectorized_scores.py)."""
         self._resource_scores: dict[tuple[Amounts, Amounts | None, Weights], ResourceScores] = {}
-        self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
-        """Key of Pods -> (their labels, Services and controller, the default constraints)."""
         self.storage: Any = None
         """The claims, volumes and drivers (storage.py)."""
 
