@@ -199,7 +199,7 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
 """Name of an extension point in a configuration -> the protocol of its plugins."""
 _EXTENSIONS: Final = (PreFilterExtensions, NormalizeScorePlugin)
 """Optional extensions of PreFilter and Score."""
-_OWN: Final = ("also_at", "in_columns", "static_filter", "may_reject_node", "not_in")
+_OWN: Final = ("also_at", "in_columns", "static_filter", "may_reject_node", "not_in", "scores_in_columns")
 """Methods that a plugin may have besides those of its extension points."""
 
 

@@ -225,7 +225,6 @@ class Framework(ProfilePlugins):
 
         Source: upstream `RunScorePlugins`.
         """
-        work = meter()
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         weights = self.profile.weights
         for plugin in self.scores:
@@ -235,13 +234,7 @@ class Framework(ProfilePlugins):
             lacking = self._missing_for_score(plugin)
             if lacking:
                 return failed(lacking).while_running(f'plugin "{name}" failed with', name)
-            scores = {}
-            for node in nodes:
-                work.charge(1)
-                scores[node.name] = plugin.score(state, pod, node)
-            if isinstance(plugin, NormalizeScorePlugin):
-                plugin.normalize_score(state, pod, scores)
-            for node_name, score in scores.items():
+            for node_name, score in run_score_plugin(plugin, state, pod, nodes).items():
                 table[node_name][name] = score * weights[name]
         for row in table.values():
             row["total"] = sum(row.values())
@@ -260,6 +253,17 @@ class Framework(ProfilePlugins):
             ),
             "",
         )
+
+
+def run_score_plugin(plugin: Any, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+    """Return node -> normalized score of one plugin, without its weight."""
+    work, scores = meter(), dict[str, int]()
+    for node in nodes:
+        work.charge(1)
+        scores[node.name] = plugin.score(state, pod, node)
+    if isinstance(plugin, NormalizeScorePlugin):
+        plugin.normalize_score(state, pod, scores)
+    return scores
 
 
 def _unsatisfied(plugins: list[str]) -> str:

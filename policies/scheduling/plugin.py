@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Profile
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -73,16 +78,35 @@ class Plugin:
         """
         return frozenset()
 
+    def scores_in_columns(
+        self,
+        pod: Pod,  # noqa: ARG002
+        rows: NDArray[np.intp],  # noqa: ARG002
+        matrix: Any,  # noqa: ARG002
+    ) -> NDArray[np.int64] | int | None:
+        """Return [index in `rows`]: the normalized scores of PreScore, Score and NormalizeScore for these nodes,
+        given as row numbers; an integer if all nodes have the same score.
+
+        None: only the methods for single nodes support the Pod or the arguments. `matrix`: the PodMatrix of the
+        Snapshot; hold `snapshot.derived.locked()`.
+        """
+        return None
+
 
 def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
-    """Scale scores from 0…max to 0…100 in place, or to 100…0 with `reverse`.
+    """Scale scores as `default_normalized` does, in place."""
+    values = default_normalized(np.fromiter(scores.values(), np.int64, len(scores)), reverse=reverse)
+    scores.update(zip(scores, values.tolist(), strict=True))
+
+
+def default_normalized(scores: NDArray[np.int64], *, reverse: bool) -> NDArray[np.int64]:
+    """Return scores from 0…max scaled to 0…100, or to 100…0 with `reverse`.
 
     Source: upstream `helper.DefaultNormalizeScore`.
     """
-    largest = max(scores.values(), default=0)
-    for name, score in scores.items():
-        scaled = MAX_NODE_SCORE * score // largest if largest > 0 else 0
-        scores[name] = MAX_NODE_SCORE - scaled if reverse else scaled
+    largest = int(scores.max(initial=0))
+    scaled = MAX_NODE_SCORE * scores // max(largest, 1)
+    return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
 class ProfileInColumns(NamedTuple):
@@ -90,7 +114,7 @@ class ProfileInColumns(NamedTuple):
 
     `without`: the plugin because of which the implementation does not support the profile; "" if it does. `plugins`:
     plugins with an `in_columns` method. `static`: plugins that filter by the node alone; `late_static`: those of
-    `static` that follow a plugin in `plugins`.
+    `static` that follow a plugin in `plugins`. `scores`: whether the implementation supports the Score plugins.
     """
 
     without: str = ""
@@ -98,6 +122,7 @@ class ProfileInColumns(NamedTuple):
     static: tuple[str, ...] = ()
     late_static: tuple[str, ...] = ()
     preempts: bool = False
+    scores: bool = False
 
 
 @lru_cache(64)
@@ -127,4 +152,18 @@ def columns_of(profile: Profile) -> ProfileInColumns:
         if makes_room is None:
             return ProfileInColumns(name)
         preempts = preempts or makes_room
-    return ProfileInColumns("", tuple(plugins), tuple(static), tuple(late), preempts)
+    return ProfileInColumns("", tuple(plugins), tuple(static), tuple(late), preempts, _scores_in_columns(profile))
+
+
+def _scores_in_columns(profile: Profile) -> bool:
+    """Report whether all PreScore and Score plugins are part of kube-scheduler, and the profile contains the PreFilter
+    and PreScore that their Score may need.
+    """
+    before, scores = profile.at("preScore"), profile.at("score")
+    for name in {*before, *scores}:
+        plugin = profile.plugins[name]
+        if plugin.foreign or (name not in before and hasattr(plugin, "pre_score")):
+            return False
+        if plugin.scores_what_pre_filter_found and name not in profile.at("preFilter"):
+            return False
+    return True

@@ -65,6 +65,11 @@ class ProfilePlugins:
         return columns_of(self.profile).preempts
 
     @property
+    def scores_in_columns(self) -> bool:
+        """Whether the numpy implementation (`vectorized`) supports the Score plugins of the profile."""
+        return columns_of(self.profile).scores
+
+    @property
     def column_plugins(self) -> list[Any]:
         """The plugins with an `in_columns` method, which filter all nodes at once by the Pods on the nodes."""
         return [self.plugin(name) for name in columns_of(self.profile).plugins]

@@ -19,6 +19,7 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
 from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
+from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on
 from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
@@ -210,11 +211,8 @@ class RecurringCycle:
         return found_in_order(self.feasible, order, self._spec.percentage)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
-
-        `rows`: row numbers of the nodes to score. Raises NotValid.
-        """
-        return Scores(self.snapshot, self.pod, self._matrix).of(rows)
+        """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
+        return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).of(rows)
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""

@@ -313,12 +313,9 @@ class SchedulingCycle:
         """
         with self.snapshot.derived.locked():
             found = self._in_tables.by_plugin(rows)
-        names = [plugin.name for plugin in self.framework.scores if plugin.name in found]
-        columns = [found[name] for name in names]
-        keys = [*names, "total"]
         charge(len(rows))
-        total = np.sum([np.zeros(len(rows), np.int64), *columns], axis=0)
-        values = zip(*(column.tolist() for column in (*columns, total)), strict=True)
+        found["total"] = np.sum([np.zeros(len(rows), np.int64), *found.values()], axis=0)
+        keys, values = tuple(found), zip(*(column.tolist() for column in found.values()), strict=True)
         return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}
 
     @property
@@ -329,7 +326,9 @@ class SchedulingCycle:
         outcome_in_columns = self._known is None and self._columns is not None
         if self.in_columns is None and not outcome_in_columns:
             return Cycle(self.snapshot, self.pod).in_tables
-        return Scores(self.snapshot, self.pod, pod_matrix_of(self.snapshot))
+        if self.configuration.extenders:
+            raise NotValid
+        return Scores(self.framework, self.pod, pod_matrix_of(self.snapshot))
 
     @cached_property
     def preemption(self) -> Preemption:

@@ -167,13 +167,10 @@ class Cycle:
     @property
     def in_tables(self) -> Scores:
         """The scores of nodes for the Pod. Raises NotValid."""
-        return Scores(self.snapshot, self.pod, self.matrix)
+        return Scores(self.framework, self.pod, self.matrix)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes.
-
-        `rows`: row numbers of the nodes to score. Raises NotValid.
-        """
+        """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return self.in_tables.of(rows)
 
 

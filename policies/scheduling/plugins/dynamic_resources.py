@@ -40,6 +40,7 @@ from forewarn.policies.scheduling.framework import (
     Status,
     default_normalize_score,
     failed,
+    run_score_plugin,
     unresolvable,
     unschedulable,
 )
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.pools import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
     from forewarn.policies.scheduling.vectorized.rejections import Present
 
@@ -288,6 +290,14 @@ class DynamicResources(Plugin):
         chosen = list(zip(*allocated, strict=True))
         chosen += [(claim, claim.allocation) for claim in state_data.claims if claim.allocation is not None]
         return sum(_allocation_score(claim, allocation) for claim, allocation in chosen)
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:  # noqa: ARG002
+        """Return 0 without alternatives; otherwise allocate devices on each node. See `Plugin.scores_in_columns`."""
+        if not pod.spec.claims_devices or not self.has_alternatives(pod):
+            return 0
+        nodes = [self.snapshot.node_infos[row] for row in rows.tolist()]
+        scores = run_score_plugin(self, self.allocate_on(pod, nodes), pod, nodes)
+        return np.fromiter(scores.values(), np.int64, len(nodes))
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """Scale the scores to 0…100. Upstream `NormalizeScore`."""

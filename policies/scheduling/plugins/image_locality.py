@@ -6,11 +6,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
+
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Plugin
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 MIN_THRESHOLD: Final = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD: Final = 1000 * 1024 * 1024
@@ -25,14 +32,28 @@ class ImageLocality(Plugin):
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Return 0 to 100 by the scaled size of the images. Upstream `Score`."""
-        spec, semantics = pod.spec, self.semantics
-        mounted = tuple(volume.image for volume in spec.volumes if volume.image)
-        names = (*spec.images, *mounted) if semantics.image_volumes_count_for_locality else spec.images
-        total = sum(self._scaled(normalized_image_name(name), node_info) for name in names)
-        sources = spec.container_count + (len(mounted) if semantics.image_volumes_raise_the_threshold else 0)
-        largest = MAX_CONTAINER_THRESHOLD * sources
+        spec = pod.spec
+        total = sum(self._scaled(name, node_info) for name in self._names(spec))
+        mounted = len(_mounted(spec)) if self.semantics.image_volumes_raise_the_threshold else 0
+        largest = MAX_CONTAINER_THRESHOLD * (spec.container_count + mounted)
         total = min(max(total, MIN_THRESHOLD), largest)
         return MAX_NODE_SCORE * (total - MIN_THRESHOLD) // (largest - MIN_THRESHOLD)
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+        """Return the scores of the nodes, 0 without any of the images; see `Plugin.scores_in_columns`."""
+        if not matrix.nodes.anywhere(_has_images):
+            return 0
+        names, state, infos = frozenset(self._names(pod.spec)), CycleState(), self.snapshot.node_infos
+        found = np.zeros(len(rows), np.int64)
+        for place in np.flatnonzero(matrix.nodes.where(_has_images)[rows]).tolist():
+            info = infos[rows[place]]
+            if not names.isdisjoint(info.node.images):
+                found[place] = self.score(state, pod, info)
+        return found
+
+    def _names(self, spec: PodSpec) -> list[str]:
+        mounted = _mounted(spec) if self.semantics.image_volumes_count_for_locality else ()
+        return [normalized_image_name(name) for name in (*spec.images, *mounted)]
 
     def _scaled(self, name: str, node_info: NodeInfo) -> int:
         """Return the image size in bytes times the share of nodes with the image; 0 if the node does not have it.
@@ -43,6 +64,14 @@ class ImageLocality(Plugin):
             return 0
         size, nodes = self.snapshot.image_states[name]
         return int(float(size) * (float(nodes) / float(len(self.snapshot.node_infos))))
+
+
+def _mounted(spec: PodSpec) -> list[str]:
+    return [volume.image for volume in spec.volumes if volume.image]
+
+
+def _has_images(node: Node) -> bool:
+    return bool(node.images)
 
 
 def normalized_image_name(name: str) -> str:

@@ -19,6 +19,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import (
     NO_LABELS,
+    affinity_scores,
     anti_affinity,
     anti_affinity_of_its_own,
     required_affinity,
@@ -29,11 +30,15 @@ from forewarn.policies.scheduling.vectorized.rejections import rejected
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
     from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
@@ -214,6 +219,12 @@ class InterPodAffinity(Plugin):
             return SKIP
         state.data[self.name] = _ScoreState(scores)
         return None
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+        """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
+        if self.args.ignore_preferred_terms_of_existing_pods and not pod.spec.pod_affinity.has_preferred:
+            return 0
+        return affinity_scores(pod, rows, matrix, self.snapshot, self.args.hard_pod_affinity_weight)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Return the sum of the scores of the node's topologies, before normalization. Upstream `Score`."""

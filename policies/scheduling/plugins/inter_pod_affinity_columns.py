@@ -13,7 +13,7 @@ from forewarn.policies.metering import VECTOR, charge, each
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
-from forewarn.policies.scheduling.vectorized.pod_matrix import cache_size
+from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ CACHE_SIZE: Final = 64
 """The minimum for the maximum number of cached label sets for `Against`; see `cache_size`."""
 _MAX_HITS: Final = 100
 """Maximum number of counted terms of one Pod: one is enough to reject a node."""
-_HARD_WEIGHT: Final = 1
-"""The weight of a required affinity term (`hardPodAffinityWeight` of the default profile)."""
 _MAX_NAMESPACES: Final = 2048
 """Maximum number of namespaces that the terms of one Pod name or select, in total."""
 NO_LABELS: Final[Mapping[str, str]] = {}
@@ -221,32 +219,40 @@ def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str,
         other = matrix.kinds.members[number]
         assert other is not None
         charge(1)
-        for _, term in each(_attracting(other), 1):
+        is_elsewhere = other.namespace != pod.namespace
+        for term in each(attracting_terms(other), 1):
             here = term.topology_key in matrix.nodes.keys
-            if here and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+            is_new = here and (term.topology_key not in keys or (is_elsewhere and not elsewhere))
+            if is_new and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
                 keys.add(term.topology_key)
-                elsewhere = elsewhere or other.namespace != pod.namespace
+                elsewhere = elsewhere or is_elsewhere
     return keys, elsewhere
 
 
-def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
-    """Return (score, term) for the terms of a Pod on a node that affect the score of other Pods."""
+def _attracting(pod: Pod, hard_weight: int) -> list[tuple[int, AffinityTerm]]:
+    """Return (score, term) for the terms of a Pod on a node that affect the score of other Pods.
+
+    `hard_weight`: the score of required terms.
+    """
     affinity = pod.spec.pod_affinity
-    found = [(_HARD_WEIGHT, term) for term in affinity.required_affinity]
+    found = [(hard_weight, term) for term in affinity.required_affinity]
     found += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
     found += [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
     return found
 
 
-def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> NDArray[np.int64] | int:
+def affinity_scores(
+    pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot, hard_weight: int
+) -> NDArray[np.int64] | int:
     """Return [index in `rows`]: scores 0 to 100 by affinity to Pods; 0 if no term applies. `rows`: row numbers of
     nodes.
 
-    The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity, with the
-    default arguments of the plugin. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
+    The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity.
+    `hard_weight`: the weight of required affinity terms. Source: upstream InterPodAffinity `PreScore`, `Score`,
+    `NormalizeScore`.
     """
     sums: NDArray[np.int64] | None = None
-    for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot)):
+    for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot, hard_weight)):
         topology = matrix.nodes.topology(key)
         charge(2 * len(rows) // VECTOR)
         amounts = counts.by_domain(topology)[topology.values[rows]]
@@ -312,12 +318,14 @@ def _scope_of_any(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
     return namespaces.pop() if len(namespaces) == 1 else None
 
 
-def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
+def _others_scores(
+    pod: Pod, matrix: PodMatrix, snapshot: Snapshot, hard_weight: int
+) -> Iterator[tuple[PodCounts, str]]:
     """Yield (score of the Pods on each node by the terms of those Pods, topology key)."""
     if not matrix.attractive.numbers():
         return
     namespaces = snapshot.objects.namespaces
-    about = "attracting", pod.namespace, id(pod.labels), id(namespaces)
+    about = "attracting", hard_weight, pod.namespace, id(pod.labels), id(namespaces)
     labels = snapshot.namespace_labels(pod.namespace)
     keys, elsewhere = _attracting_keys(pod, matrix, labels)
     only = None if elsewhere else (pod.namespace,)
@@ -326,7 +334,11 @@ def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[
         def score(other: Pod, key: str = key) -> int:
             if not other.spec.pod_affinity.present or only not in (None, (other.namespace,)):
                 return 0
-            terms = [(weight, term) for weight, term in each(_attracting(other), 0.1) if term.topology_key == key]
+            terms = [
+                (weight, term)
+                for weight, term in each(_attracting(other, hard_weight), 0.1)
+                if term.topology_key == key
+            ]
             return sum(
                 weight
                 for weight, term in each(terms, 1)

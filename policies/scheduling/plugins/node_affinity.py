@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.metering import each
@@ -14,6 +15,7 @@ from forewarn.policies.scheduling.framework import (
     default_normalize_score,
     unresolvable,
 )
+from forewarn.policies.scheduling.plugin import default_normalized
 from forewarn.policies.scheduling.vectorized.node_labels import allowed, matching
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import NodeAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 REASON: Final = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -66,11 +69,24 @@ class NodeAffinity(Plugin):
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Return the sum of the weights of the preferred terms that match."""
-        return preference((*(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ())), node_info.node)
+        return preference(self._preferred(pod), node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """Scale the scores to 0…100."""
         default_normalize_score(scores, reverse=False)
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+        """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
+        preferred = self._preferred(pod)
+        if not preferred:
+            return 0
+        about = "preferred", self.args.preferred
+        return default_normalized(
+            matrix.nodes.amounts(about, pod.spec, partial(preference, preferred))[rows], reverse=False
+        )
+
+    def _preferred(self, pod: Pod) -> Sequence[PreferredSchedulingTerm]:
+        return *(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ())
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
         """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""

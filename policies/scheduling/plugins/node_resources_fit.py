@@ -8,8 +8,9 @@ import numpy as np
 
 from forewarn.policies.metering import FEW, charge
 from forewarn.policies.objects.resources import NON_ZERO_DEFAULTS
+from forewarn.policies.scheduling.arguments import CPU_AND_MEMORY, LEAST_ALLOCATED
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
-from forewarn.policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Plugin, PreFilterResult, Status
 from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import MAX, CapacityConstraint, NodeFitProblem, NotValid
@@ -18,10 +19,13 @@ from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import NodeResourcesFitArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 
 _BITS: Final = 60
@@ -128,8 +132,11 @@ class NodeResourcesFit(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Sum the Pod's requests for Score; Pod-level resources do not count. Upstream `PreScore`."""
+        state.data[self.name] = self._scored_requests(pod)
+
+    def _scored_requests(self, pod: Pod) -> dict[str, int]:
         amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
-        state.data[self.name] = requests_of(amounts, self.args.resources)
+        return requests_of(amounts, self.args.resources)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
         """Return the score by the strategy, 0 to 100. Upstream `Score`."""
@@ -137,6 +144,24 @@ class NodeResourcesFit(Plugin):
             self.pre_score(state, pod, ())
         requests = state.data[self.name]
         return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True, devices=self._devices))
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | None:
+        """Return the scores of the nodes by the strategy LeastAllocated for cpu and memory; None for other arguments.
+
+        See `Plugin.scores_in_columns`. Upstream `leastResourceScorer`.
+        """
+        if self.args.strategy != LEAST_ALLOCATED or self.args.resources != CPU_AND_MEMORY:
+            return None
+        requests, columns = tuple(self._scored_requests(pod).values()), self.snapshot.columns
+
+        def least_allocated(rows: NDArray[np.intp]) -> NDArray[np.int64]:
+            has = columns.allocatable[:2, rows]
+            used = columns.non_zero[:, rows] + np.array([requests]).T
+            free = np.where(used > has, 0, has - used) * MAX_NODE_SCORE // np.maximum(has, 1)
+            scores: NDArray[np.int64] = free.sum(axis=0) // np.maximum(np.count_nonzero(has, axis=0), 1)
+            return scores
+
+        return matrix.scores((self.name, requests), rows, least_allocated)
 
 
 def insufficient_resources(

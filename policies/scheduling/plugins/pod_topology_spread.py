@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.plugins.default_selector import default_selector
-from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread
+from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread, spread_scores
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
@@ -30,11 +30,14 @@ from forewarn.policies.selectors import with_label_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import PodTopologySpreadArgs
-    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -190,8 +193,7 @@ class PodTopologySpread(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
         """Count the matching Pods in each domain of ScheduleAnyway constraints. Upstream `PreScore`."""
-        own = bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
-        constraints = self._of(pod, SCHEDULE_ANYWAY)
+        own, constraints = self._requires_all_topologies(pod), self._of(pod, SCHEDULE_ANYWAY)
         if not constraints:
             return SKIP
         ignored = frozenset(n.name for n in nodes if own and not _has_all_keys(n.node, constraints))
@@ -237,6 +239,13 @@ class PodTopologySpread(Plugin):
             else:
                 scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+        """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
+        constraints = self._of(pod, SCHEDULE_ANYWAY)
+        return (
+            spread_scores(pod, constraints, rows, matrix, own=self._requires_all_topologies(pod)) if constraints else 0
+        )
+
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Add each DoNotSchedule constraint of the Pod to `problem`. Raises NotValid for invalid constraints."""
         pod = problem.pod
@@ -253,11 +262,15 @@ class PodTopologySpread(Plugin):
             yield rejected(~has_label, LABEL_MISSING)
             yield rejected(amounts.exceeded(demand), NOT_MATCHED)
 
+    def _requires_all_topologies(self, pod: Pod) -> bool:
+        """Whether a node without a topology key scores 0: always, except for the default constraints of the system."""
+        return bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
+
     def _of(self, pod: Pod, action: str) -> Constraints:
         """Return the Pod's constraints with this `whenUnsatisfiable` (`action`), or the default constraints if the Pod
         has none.
 
-        Source: upstream `getConstraints`.
+        Source: upstream `getConstraints`, `buildDefaultConstraints`.
         """
         if pod.spec.topology_spread:
             return _constraints(pod.spec.topology_spread, pod, action)
@@ -297,26 +310,9 @@ class PodTopologySpread(Plugin):
                     by_value[value] += self._matching(node_info.pods, constraint, pod.namespace)
 
 
-def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
-    """Return the system default constraints with the selectors of the Pod's Services and controller; empty without
-    selectors.
-
-    Source: upstream `buildDefaultConstraints`.
-    """
-    selector = default_selector(pod, objects)
-    if selector.empty:
-        return ()
-    return tuple(replace(constraint, selector=selector) for constraint in SYSTEM_DEFAULTS)
-
-
 def do_not_schedule(pod: Pod) -> Constraints:
     """Return the Pod's own DoNotSchedule constraints."""
     return _constraints(pod.spec.topology_spread, pod, DO_NOT_SCHEDULE)
-
-
-def schedule_anyway(pod: Pod) -> Constraints:
-    """Return the Pod's own ScheduleAnyway constraints."""
-    return _constraints(pod.spec.topology_spread, pod, SCHEDULE_ANYWAY)
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:

@@ -86,20 +86,20 @@ def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodM
 
 
 def spread_scores(
-    pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix
+    pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix, *, own: bool
 ) -> NDArray[np.int64] | int:
     """Return [index in `rows`]: scores 0 to 100 by ScheduleAnyway constraints. `rows`: row numbers of nodes.
 
-    With the Pod's own constraints, a node without one of the topology keys scores 0; with default constraints, only
-    missing keys do not count. Source: upstream PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
+    `own`: a node without one of the topology keys scores 0; otherwise only missing keys do not count. Source: upstream
+    PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
     """
-    if pod.spec.topology_spread and not matrix.nodes.keys.issuperset(c.topology_key for c in constraints):
+    if own and not matrix.nodes.keys.issuperset(c.topology_key for c in constraints):
         return 0
     topologies = [matrix.nodes.topology(constraint.topology_key) for constraint in constraints]
     possible: NDArray[np.bool_] | None = None
     scored: NDArray[np.bool_] | slice = slice(None)
     number = len(rows)
-    if pod.spec.topology_spread:
+    if own:
         charge(4 * len(constraints) * (len(rows) + len(matrix.serials)) // VECTOR)
         possible = np.logical_and.reduce([topology.present for topology in topologies])
         scored = possible[rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from forewarn.policies.metering import each
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, default_normalized
 from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 REASON: Final = unresolvable("node(s) had untolerated taint(s)")
 
@@ -76,6 +79,18 @@ class TaintToleration(Plugin):
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """Scale the numbers of taints to scores from 100 (no taints) to 0 in place."""
         default_normalize_score(scores, reverse=True)
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+        """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
+        spec, nodes = pod.spec, matrix.nodes
+        if not nodes.anywhere(_is_to_be_avoided) or not nodes.where(_is_to_be_avoided)[rows].any():
+            return MAX_NODE_SCORE
+        count = partial(untolerated_preferences, of_preferences(spec.tolerations))
+        return default_normalized(nodes.amounts("avoided", spec, count)[rows], reverse=True)
+
+
+def _is_to_be_avoided(node: Node) -> bool:
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in node.taints)
 
 
 def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:

@@ -179,6 +179,10 @@ class VolumeBinding(Plugin):
         claims: _State = state.data.get(self.name) or _State()
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
 
+    def scores_in_columns(self, pod: Pod, *_: object) -> int | None:
+        """Return 0 if storage does not matter; None if it does: `pre_score` finds the volumes on each node."""
+        return None if pod.spec.has_storage and self.semantics.storage_capacity_is_scored else 0
+
     def volumes_on(self, pod: Pod, node_info: NodeInfo) -> PodVolumes | None:
         """Return the volumes to bind and to provision for a Pod on a node; None if all claims are bound, or if the node
         fails Filter.

@@ -21,7 +21,6 @@ from forewarn.policies.scheduling.vectorized.equivalence_classes import (
 )
 from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 from forewarn.policies.scheduling.vectorized.pdbs import MatchingPdbs
-from forewarn.policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores, Weights
 from forewarn.policies.scheduling.victim import start_time
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ _CACHED_NUMBERS: Final = 2**22
 _MAX_CACHED: Final = 4096
 MAX_NEW_KINDS: Final = 1024
 """Number of new equivalence classes, beyond twice the initial number, above which those without Pods are removed."""
-_OF_NODES: Final = ("kind", "start", "serials", "_columns", "_pods", "nodes", "_resource_scores")
+_OF_NODES: Final = ("kind", "start", "serials", "_columns", "_pods", "nodes", "_scores")
 """Tables of the nodes and their Pods. All others contain results by equivalence class, or ids of specs of classes."""
 _CACHED_SUMS: Final = 256
 """Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `cache_size`."""
@@ -143,11 +142,10 @@ class PodMatrix:
         """Static fields of specs -> the reasons of the static rejections (rejections.py)."""
         self.repelling = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.required_anti_affinity)
         """Classes whose required anti-affinity affects other Pods."""
-        self.attractive = KindsWithTerms(self.kinds, _attracting_terms)
+        self.attractive = KindsWithTerms(self.kinds, attracting_terms)
         """Classes whose Pod affinity affects the scores of other Pods."""
-        self.wanted: dict[int, Any] = {}
-        """id of a spec -> its requests as scores count them (vectorized_scores.py)."""
-        self._resource_scores: dict[tuple[Amounts, Amounts | None, Weights], ResourceScores] = {}
+        self._scores: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """Key of `scores` -> ([node], the scores; [node], the serials of the scored states, -1 for none)."""
         self.storage: Any = None
         """The claims, volumes and drivers (storage.py)."""
 
@@ -229,9 +227,8 @@ class PodMatrix:
         self._zeros = _read_only_zeros(len(self.serials))
         self.static_rejections.clear()
         self.static_statuses.clear()
-        self.wanted.clear()
         self.storage = None
-        self._resource_scores.clear()
+        self._scores.clear()
 
     def cached(
         self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None = None
@@ -311,20 +308,25 @@ class PodMatrix:
             found = per_kind[kind].sum(axis=0)
         return found
 
-    def scores_of_resources(self, least: Amounts, balance: Amounts | None, weights: Weights) -> ResourceScores:
-        """Return the cached scores by resources, shared by Pods with equal requests.
+    def scores(
+        self, key: Hashable, rows: NDArray[np.intp], score: Callable[[NDArray[np.intp]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
 
-        See ResourceScores for the arguments.
+        `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
         """
-        found = self._resource_scores.get((least, balance, weights))
+        found = self._scores.get(key)
         if found is None:
-            if len(self._resource_scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
-                self._resource_scores.clear()
-            scores_the_change = self.semantics.balanced_allocation_scores_the_change
-            found = self._resource_scores[least, balance, weights] = ResourceScores(
-                least, balance, len(self.serials), weights, scores_the_change=scores_the_change
-            )
-        return found
+            if len(self._scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
+                self._scores.clear()
+            found = self._scores[key] = np.zeros_like(self.serials), np.full_like(self.serials, -1)
+        scores, serials = found
+        changed = rows[serials.take(rows) != self.serials.take(rows)]
+        if len(changed):
+            charge(len(changed) // 8)
+            scores[changed] = score(changed)
+            serials[changed] = self.serials[changed]
+        return scores.take(rows)
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [node]: the sum of `per_kind` ([class], small numbers) over the Pods of the node."""
@@ -356,7 +358,8 @@ def _read_only_zeros(count: int) -> NDArray[np.int64]:
     return zeros
 
 
-def _attracting_terms(pod: Pod) -> list[AffinityTerm]:
+def attracting_terms(pod: Pod) -> list[AffinityTerm]:
+    """Return the terms of a Pod on a node that affect the score of other Pods."""
     affinity = pod.spec.pod_affinity
     weighted = *affinity.preferred_affinity, *affinity.preferred_anti_affinity
     return [*affinity.required_affinity, *(each.term for each in weighted)]
