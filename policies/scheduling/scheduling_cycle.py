@@ -15,7 +15,15 @@ from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
-from forewarn.policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
+from forewarn.policies.scheduling.framework import (
+    FILTERS,
+    Code,
+    CycleState,
+    Framework,
+    NodeToStatus,
+    PluginFault,
+    Status,
+)
 from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
@@ -166,6 +174,11 @@ class SchedulingCycle:
         extenders = self.configuration.extenders
         return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
 
+    @property
+    def _prioritizer(self) -> Extender | None:
+        """The first extender that scores nodes for this Pod."""
+        return next((extender for extender in self._extenders if extender.prioritize_verb), None)
+
     @cached_property
     def _filtered(self) -> Filtered:
         if self._not_predicted:
@@ -281,22 +294,34 @@ class SchedulingCycle:
         """
         if len(rows) < 2:
             return {}, ""
-        prioritizer = next((e for e in self._extenders if e.prioritize_verb), None)
-        if prioritizer is not None:
-            return {}, f"{named(prioritizer)} scores them too, and cannot be asked"
-        state = self._state if self._columns is None and self.in_columns is None else CycleState()
+        if self._prioritizer is not None:
+            return {}, f"{named(self._prioritizer)} scores them too, and cannot be asked"
         nodes = [self.snapshot.node_infos[row] for row in rows.tolist()]
         try:
             return self._scores_in_columns(rows, nodes), ""
         except NotValid:
             pass
         try:
-            scores = self.framework.prioritize_nodes(state, self.pod, nodes)
+            scores = self.framework.prioritize_nodes(self._filtered_state(nodes), self.pod, nodes)
         except PluginFault as fault:
             return {}, str(fault)
         if isinstance(scores, Status):
             return {}, f"the cycle ends in an error: {', '.join(scores.reasons)}"
         return scores, ""
+
+    def _filtered_state(self, nodes: Sequence[NodeInfo]) -> CycleState:
+        """Return the state of the plugins after PreFilter and Filter on these feasible nodes.
+
+        The numpy implementation runs no plugins, but the scores of some plugins depend on what their filter has found.
+        """
+        if self._columns is None and self.in_columns is None:
+            return self._state
+        state = CycleState()
+        self.framework.run_pre_filter_plugins(state, self.pod)
+        for node_info in nodes:
+            charge(FILTERS)
+            self.framework.run_filter_plugins_with_nominated_pods(state, self.pod, node_info)
+        return state
 
     @property
     def _feasible_rows(self) -> NDArray[np.intp]:
@@ -326,7 +351,7 @@ class SchedulingCycle:
         outcome_in_columns = self._known is None and self._columns is not None
         if self.in_columns is None and not outcome_in_columns:
             return Cycle(self.snapshot, self.pod).in_tables
-        if self.configuration.extenders:
+        if self._prioritizer is not None:
             raise NotValid
         return Scores(self.framework, self.pod, pod_matrix_of(self.snapshot))
 

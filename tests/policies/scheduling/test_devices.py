@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,6 +19,8 @@ from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.devices import selectors
 from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
+from forewarn.policies.scheduling.foreign_plugins import guarded
+from forewarn.policies.scheduling.framework import Plugin
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import make_node, make_pod
@@ -372,6 +374,33 @@ def test_columns_are_not_for_resources_that_a_class_provides_whatever_the_profil
         cache.add(obj)
     prediction = predict(cache.snapshot(), make_pod("p").request(**{"example.com/gpu": "1"}).obj)
     assert prediction.feasible == ["n2"]
+
+
+def test_a_foreign_score_plugin_leaves_the_scores_of_alternatives() -> None:
+    """Columns filter, but the plugins score node by node: by the devices that their own filter allocates."""
+
+    class Mine(Plugin):
+        name: ClassVar[str] = "Mine"
+
+        def score(self, state: Any, pod: Any, node_info: Any) -> int:
+            return 0
+
+    alternatives = [{"name": name, "deviceClassName": name} for name in ("large", "small")]
+    template = {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": alternatives}]}}}
+    cache = Cache(semantics=semantics(config({"plugins": {"score": point("Mine")}}), guarded(Mine)))
+    classes = [
+        named("DeviceClass", name, spec={"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]})
+        for name, driver in (("large", "gpu.example"), ("small", "cpu.example"))
+    ]
+    small = offer("n2", 1)
+    small["spec"]["driver"] = "cpu.example"
+    nodes = make_node("n1").obj, make_node("n2").obj
+    for obj in (*nodes, *classes, offer("n1", 1), small, named("ResourceClaimTemplate", "either", spec=template)):
+        cache.add(obj)
+    prediction = predict(cache.snapshot(), claiming("p", resourceClaimTemplateName="either"))
+    assert prediction.without_columns == ""
+    assert prediction.best_nodes == ["n1"]
+    assert prediction.scores["n1"]["DynamicResources"] > prediction.scores["n2"]["DynamicResources"]
 
 
 def offer(node: str, count: int) -> dict[str, Any]:
