@@ -202,7 +202,7 @@ def ask(program: Path, cases: list[Any]) -> list[Any]:
     text = "".join(json.dumps(case, separators=(",", ":")) + "\n" for case in cases)
     command = [str(program), "preemption", "--workers", "1"]
     told = subprocess.run(command, input=text, capture_output=True, text=True, env={**os.environ, "GOMAXPROCS": "1"})
-    answers = [json.loads(line) for line in told.stdout.splitlines()]
+    answers = [json.loads(line) for line in told.stdout.split("\n") if line]  # texts may contain other line breaks
     if told.returncode not in (0, 1) or len(answers) != len(cases):
         last = "\n".join(told.stderr.splitlines()[:30])
         sys.exit(f"{program.name} ended with {told.returncode} after {len(answers)} of {len(cases)} cases:\n{last}")
