@@ -46,8 +46,12 @@ class Shared(Generic[K, V]):
         return value
 
     def _keep(self, value: V, size: int) -> None:
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return  # another thread has it; in a forked process, one that does not exist there
+        try:
             self._recent.append((value, size))
             self._size += size
             while len(self._recent) > self._most or self._size > _ALL_RECENT:
                 self._size -= self._recent.popleft()[1]
+        finally:
+            self._lock.release()

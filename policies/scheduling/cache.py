@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from forewarn.policies.cow_table import FrozenTable, Table
+from forewarn.policies.metering import holding_lock
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class LazySnapshot:
         if self._built is None:
             from forewarn.policies.scheduling.snapshot import Snapshot
 
-            with self._lock:
+            with self._lock, holding_lock():
                 if self._built is None:
                     self._built = Snapshot.build(self.objects, self._base, self._dirty, in_place=self._in_place)
                     self._base = None

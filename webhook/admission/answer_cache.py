@@ -134,6 +134,10 @@ def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
     return {**obj, "metadata": {key: value for key, value in metadata.items() if key not in omitted}}
 
 
+_Latest = tuple[tuple[object, object], "OrderedDict[bytes, tuple[float, Answered]]"]
+"""(The latest state, its answers): replaced together, because several threads read them."""
+
+
 class AnswerCache:
     """A cache of the responses of the last second. Thread-safe.
 
@@ -142,21 +146,21 @@ class AnswerCache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._state: tuple[object, object] = (None, None)
-        self._answers: OrderedDict[bytes, tuple[float, Answered]] = OrderedDict()
+        self._latest: _Latest = (None, None), OrderedDict()
 
     def get(self, key: Key, state: tuple[object, object]) -> Answered | None:
         """The cached response to this request, if the state is the same; otherwise None."""
-        if self._state[0] is not state[0] or self._state[1] is not state[1]:
+        known, answers = self._latest
+        if known[0] is not state[0] or known[1] is not state[1]:
             return None
-        found = self._answers.get(key.digest)
+        found = answers.get(key.digest)
         if found is None:
             return None
         until, answered = found
         now = self._clock()
         if until > now:
             return answered
-        self._answers[key.digest] = now + _SECONDS, answered  # who finds it old makes a new one; the others have this
+        answers[key.digest] = now + _SECONDS, answered  # who finds it old makes a new one; the others have this
         return None
 
     def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:
@@ -165,9 +169,10 @@ class AnswerCache:
             return
         if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:
             return
-        if self._state[0] is not state[0] or self._state[1] is not state[1]:
-            self._state, self._answers = state, OrderedDict()
-        answers = self._answers
+        known, answers = self._latest
+        if known[0] is not state[0] or known[1] is not state[1]:
+            answers = OrderedDict()
+            self._latest = state, answers
         answers[key.digest] = self._clock() + _SECONDS, answered
         while len(answers) > _CACHE_SIZE:
             answers.popitem(last=False)

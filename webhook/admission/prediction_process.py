@@ -41,6 +41,7 @@ LINGER_SECONDS: Final = 0.5
 _FORK_SECONDS: Final = 1.0
 _NICE: Final = 5
 """The niceness of a prediction process: the webhook's own process gets the CPU first."""
+_INSTANT: Final = 0.001
 _LENGTH: Final = struct.Struct("!I")
 _PAGE: Final = resource.getpagesize()
 
@@ -74,7 +75,7 @@ class PredictionProcess:
     def ask(self, question: object, until: float) -> Any:
         """The process's answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
         try:
-            _send(self._socket, question)
+            _send(self._socket, question, until + GRACE_SECONDS)
             return _receive(self._socket, until + GRACE_SECONDS)
         except TimeoutError:
             raise Unanswered("timed out") from None
@@ -163,7 +164,7 @@ def _serve(requests: socket.socket, run: Callable[[Any], Any]) -> None:
         _become_a_process(requests.fileno())
         while True:
             question = _receive(requests, None)
-            _send(requests, run(question))
+            _send(requests, run(question), None)
     except EOFError:
         status = 0
     except BaseException:
@@ -212,9 +213,10 @@ def _cached_properties() -> Iterator[Any]:
                     yield from (value for value in vars(found).values() if isinstance(value, cached_property))
 
 
-def _send(to: socket.socket, value: object) -> None:
+def _send(to: socket.socket, value: object, until: float | None) -> None:
+    """Send a value. Raises TimeoutError after `until`."""
     data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    to.settimeout(None)
+    to.settimeout(None if until is None else max(until - monotonic(), _INSTANT))
     to.sendall(_LENGTH.pack(len(data)) + data)
 
 
@@ -228,7 +230,7 @@ def _read(of: socket.socket, size: int, until: float | None) -> bytes:
     data = bytearray()
     while len(data) < size:
         if until is not None:
-            of.settimeout(max(0.001, until - monotonic()))
+            of.settimeout(max(_INSTANT, until - monotonic()))
         part = of.recv(min(size - len(data), 1 << 20))
         if not part:
             raise EOFError("the process sent no more data")

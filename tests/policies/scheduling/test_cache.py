@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.metering import holding, metered
 from forewarn.policies.objects.storage import SELECTED_NODE
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod
 from tests.policies.scheduling.consistency import check
@@ -144,3 +145,23 @@ def test_the_largest_request_is_known_as_long_as_it_is_there() -> None:
     assert cache.snapshot().scheduling.columns.largest == 2**60
     cache.remove(large)
     assert cache.snapshot().scheduling.columns.largest < 2**60
+
+
+def test_nothing_else_is_evaluated_while_the_snapshot_is_built() -> None:
+    """Another request could wait for the lock of this very thread."""
+    cache, held = Cache(), list[bool]()
+    for labels in ({}, {"pool": "spot"}):
+        for number in range(500):
+            cache.add(make_node(f"n{number}").labels(**labels).obj)
+        snapshot = cache.snapshot()
+        if not labels:
+            snapshot.prepare()
+
+    def expired() -> bool:
+        held.append(holding())
+        return False
+
+    with metered(expired):
+        assert len(snapshot.scheduling.node_infos) == 500
+    assert held
+    assert all(held)
