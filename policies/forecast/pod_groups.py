@@ -118,7 +118,8 @@ class GroupForecast(NamedTuple):
             return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in placed], ())
         if self.outcome == "preempts":
             victims = [self.victims, *([()] * (len(placed) - 1))]
-            return snapshot.with_preemptions([(pod, node, v) for (pod, node), v in zip(placed, victims, strict=True)])
+            cycles = [(pod, node, evicted) for (pod, node), evicted in zip(placed, victims, strict=True)]
+            return snapshot.with_preemptions(cycles, for_group=True)
         return snapshot
 
 

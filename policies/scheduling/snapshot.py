@@ -190,15 +190,19 @@ class Snapshot:
         """Return a Snapshot in which these PDBs replace those of the same (namespace, name)."""
         return self.with_node_states({}, self.objects.nominated, changed) if changed else self
 
-    def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
+    def with_preemptions(
+        self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]], *, for_group: bool = False
+    ) -> Snapshot:
         """Return the Snapshot after preemptions on different nodes, given as (preemptor, node, victims).
 
         The preemptors are nominated, and their victims are terminating. Nominated Pods with lower priority than the
-        preemptor lose their nomination to a node with victims. Source: upstream `prepareCandidateAsync`.
+        preemptor lose their nomination to a node with victims, unless a PodGroup preempts (`for_group`): upstream then
+        looks for them on a node named "cluster". Source: upstream `prepareCandidateAsync`.
         """
         changed: dict[str, NodeInfo] = {}
         nominated = {**self.objects.nominated}
-        nominated.update(without_nominations(self.objects.nominated, self.nominations, cycles))
+        losing = [(pod, node, ()) for pod, node, _ in cycles] if for_group else cycles
+        nominated.update(without_nominations(self.objects.nominated, self.nominations, losing))
         work = meter()
         for pod, node, victims in cycles:
             work.charge(_CLONING + 3 * len(victims))

@@ -288,3 +288,13 @@ def test_a_plugin_that_makes_room_in_its_own_way_violates_no_budget_that_is_know
     state = with_profile(meant, make_node("n1"), make_pod("old").request(cpu="2").on("n1"))
     found = predict(state, NEW.obj)
     assert (found.nominated_node, found.num_pdb_violations) == ("n1", 0)
+
+
+@pytest.mark.parametrize("for_group", [False, True])
+def test_preemption_for_a_pod_group_leaves_the_nominations_of_others(for_group: bool) -> None:
+    """Upstream looks for nominated Pods on a node named "cluster" then."""
+    victim, waiting = make_pod("victim").on("n1"), make_pod("waiting").priority(5).request(cpu="1").nominated("n1")
+    snapshot = predict(cluster(make_node("n1"), victim, waiting), NEW.obj).snapshot
+    (evicted,) = snapshot.node_infos[0].pods
+    after = snapshot.with_preemptions([(Pod.from_api(NEW.obj), "n1", [evicted])], for_group=for_group)
+    assert [pod.name for pod in after.objects.nominated["n1"]] == (["waiting", "new"] if for_group else ["new"])
