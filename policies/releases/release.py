@@ -47,6 +47,7 @@ NOT_MODELLED: Final = {
     "InterPodAffinityHostnameFastPath": False,
     "MatchLabelKeysInPodTopologySpread": True,
     "PodLevelResources": True,
+    "TaintTolerationComparisonOperators": False,
     "TopologyAwareWorkloadScheduling": False,
     "VolumeAttributesClass": True,
     "WorkloadAwarePreemption": False,

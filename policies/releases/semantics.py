@@ -36,7 +36,6 @@ FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
     "PodGroupPreemptionPolicy": ((37, False),),
     "PodTopologyLabelsAdmission": ((33, False), (35, True)),
     "StorageCapacityScoring": ((33, False), (37, True)),
-    "TaintTolerationComparisonOperators": ((35, False),),
     "VolumeLimitScaling": ((35, False), (37, True)),
     "WorkloadAwarePreemption": ((36, False),),
 }

@@ -77,6 +77,7 @@ def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -
         (34, {"NodeDeclaredFeatures": True}, "1.34 does not know it"),
         (36, {"GangScheduling": True}, "is not predicted"),
         (36, {"PodLevelResources": False}, "is not predicted"),
+        (36, {"TaintTolerationComparisonOperators": True}, "is not predicted"),
         (36, {"AllAlpha": True}, "one by one"),
     ],
 )
