@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers.taint_eviction import tolerated_for
 from forewarn.policies.findings import cut, listed
 from forewarn.policies.objects.taints import NO_EXECUTE
 from forewarn.policies.why.causes import LOST, node_health
@@ -61,21 +62,17 @@ def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Ite
 
 
 def _eviction(cluster: ClusterSnapshot, pod: Pod, added: str) -> str:
-    """Return when taint eviction deletes the Pod as a phrase; "" if the node has no NoExecute taint.
-
-    Source: pkg/controller/tainteviction, taint_eviction.go, processPodOnNode and getMinTolerationTime.
-    """
+    """Return when taint eviction deletes the Pod as a phrase; "" if the node has no NoExecute taint."""
     node = cluster.objects.nodes.get(("", pod.node_name))
     taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node is not None else []
     if not taints:
         return ""
-    first = [next((each for each in pod.spec.tolerations if each.tolerates(taint)), None) for taint in taints]
-    if None in first:
-        return "the Pod does not tolerate its NoExecute taint, and is deleted"
-    limits = [max(0, each.seconds) for each in first if each is not None and each.seconds is not None]
-    if not limits:
+    seconds = tolerated_for(taints, pod.spec.tolerations)
+    if seconds is None:
         return "the Pod tolerates its NoExecute taint without limit, and stays"
-    return f"the Pod is deleted {min(limits)} seconds after the NoExecute taint{added}"
+    if seconds < 0:
+        return "the Pod does not tolerate its NoExecute taint, and is deleted"
+    return f"the Pod is deleted {seconds} seconds after the NoExecute taint{added}"
 
 
 def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
