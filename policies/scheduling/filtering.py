@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 MIN_FEASIBLE_NODES: Final = 100
+NOT_SCORED: Final = -1
+"""In place of a percentageOfNodesToScore, if nothing scores nodes."""
 _LEAST_PERCENT: Final = 5
 """Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
 
@@ -99,7 +101,9 @@ def excluded_reason(restricting: Sequence[str]) -> str:
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """Return the number of feasible nodes after which kube-scheduler stops searching.
 
-    `percentage`: percentageOfNodesToScore, 0 if unset. Source: upstream `numFeasibleNodesToFind`.
+    `percentage`: percentageOfNodesToScore, 0 if unset; NOT_SCORED. Source: upstream `numFeasibleNodesToFind`.
     """
+    if percentage == NOT_SCORED:
+        return 1
     percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
     return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))

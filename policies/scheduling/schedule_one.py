@@ -14,6 +14,7 @@ from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResour
 from forewarn.policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized_cycle import percentage_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +93,7 @@ class Prediction(SchedulingCycle):
     def num_feasible_nodes_to_find(self) -> int:
         """Number of feasible nodes after which kube-scheduler stops searching."""
         nodes = len(self.snapshot.node_infos)
-        return num_feasible_nodes_to_find(nodes, self.configuration.percentage(self.framework.profile))
+        return num_feasible_nodes_to_find(nodes, percentage_of(self.framework))
 
     @property
     def not_scored(self) -> str:
@@ -111,8 +112,13 @@ class Prediction(SchedulingCycle):
 
     @property
     def clears_nomination(self) -> bool:
-        """Whether the Pod loses its nomination, because preemption no longer helps. Source: upstream `Preempt`."""
-        return bool(self.pod.nominated_node_name) and self.outcome == "pending" and self.preemption.eligible
+        """Whether the Pod loses its nomination, because preemption no longer helps, or no PostFilter plugin runs.
+
+        Source: upstream `schedulingCycle`, `Preempt`.
+        """
+        if not self.pod.nominated_node_name or self.outcome != "pending":
+            return False
+        return self.preemption.eligible or not self.framework.profile.at("postFilter")
 
     @property
     def pod_after(self) -> Pod:

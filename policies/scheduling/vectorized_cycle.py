@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.configuration import configuration_of
-from forewarn.policies.scheduling.filtering import excluded_reason, num_feasible_nodes_to_find
+from forewarn.policies.scheduling.filtering import NOT_SCORED, excluded_reason, num_feasible_nodes_to_find
 from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.status import unresolvable
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percentage: int = 0) -> Found:
     """Return the feasible nodes that kube-scheduler finds before it stops, if it evaluates the nodes in this order.
 
-    `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: percentageOfNodesToScore, 0 if unset.
+    `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: see `percentage_of`.
     """
     most = num_feasible_nodes_to_find(len(order), percentage)
     places = np.flatnonzero(feasible[order])
@@ -175,5 +175,12 @@ class Cycle:
 
 
 def percentage_of(framework: Framework) -> int:
-    """Return the effective percentageOfNodesToScore of the profile."""
-    return configuration_of(framework.snapshot.semantics).percentage(framework.profile)
+    """Return the effective percentageOfNodesToScore of the profile; NOT_SCORED if neither plugins nor extenders score
+    nodes, and no extender filters them: kube-scheduler then stops at the first feasible node.
+
+    Source: upstream `findNodesThatPassFilters`, `hasScoring`.
+    """
+    configuration = configuration_of(framework.snapshot.semantics)
+    if framework.profile.at("score") or any(e.prioritize_verb or e.filter_verb for e in configuration.extenders):
+        return configuration.percentage(framework.profile)
+    return NOT_SCORED

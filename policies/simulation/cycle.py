@@ -234,7 +234,8 @@ class SchedulingAlgorithm:
             is_sampled = preemption.is_sampled
             return Rejected(message, plugins, node, chosen, best_nodes=best, is_sampled=is_sampled)
         if preemption.ineligible_reason == NO_PREEMPTION:
-            return Rejected(_without_preemption(prediction, message), plugins)
+            nominated = None if prediction.framework.profile.at("postFilter") else ""
+            return Rejected(_without_preemption(prediction, message), plugins, nominated)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
         errors = [status for status in preemption.statuses.values() if status.code is Code.ERROR]

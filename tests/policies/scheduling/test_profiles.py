@@ -17,6 +17,8 @@ from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
+from forewarn.policies.simulation.node_tree import NodeTree
 from tests.builders import make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns, scores_given
@@ -28,6 +30,7 @@ from tests.policies.scheduling.test_vectorized import said
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
@@ -333,3 +336,35 @@ def test_reasons_and_outcome_are_of_one_piece() -> None:
     )
     assert prediction.statuses == {}
     assert prediction.feasible == ["n1"]
+
+
+def algorithm_for(snapshot: Snapshot) -> SchedulingAlgorithm:
+    nodes = NodeTree()
+    for info in snapshot.node_infos:
+        nodes.put(info.node)
+    return SchedulingAlgorithm(nodes, min)
+
+
+def test_without_post_filter_plugins_a_pod_that_fits_nowhere_loses_its_nomination() -> None:
+    """Upstream `schedulingCycle` clears it; with other PostFilter plugins it stays."""
+    asked = make_pod("p").priority(10).request(cpu="8").nominated("n1").obj
+    for enabled, clears in ((point(disabled=("*",)), True), (point("DynamicResources", disabled=("*",)), False)):
+        meant = semantics(config({"plugins": {"postFilter": enabled}}))
+        prediction = policies.predict(cluster(meant, make_node("n1")), asked)
+        assert prediction.outcome == "pending"
+        assert prediction.clears_nomination is clears
+        assert bool(prediction.pod_after.nominated_node_name) is not clears
+        result = algorithm_for(prediction.snapshot).schedule_pod(prediction.snapshot, prediction.pod)
+        assert isinstance(result, Rejected)
+        assert result.nominated == ("" if clears else None)
+
+
+def test_without_scores_the_first_feasible_node_is_taken() -> None:
+    """The next cycle starts at the next node, so Pods do not all get the same node."""
+    meant = semantics(config({"plugins": {"score": point(disabled=("*",)), "preScore": point(disabled=("*",))}}))
+    snapshot = cluster(meant, *(make_node(name) for name in ("n1", "n2", "n3")))
+    prediction = policies.predict(snapshot, make_pod("p").obj)
+    assert prediction.num_feasible_nodes_to_find == 1
+    algorithm = algorithm_for(prediction.snapshot)
+    found = [algorithm.schedule_pod(prediction.snapshot, prediction.pod) for _ in range(3)]
+    assert [result.node for result in found if isinstance(result, Fits)] == ["n1", "n2", "n3"]
