@@ -137,7 +137,7 @@ def rounds(options: argparse.Namespace, minors: list[str], suites: list[str]) ->
 def oracle(where: Path, minor: str, lacking: set[str]) -> Path | None:
     """The newest patch release that was built; it is looked for anew each round, as it may be built meanwhile."""
     found = sorted(
-        (path for path in where.glob(f"oracle-{minor}.*") if path.suffix not in (".mod", ".sum")),
+        (path for path in where.glob(f"oracle-{minor}.*") if path.suffix[1:].isdigit()),
         key=lambda path: int(path.suffix[1:]),
     )
     if not found and minor not in lacking:
