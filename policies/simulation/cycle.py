@@ -15,6 +15,7 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
+from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_CLAIMS: Final = "no new claims to deallocate"
+_BEFORE_CYCLE: Final = {"preEnqueue": "may keep the Pod from the queue"}
+_AFTER_CYCLE: Final = dict.fromkeys(("reserve", "permit", "preBind", "bind"), "may keep the Pod from its node")
+"""Extension points that simulations do not run -> what their plugins may do."""
 
 
 class NotPredicted(InvalidObject):
@@ -94,7 +98,11 @@ class SchedulingAlgorithm:
         why = of_a_group(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
-        return self._schedule_pod(snapshot, pod)
+        _check_plugins(snapshot, pod, _BEFORE_CYCLE)
+        result = self._schedule_pod(snapshot, pod)
+        if isinstance(result, Fits):
+            _check_plugins(snapshot, pod, _AFTER_CYCLE)
+        return result
 
     def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         if not snapshot.node_infos:
@@ -114,6 +122,7 @@ class SchedulingAlgorithm:
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
+        _check_plugins(snapshot, pod, _BEFORE_CYCLE | _AFTER_CYCLE)
         found = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
         if isinstance(found, Fits):
             return MemberStatus(found.node)
@@ -129,6 +138,8 @@ class SchedulingAlgorithm:
         if result is not None:
             return result
         prediction = Prediction(snapshot, pod)
+        if prediction.not_predicted:
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {prediction.not_predicted}")
         node = self._host(prediction)
         _check_devices(snapshot, pod, node)
         return Fits(node) if node else self._rejected(prediction)
@@ -258,6 +269,24 @@ def _message_of(prediction: Prediction) -> str:
     """Return upstream's message for a Pod that fits on no node."""
     reasons = Counter(reason for status in prediction.rejection.statuses for reason in status.reasons)
     return fit_error(len(prediction.snapshot.node_infos), reasons, prediction.pre_filter)
+
+
+def _check_plugins(snapshot: Snapshot, pod: Pod, points: Mapping[str, str]) -> None:
+    """Raise NotPredicted if the Pod's profile has third-party plugins at extension points that are not simulated.
+
+    `points`: extension point -> what its plugins may do. DefaultBinder binds every Pod, so only the first Bind plugin
+    matters.
+    """
+    configuration = snapshot.semantics.scheduler
+    profile = None if configuration is None else configuration.profile(pod.spec.scheduler_name)
+    if profile is None:
+        return
+    for point, effect in points.items():
+        names = profile.at(point)[:1] if point == "bind" else profile.at(point)
+        foreign = [name for name in foreign_at(profile, point) if name in names]
+        if foreign:
+            what = f"plugin {foreign[0]} of the profile {effect} ({point}), and is not simulated"
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
 
 
 def _check_devices(snapshot: Snapshot, pod: Pod, node: str) -> None:

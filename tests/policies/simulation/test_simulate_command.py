@@ -305,6 +305,53 @@ def test_the_schedulers_configuration_decides(simulate: Any, tmp_path: Path) -> 
     assert status == 1, out
 
 
+def of_scheduler(directory: Path, **fields: Any) -> str:
+    """The file of a KubeSchedulerConfiguration."""
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (directory / "scheduler.yaml").write_text(json.dumps({**header, **fields}))
+    return str(directory / "scheduler.yaml")
+
+
+UNKNOWN = "plugin Mine is not one of kube-scheduler's own, and no Python plugin of that name is given"
+QUEUE = "plugin Mine of the profile may keep the Pod from the queue (preEnqueue), and is not simulated"
+NODE = "plugin Mine of the profile may keep the Pod from its node ({}), and is not simulated"
+
+
+@pytest.mark.parametrize(
+    ("point", "fits", "full"),
+    [
+        ("preEnqueue", QUEUE, QUEUE),
+        ("filter", UNKNOWN, ""),
+        ("postFilter", "", UNKNOWN),
+        *((point, NODE.format(point), "") for point in ("reserve", "permit", "preBind", "bind")),
+        ("postBind", "", ""),
+    ],
+)
+def test_a_plugin_that_is_not_simulated_is_named(
+    simulate: Any, tmp_path: Path, point: str, fits: str, full: str
+) -> None:
+    only = {"enabled": [{"name": "Mine"}], "disabled": [{"name": "*"}] if point in ("bind", "postFilter") else []}
+    profile = {"schedulerName": "default-scheduler", "plugins": {point: only}}
+    option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
+    for cpu, why in (("1", fits), ("5", full)):
+        status, out, err = simulate([NODES[0]], [make_pod("new").request(cpu=cpu)], *option)
+        assert status == (3 if why else 0)
+        assert f"not predicted: Pod default/new: {why}" in err if why else "new Pod" in out
+
+
+def test_a_plugin_after_the_default_binder_does_nothing(simulate: Any, tmp_path: Path) -> None:
+    profile = {"schedulerName": "default-scheduler", "plugins": {"bind": {"enabled": [{"name": "Mine"}]}}}
+    option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
+    assert "the new Pod is scheduled" in simulate([NODES[0]], [make_pod("new")], *option)[1]
+
+
+def test_an_extender_that_filters_is_named(simulate: Any, tmp_path: Path) -> None:
+    extender = {"urlPrefix": "http://x/", "filterVerb": "filter"}
+    option = "--scheduler-config", of_scheduler(tmp_path, extenders=[extender])
+    status, _, err = simulate([NODES[0]], [make_pod("new")], *option)
+    assert (status, "may reject the nodes that the plugins leave" in err) == (3, True)
+
+
 def test_pods_of_another_profile_are_scheduled_too(simulate: Any, tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "second"}]
