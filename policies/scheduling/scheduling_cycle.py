@@ -140,7 +140,7 @@ class SchedulingCycle:
             found = self._in_columns or self._walked_through
             preempts = found.nominated is not None
             fault = extender_decisions(self._extenders, fits=bool(found.feasible), preempts=preempts)
-            return found._replace(fault=fault)
+            return _Decision(fault=fault) if fault else found
         except PluginFault as fault:
             return _Decision(fault=str(fault))
 

@@ -273,6 +273,8 @@ def test_an_extender_that_filters_may_reject_what_fits() -> None:
     wants = policies.predict(snapshot, make_pod("p").request_of("example.com/gpu", "1").obj)
     assert wants.outcome == "not-predicted"
     assert 'the extender "http://x" may reject' in wants.not_predicted
+    assert (wants.feasible, wants.node) == ([], "")
+    assert wants.snapshot_after() is wants.snapshot
     too_much = policies.predict(snapshot, make_pod("p").request_of("example.com/gpu", "2").obj)
     assert too_much.outcome == "pending", "it is never asked"
 
