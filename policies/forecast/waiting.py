@@ -12,6 +12,7 @@ from forewarn.policies.metering import charge
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
 from forewarn.policies.scheduling.status import CycleState
 from forewarn.policies.scheduling.victim import pod_priority
@@ -41,7 +42,7 @@ class Waiting(NamedTuple):
 
 def queue_key(pod: Pod) -> tuple[int, float, str]:
     """Sort key of Pending Pods, in the order of `pending_in_order`."""
-    return -pod.effective_priority, pod.created or 0, pod.key
+    return *queue_order(pod.effective_priority, pod.created or 0), pod.key
 
 
 def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -> Waiting:
@@ -83,7 +84,7 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
     `plugins/queuesort/priority_sort.go`.
     """
     is_new = (pod.namespace, pod.name) not in cluster.pods
-    own_key = (-pod.effective_priority, inf, "") if is_new else queue_key(pod)
+    own_key = (*queue_order(pod.effective_priority, inf), "") if is_new else queue_key(pod)
     found = [
         other
         for other in cluster.waiting_pods.values()

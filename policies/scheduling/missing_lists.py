@@ -1,4 +1,4 @@
-"""The assumptions of a prediction if lists are missing from the cluster state, or if the release is a preview."""
+"""The assumptions of a prediction: missing lists in the cluster state, the queue order, and a preview release."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from forewarn.policies.kinds.registry import (
     NAMESPACE,
     RESOURCE_QUOTA,
 )
+from forewarn.policies.scheduling.plugin import foreign_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 _OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
@@ -40,7 +42,8 @@ _OF_CLAIMS: Final = (
 def assumptions(
     objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool = False
 ) -> tuple[str, ...]:
-    """Return sentences about missing lists that matter, objects that are stored only in part, and a preview release.
+    """Return sentences about missing lists that matter, objects that are stored only in part, a third-party queueSort
+    plugin, and a preview release.
 
     `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
@@ -49,9 +52,17 @@ def assumptions(
     if objects.omitted:
         large = plural(objects.omitted, "object is", "objects are")
         notes.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
+    if plugin := _sorting_plugin(objects.semantics):
+        notes.append(f"plugin {plugin} sorts the queue (queueSort): which Pending Pod is first is not predicted")
     if objects.semantics.preview:
         notes.append(objects.semantics.preview)
     return tuple(notes[0 if absent else 1 :])
+
+
+def _sorting_plugin(semantics: Semantics) -> str:
+    """Return the third-party queueSort plugin, which all profiles of a scheduler share; "" without."""
+    profiles = () if semantics.scheduler is None else semantics.scheduler.profiles.values()
+    return next((name for profile in profiles for name in foreign_at(profile, "queueSort")), "")
 
 
 def lists_storage(objects: ClusterObjects) -> bool:

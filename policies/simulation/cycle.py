@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_CLAIMS: Final = "no new claims to deallocate"
-_BEFORE_CYCLE: Final = {"preEnqueue": "may keep the Pod from the queue"}
+_BEFORE_CYCLE: Final = {"queueSort": "sorts the queue", "preEnqueue": "may keep the Pod from the queue"}
 _AFTER_CYCLE: Final = dict.fromkeys(("reserve", "permit", "preBind", "bind"), "may keep the Pod from its node")
 """Extension points that simulations do not run -> what their plugins may do."""
 

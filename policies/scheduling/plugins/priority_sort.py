@@ -7,6 +7,11 @@ from typing import Any, ClassVar
 from forewarn.policies.scheduling.framework import Plugin
 
 
+def queue_order(priority: int, timestamp: float) -> tuple[int, float]:
+    """Return the sort key of a queued Pod or PodGroup: the highest priority first, then the earliest timestamp."""
+    return -priority, timestamp
+
+
 class PrioritySort(Plugin):
     """Sorts the queue: higher priorities first, then the earlier timestamp."""
 
@@ -14,5 +19,9 @@ class PrioritySort(Plugin):
 
     def less(self, first: Any, second: Any) -> bool:
         """Return True if `first` is popped before `second`. Upstream `Less`."""
-        mine, other = first.pod.effective_priority, second.pod.effective_priority
-        return bool(mine > other or (mine == other and first.timestamp < second.timestamp))
+        return self.key(first) < self.key(second)
+
+    @staticmethod
+    def key(info: Any) -> tuple[int, float]:
+        """Return the sort key of a Pod or PodGroup in the queue."""
+        return queue_order(info.priority, info.timestamp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.queue.backoff_queue import BackoffQueue
 from forewarn.policies.scheduling.queue.events import (
     UNSCHEDULABLE_TIMEOUT,
@@ -51,13 +52,6 @@ class InFlightEvent(NamedTuple):
     new: Any
 
 
-def priority_sort(info: Entity) -> tuple[int, float]:
-    """Return the sort key: highest priority first, then the earliest timestamp. Source: upstream
-    `PrioritySort.Less`.
-    """
-    return -info.priority, info.timestamp
-
-
 class PriorityQueue:
     """The scheduling queue: Pods and PodGroups that are active, in back-off, or unschedulable until an event."""
 
@@ -78,8 +72,8 @@ class PriorityQueue:
         """
         self.groups = PodGroupQueue(self) if has_pod_groups else None
         self.now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
-        self.active = PodHeap(priority_sort)
-        self.backoff = BackoffQueue(now, priority_sort, *backoff)
+        self.active = PodHeap(PrioritySort.key)
+        self.backoff = BackoffQueue(now, PrioritySort.key, *backoff)
         self.unschedulable = UnschedulablePods()
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 

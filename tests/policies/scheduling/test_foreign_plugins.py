@@ -13,13 +13,16 @@ import yaml
 
 from forewarn import policies
 from forewarn.policies.metering import metered
+from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling import foreign_plugins
 from forewarn.policies.scheduling.configuration import scheduler_configuration
 from forewarn.policies.scheduling.extension_points import InvalidPlugin
 from forewarn.policies.scheduling.foreign_plugins import guarded, named_only, with_installed
 from forewarn.policies.scheduling.framework import PermitResult, Plugin, PreFilterResult
+from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.scheduling.queue.pod_info import QueuedPodInfo
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 
@@ -205,3 +208,20 @@ def test_other_answers_are_looked_at_too() -> None:
 
     assert "must give PermitResult" in asked(with_method("permit", permit), {"permit": point("Mine")}).caveats[0]
     assert PermitResult().status is None
+
+
+def test_an_own_order_of_the_queue_is_reported() -> None:
+    own = with_method("less", lambda self, first, second: False)
+    prediction = asked(own, {"queueSort": point("Mine", disabled=("*",))})
+    assert prediction.fits
+    assert prediction.caveats == (
+        "plugin Mine sorts the queue (queueSort): which Pending Pod is first is not predicted",
+    )
+
+
+def test_priority_sort_is_the_order_of_the_queue() -> None:
+    infos = [QueuedPodInfo(Pod.from_api(make_pod("p").priority(p).obj), t) for p, t in ((1, 0), (5, 9), (5, 2))]
+    ordered = [infos[2], infos[1], infos[0]]
+    less = policies.predict(cluster(DEFAULT, make_node("n1")), make_pod("p").obj).framework.plugin("PrioritySort").less
+    assert sorted(infos, key=PrioritySort.key) == ordered
+    assert [less(a, b) for a in ordered for b in ordered] == [i < j for i in range(3) for j in range(3)]

@@ -313,6 +313,7 @@ def of_scheduler(directory: Path, **fields: Any) -> str:
 
 
 UNKNOWN = "plugin Mine is not one of kube-scheduler's own, and no Python plugin of that name is given"
+SORT = "plugin Mine of the profile sorts the queue (queueSort), and is not simulated"
 QUEUE = "plugin Mine of the profile may keep the Pod from the queue (preEnqueue), and is not simulated"
 NODE = "plugin Mine of the profile may keep the Pod from its node ({}), and is not simulated"
 
@@ -320,6 +321,7 @@ NODE = "plugin Mine of the profile may keep the Pod from its node ({}), and is n
 @pytest.mark.parametrize(
     ("point", "fits", "full"),
     [
+        ("queueSort", SORT, SORT),
         ("preEnqueue", QUEUE, QUEUE),
         ("filter", UNKNOWN, ""),
         ("postFilter", "", UNKNOWN),
@@ -330,8 +332,9 @@ NODE = "plugin Mine of the profile may keep the Pod from its node ({}), and is n
 def test_a_plugin_that_is_not_simulated_is_named(
     simulate: Any, tmp_path: Path, point: str, fits: str, full: str
 ) -> None:
-    only = {"enabled": [{"name": "Mine"}], "disabled": [{"name": "*"}] if point in ("bind", "postFilter") else []}
-    profile = {"schedulerName": "default-scheduler", "plugins": {point: only}}
+    disabled = [{"name": "*"}] if point in ("queueSort", "bind", "postFilter") else []
+    plugins = {point: {"enabled": [{"name": "Mine"}], "disabled": disabled}}
+    profile = {"schedulerName": "default-scheduler", "plugins": plugins}
     option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
     for cpu, why in (("1", fits), ("5", full)):
         status, out, err = simulate([NODES[0]], [make_pod("new").request(cpu=cpu)], *option)
