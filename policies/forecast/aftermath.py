@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, recreator_of
-from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order
+from forewarn.policies.forecast.waiting import freed_by, may_be_helped, pending_in_order
 from forewarn.policies.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.metering import CutShort, charge
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.forecast.waiting import Freed, Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -185,7 +185,7 @@ class _Cascade:
                     ended.append(what)
             self._end(ended)
             self._let_in(self._in_order(arriving))
-            self._try({victim.node_name for victim in ended})
+            self._try(freed_by(ended))
             self._let_go()
         pending, rejected = sum(waiting.level > 0 for waiting in self._waiting), len(self._rejected)
         never = len(self._held)
@@ -290,16 +290,15 @@ class _Cascade:
         if deleted:
             self._snapshot = self._snapshot.with_pods((), deleted)
 
-    def _try(self, emptied: Collection[str]) -> None:
-        """Schedule the new Pods, and the Pending Pods that capacity on the `emptied` nodes may help, highest priority
-        first.
+    def _try(self, freed: Freed) -> None:
+        """Schedule the new Pods, and the Pending Pods that `freed` may help, highest priority first.
 
         Updates the snapshot, and plans the eviction of victims. Raises CutShort.
         """
-        turn = [waiting for waiting in self._waiting if emptied or waiting.is_new]
+        turn = [waiting for waiting in self._waiting if freed.nodes or waiting.is_new]
         for waiting in sorted(turn, key=lambda waiting: -waiting.pod.effective_priority):
             is_woken = waiting.is_new or waiting.pod.nominated_node_name
-            if not is_woken and not may_be_helped(waiting.pod, self._snapshot, emptied):
+            if not is_woken and not may_be_helped(waiting.pod, self._snapshot, freed):
                 continue
             self._cycles += 1
             if self._cycles > MAX_CYCLES:

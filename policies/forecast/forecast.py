@@ -24,7 +24,7 @@ from forewarn.policies.forecast.bounds import (
 from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
 from forewarn.policies.forecast.replacements import is_recreated
-from forewarn.policies.forecast.waiting import help_pending, may_be_helped, pending_in_order, replacement_of
+from forewarn.policies.forecast.waiting import freed_by, help_pending, may_be_helped, pending_in_order, replacement_of
 from forewarn.policies.metering import CutShort, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
@@ -367,11 +367,11 @@ class Forecast:
             return
         if self._waiting is None:
             self._waiting = pending_in_order(self._cluster, impact.own | self._placed)
-        nodes = {pod.node_name for pod in deleted if pod.node_name}
+        freed = freed_by(deleted)
         for pod in self._waiting.pods:
             if self._expired():
                 raise CutShort("time is up")
-            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), nodes):
+            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), freed):
                 continue
             prediction = Prediction(self._snapshot(), pod)
             if prediction.outcome in ("fits", "preempts"):

@@ -13,12 +13,13 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.plugins.priority_sort import queue_order
+from forewarn.policies.scheduling.recurring_specs import has_constraints
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
 from forewarn.policies.scheduling.status import CycleState
 from forewarn.policies.scheduling.victim import pod_priority
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
@@ -104,27 +105,53 @@ def replacement_of(pod: Pod) -> Pod:
     return replace(pod, uid=f"{pod.identity}+")
 
 
-def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
-    """Report whether one of these nodes, which lost Pods, may have enough resources for the Pod, also by preemption.
-    Raises CutShort.
+class Freed(NamedTuple):
+    """What deleted Pods free. `nodes`: their nodes. `repelling`: those with required anti-affinity."""
 
-    Always True for many nodes. Other nodes reject the Pod as before, except for constraints between Pods. False if
-    kube-scheduler does not schedule the Pod.
+    nodes: frozenset[str]
+    repelling: tuple[Pod, ...]
+
+
+def freed_by(deleted: Iterable[Pod]) -> Freed:
+    """Return what these deleted Pods free for Pending Pods."""
+    on_nodes = [pod for pod in deleted if pod.node_name]
+    repelling = (pod for pod in on_nodes if pod.spec.pod_affinity.has_required_anti_affinity)
+    return Freed(frozenset(pod.node_name for pod in on_nodes), tuple(repelling))
+
+
+def may_be_helped(pod: Pod, snapshot: Snapshot, freed: Freed) -> bool:
+    """Report whether the deletion of Pods may help a Pending Pod: one of their nodes may have enough resources, also by
+    preemption, or a constraint between Pods may have excluded other nodes. Raises CutShort.
+
+    Always True for many nodes. False if kube-scheduler does not schedule the Pod.
     """
     if not_scheduled(pod, snapshot):
         return False
     framework = framework_of(snapshot, pod)
-    if len(nodes) > _FEW_NODES or NodeResourcesFit.name not in framework.profile.plugins:
+    if len(freed.nodes) > _FEW_NODES or NodeResourcesFit.name not in framework.profile.plugins:
+        return True
+    if freed.nodes and (has_constraints(pod.spec, framework) or _is_repelled(pod, snapshot, freed.repelling)):
         return True
     fit = framework.plugin(NodeResourcesFit.name)
-    infos = (info for name in nodes if (info := snapshot.get(name)) is not None)
+    infos = (info for name in freed.nodes if (info := snapshot.get(name)) is not None)
     return any(_may_fit(pod, info, snapshot, fit) for info in infos)
 
 
 def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
     """True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
-    nodes = {pod.node_name for pod in deleted if pod.node_name}
-    return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
+    freed = freed_by(deleted)
+    return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, freed) for pod in waiting.pods)
+
+
+def _is_repelled(pod: Pod, snapshot: Snapshot, others: Sequence[Pod]) -> bool:
+    """Report whether the required anti-affinity of one of these Pods matches the Pod."""
+    charge(len(others))
+    labels = snapshot.namespace_labels(pod.namespace)
+    return any(
+        term.matches(other.namespace, pod.namespace, pod.labels, labels)
+        for other in others
+        for term in other.spec.pod_affinity.required_anti_affinity
+    )
 
 
 def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot, fit: NodeResourcesFit) -> bool:

@@ -66,7 +66,7 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
         numbers.setdefault(said, len(numbers)),
         nominated=not any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins),
         preemption=preemption.args if preemption else None,
-        constrained=len(resources) < len(fit.demands) or _has_constraints(spec, cycle.framework),
+        constrained=len(resources) < len(fit.demands) or has_constraints(spec, cycle.framework),
         reached=reached,
         is_reached=bool((opens & reached).any()),
         percentage=percentage_of(cycle.framework),
@@ -92,7 +92,7 @@ def _resources_are_first(framework: Framework) -> bool:
     return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
-def _has_constraints(spec: PodSpec, framework: Framework) -> bool:
+def has_constraints(spec: PodSpec, framework: Framework) -> bool:
     """Report whether filters after NodeResourcesFit, besides those by demands, may reject nodes for a Pod with this
     spec and any labels.
     """

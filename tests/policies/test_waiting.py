@@ -186,3 +186,15 @@ def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     assert found == Aftermath(lost=1, omitted=1200)
     assert cascade(found) == ("not recreated", "1,200 pending Pods ignored")
     assert found.to_dict() == {"notReplaced": 1, "pendingNotEvaluated": 1200}
+
+
+def test_a_deleted_pod_no_longer_keeps_a_waiting_pod_from_its_zone() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "other"}}}
+    apart = make_pod("").affinity("podAntiAffinity", term).obj["spec"]["affinity"]
+    old, change = stateful_set("web", 1, "1", 50), stateful_set("web", 1, "1", 40)
+    for each in (old, change):
+        each.obj["spec"]["template"]["spec"]["affinity"] = apart
+    made: list[Made] = [make_node(f"n{cpu}").has(cpu=str(cpu)).labels(zone="a") for cpu in (1, 2)]
+    made += [old, ready(member("web", 0, "1", 50).spec(affinity=apart), "n1")]
+    made += [stateful_set("other", 1, "2", 50), member("other", 0, "2", 50)]
+    assert told(made, change.obj) == simulated(made, change.obj) == (Counter(), 1)

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
-from forewarn.policies.forecast.waiting import may_be_helped
+from forewarn.policies.forecast.waiting import Freed, freed_by, may_be_helped
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
@@ -38,6 +38,8 @@ from tests.policies.scheduling.profiles import cluster as with_profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tests.builders import MadePod
 
 OLD = {"app": "old"}
 KEY = ("default", "b")
@@ -172,12 +174,46 @@ def test_capacity_may_help_a_pod_whose_resources_the_profile_ignores() -> None:
     waits = make_pod("waits").request(cpu="1").request(**{"example.com/gpu": "1"})
     for meant, helped in ((ignoring, True), (Semantics(36), False)):
         state = with_profile(meant, make_node("n1"), waits)
-        assert may_be_helped(state.pods["default", "waits"], state.scheduling, ["n1"]) is helped
+        assert may_be_helped(state.pods["default", "waits"], state.scheduling, Freed(frozenset({"n1"}), ())) is helped
 
 
 def test_capacity_does_not_help_a_pod_of_another_scheduler() -> None:
     state = cluster(make_node("n1"), make_pod("waits").spec(schedulerName="other"))
-    assert not may_be_helped(state.pods["default", "waits"], state.scheduling, ["n1"])
+    assert not may_be_helped(state.pods["default", "waits"], state.scheduling, Freed(frozenset({"n1"}), ()))
+
+
+ZONE = "topology.kubernetes.io/zone"
+APART = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+
+
+def spread(when: str) -> dict[str, Any]:
+    return {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": when}
+
+
+@pytest.mark.parametrize(
+    ("waits", "deleted", "helped"),
+    [
+        (make_pod("waits"), make_pod("deleted"), False),
+        (make_pod("waits").affinity("podAffinity", APART), make_pod("deleted"), True),
+        (make_pod("waits").affinity("podAntiAffinity", APART), make_pod("deleted"), True),
+        (make_pod("waits").spec(topologySpreadConstraints=[spread("DoNotSchedule")]), make_pod("deleted"), True),
+        (make_pod("waits").spec(topologySpreadConstraints=[spread("ScheduleAnyway")]), make_pod("deleted"), False),
+        (make_pod("waits").labels(app="web"), make_pod("deleted").affinity("podAntiAffinity", APART), True),
+        (make_pod("waits").labels(app="db"), make_pod("deleted").affinity("podAntiAffinity", APART), False),
+    ],
+)
+def test_a_deleted_pod_may_help_on_other_nodes_of_its_zone(waits: MadePod, deleted: MadePod, helped: bool) -> None:
+    state = cluster(make_node("n1").has(cpu="1"), waits.request(cpu="2"))
+    freed = freed_by([Pod.from_api(deleted.on("n1").obj)])
+    assert may_be_helped(state.pods["default", "waits"], state.scheduling, freed) is helped
+    assert not may_be_helped(state.pods["default", "waits"], state.scheduling, freed_by([])), "nothing is deleted"
+
+
+def test_a_deleted_pod_may_help_pods_with_the_default_constraints_of_the_profile() -> None:
+    defaults = {"defaultingType": "List", "defaultConstraints": [spread("DoNotSchedule")]}
+    meant = semantics(config({"pluginConfig": args(PodTopologySpread=defaults)}))
+    state = with_profile(meant, make_node("n1").has(cpu="1"), make_pod("waits").request(cpu="2"))
+    assert may_be_helped(state.pods["default", "waits"], state.scheduling, Freed(frozenset({"n1"}), ()))
 
 
 @pytest.mark.parametrize(("ends", "violating"), [(False, ["a", "b"]), (True, ["a"])])
