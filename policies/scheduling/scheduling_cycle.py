@@ -37,7 +37,6 @@ from forewarn.policies.scheduling.responsible import (
     framework_of,
     not_predicted,
     not_scheduled,
-    unmodelled,
 )
 from forewarn.policies.scheduling.vectorized.node_fit import (
     NodeNames,
@@ -108,12 +107,8 @@ class SchedulingCycle:
 
     @property
     def unmodelled(self) -> str:
-        """`not_predicted`, if the reason is a part of kube-scheduler's decision that forewarn does not model;
-        otherwise "".
-        """
-        if not self.not_predicted or not_scheduled(self.pod, self.snapshot):
-            return ""
-        return unmodelled(self.pod, self.snapshot)
+        """`not_predicted`, if kube-scheduler schedules the Pod, but forewarn cannot predict how; otherwise ""."""
+        return "" if not_scheduled(self.pod, self.snapshot) else self.not_predicted
 
     @cached_property
     def framework(self) -> Framework:

@@ -98,7 +98,7 @@ def test_a_filter_that_fails_is_named(does: Any, why: str) -> None:
 
     prediction = asked(with_method("filter", decide), {"filter": point("Mine")})
     assert prediction.outcome == "not-predicted"
-    assert prediction.not_predicted == why
+    assert prediction.not_predicted == prediction.unmodelled == why
     assert prediction.caveats == (f"not predicted: {why}",)
 
 
