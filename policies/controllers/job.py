@@ -22,7 +22,8 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 MAX_PODS_PER_SYNC: Final = 500
 """Maximum Pods that one sync creates or deletes."""
-_BACKOFF: Final = 10.0
+JOB_BACKOFF: Final = 10.0
+"""Seconds until a Job first recreates a Pod that failed or was deleted. Source: `DefaultJobPodFailureBackOff`."""
 _MAX_BACKOFF: Final = 600.0
 _BATCH_PERIOD: Final = 1.0
 _COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
@@ -297,7 +298,7 @@ def _remaining_backoff(status: JobStatus, now: float) -> float:
     """Return the seconds until the Job may create missing Pods. Source: `getRemainingTimeForFailuresCount`."""
     if not status.failures or status.failed_at is None:
         return 0.0
-    backoff = min(_BACKOFF * 2.0 ** min(status.failures - 1, 10), _MAX_BACKOFF)
+    backoff = min(JOB_BACKOFF * 2.0 ** min(status.failures - 1, 10), _MAX_BACKOFF)
     return max(backoff - (now - status.failed_at), 0.0)
 
 

@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.controllers.job import JOB_BACKOFF
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, recreator_of
@@ -39,8 +40,6 @@ MAX_CYCLES: Final = 200
 """Maximum scheduling cycles of one cascade."""
 MAX_WORK: Final = 150_000
 """Maximum units of work of one cascade, if work is limited."""
-_JOB_BACKOFF: Final = 10.0
-"""Seconds until a Job first recreates a deleted Pod."""
 
 
 class Aftermath(NamedTuple):
@@ -223,7 +222,7 @@ class _Cascade:
             return
         self._replaced += 1
         kind = victim.owner_kind
-        when = deletion_time if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == JOB else 0.0)
+        when = deletion_time if kind in AFTER_TERMINATION else self._now + (JOB_BACKOFF if kind == JOB else 0.0)
         counted = self._replacements.as_counted(replacement) if self._remaining_quota.limits(victim.namespace) else None
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, counted=counted)))
 
