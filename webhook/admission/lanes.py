@@ -284,7 +284,8 @@ class LoopLane(Lane):
         self._do(result.run_on_loop(), run)
         with self._changed:
             self._is_running = False
-            self._changed.notify()
+            if self._waiting:  # waking the thread in vain costs as much as the switch that this class avoids
+                self._changed.notify()
             if self._short and self._loop is not None:
                 self._call(self._loop.call_soon)
 

@@ -24,7 +24,7 @@ class Where(Enum):
     """The thread or process of a step."""
 
     LOOP = "loop"
-    """The event loop, cheapest step first, one step between two looks at the connections."""
+    """The event loop, cheapest step first, one step in each iteration."""
     EVALUATE = "evaluate"
     """The evaluating thread, cheapest step first: no step uses it for more than a few milliseconds."""
     REQUEST = "request"
