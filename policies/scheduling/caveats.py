@@ -50,12 +50,15 @@ def of_placement(facts: Facts) -> list[str]:
     feasible, own = facts.feasible, facts.pod.nominated_node_name
     if own in feasible:
         caveats.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
-    if len(feasible) > facts.num_feasible_nodes_to_find:
+    takes_first = len(feasible) > facts.num_feasible_nodes_to_find == 1
+    if takes_first:
+        caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
+    elif len(feasible) > facts.num_feasible_nodes_to_find:
         caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
     caveats += _of_binding(facts)
     if facts.not_scored:
         caveats.append(f"which of {len(feasible)} nodes is not predicted: {facts.not_scored}")
-    elif len(facts.best_nodes) > 1:
+    elif len(facts.best_nodes) > 1 and not takes_first:
         caveats.append(f"{len(facts.best_nodes)} nodes tie for the best score: any of them may be chosen")
     return caveats
 

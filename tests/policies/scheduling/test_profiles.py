@@ -367,6 +367,7 @@ def test_without_scores_the_first_feasible_node_is_taken() -> None:
     snapshot = cluster(meant, *(make_node(name) for name in ("n1", "n2", "n3")))
     prediction = policies.predict(snapshot, make_pod("p").obj)
     assert prediction.num_feasible_nodes_to_find == 1
+    assert prediction.caveats == ("no plugin scores nodes: the scheduler takes the first of 3 feasible nodes",)
     algorithm = algorithm_for(prediction.snapshot)
     found = [algorithm.schedule_pod(prediction.snapshot, prediction.pod) for _ in range(3)]
     assert [result.node for result in found if isinstance(result, Fits)] == ["n1", "n2", "n3"]
