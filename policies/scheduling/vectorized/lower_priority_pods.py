@@ -53,8 +53,8 @@ class Amounts(NamedTuple):
     violating: NDArray[np.int64]
 
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
-        """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes. For all nodes: all ranks."""
-        return self.by_rank if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
+        """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes."""
+        return self.by_rank[:ranks] if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
 
 
 class AmountsOfFew(NamedTuple):

@@ -87,7 +87,7 @@ def _narrowed(
     rest = level[(least > least.min()) & (least * cheapest_victim <= total)]
     if not len(rest):
         return found
-    near = np.sort(np.concatenate((near, rest)))
+    near = np.sort(np.concatenate((found.nodes, rest)))
     return _best(near, victims_on(rows, near, lower), lower, priorities)
 
 
@@ -143,50 +143,32 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     `rows`: the constraints that are exceeded with all Pods.
     """
     ranks = int(lower.count[nodes].max())
-    every = len(nodes) == len(lower.count)
-    matrix = [row.amounts.on(nodes, ranks) for row in rows]
-    used = [row.base[nodes] for row in rows]
-    limits = [row.limit[nodes] for row in rows]
+    shape = len(rows), ranks, len(nodes)
+    amounts = np.array([row.amounts.on(nodes, ranks) for row in rows], np.int64).reshape(shape)
+    used = np.array([row.base[nodes] for row in rows], np.int64).reshape(len(rows), len(nodes))
+    limits = np.array([row.limit[nodes] for row in rows], np.int64).reshape(used.shape)
     victims = np.zeros((ranks, len(nodes)), np.bool_)
     # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
-    together = 0 if every else _remaining_ranks(used, matrix, limits)
-    _reprieve(together, victims, used, matrix, limits)
+    together = _reprieved_everywhere(used, amounts, limits)
+    used += amounts[:, :together].sum(axis=1)
+    for rank in range(together, ranks):
+        charge(used.size // VECTOR)
+        tried = used + amounts[:, rank]
+        np.any(tried > limits, axis=0, out=victims[rank])
+        used = np.where(victims[rank], used, tried)
     # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
     return victims & (lower.kind[:ranks, nodes] > 0)
 
 
-def _reprieve(
-    begin: int,
-    victims: NDArray[np.bool_],
-    used: list[NDArray[np.int64]],
-    matrix: list[NDArray[np.int64]],
-    limits: list[NDArray[np.int64]],
-) -> None:
-    """Run the reprieve loop from rank `begin` for the exceeded constraints. Writes the result to `victims`."""
-    for rank in range(begin, len(victims)):
-        charge(len(used) * victims.shape[1] // VECTOR)
-        is_victim = victims[rank]
-        tried = [u + table[rank] for u, table in zip(used, matrix, strict=True)]
-        for amount, limit in zip(tried, limits, strict=True):
-            is_victim |= amount > limit
-        used = [np.where(is_victim, u, amount) for u, amount in zip(used, tried, strict=True)]
+def _reprieved_everywhere(used: NDArray[np.int64], amounts: NDArray[np.int64], limits: NDArray[np.int64]) -> int:
+    """Return how many of the first ranks are reprieved on all nodes.
 
-
-def _remaining_ranks(
-    used: list[NDArray[np.int64]], matrix: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
-) -> int:
-    """Return how many of the first ranks are reprieved on all nodes, and add the amounts of these ranks to `used`."""
-    sums, over = [], []
-    for table, amount, limit in zip(matrix, used, limits, strict=True):
-        charge(2 * table.size // VECTOR)
-        total = table.cumsum(axis=0)
-        sums.append(total)
-        over.append((total + amount > limit).any(axis=1))
-    together = int(np.argmax(np.logical_or.reduce(over))) if over else 0
-    if together:
-        for u, total in zip(used, sums, strict=True):
-            u += total[together - 1]
-    return together
+    `used`, `limits`: [constraint, node]. `amounts`: [constraint, rank, node].
+    """
+    charge(2 * amounts.size // VECTOR)
+    over = amounts.cumsum(axis=1) > (limits - used)[:, None]
+    by_rank = np.logical_or.reduce(over, axis=(0, 2))
+    return int(np.argmax(by_rank)) if len(by_rank) else 0
 
 
 def _best(
