@@ -32,9 +32,11 @@ MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
 
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
-    """Decides whether a Pod may enter the queue."""
+    """Decides whether a Pod may enter the queue. A class may be a plugin too, if its method is static."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """The plugin's name, a class attribute."""
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Return None to let the Pod enter the queue, or the reason for its rejection."""
@@ -236,7 +238,7 @@ def check_plugin(plugin: Any) -> None:
     public = [name for name in dir(plugin) if name[0] != "_" and callable(getattr(plugin, name))]
     for method in public:
         if method in _KNOWN:
-            _check_signature(f"{where}: {method}", getattr(plugin, method), _KNOWN[method])
+            _check_signature(f"{where}: {method}", inspect.getattr_static(plugin, method), _KNOWN[method])
         elif method not in _OWN and (near := _nearest(method)):
             raise InvalidPlugin(
                 f"{where}: {method} is no method of an extension point (did you mean {near}? "
@@ -260,7 +262,8 @@ def _nearest(method: str) -> str:
 def _check_signature(what: str, method: Any, protocol: Any) -> None:
     wanted = list(inspect.signature(protocol).parameters)[1:]
     try:
-        inspect.signature(method).bind(*([None] * (len(wanted) + 1)))
+        is_static = isinstance(method, staticmethod)
+        inspect.signature(method).bind(*([None] * (len(wanted) + (not is_static))))
     except (TypeError, ValueError):
         text = f"{what} must take ({', '.join(['self', *wanted])})"
         raise InvalidPlugin(text) from None

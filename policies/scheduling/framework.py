@@ -34,10 +34,10 @@ from forewarn.policies.scheduling.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.extension_points import PreFilterPlugin
+    from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin, PreFilterPlugin
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -78,15 +78,8 @@ class Framework(ProfilePlugins):
         return Framework(snapshot, self.profile)
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """Return the status of the first plugin that keeps the Pod out of the queue, or None.
-
-        Source: scheduling queue `runPreEnqueuePlugins`.
-        """
-        for plugin in self.pre_enqueues:
-            status = plugin.pre_enqueue(pod)
-            if status is not None:
-                return status.of(plugin.name)
-        return None
+        """Return the status of the first plugin of the profile that keeps the Pod out of the queue, or None."""
+        return run_pre_enqueue_plugins(self.pre_enqueues, pod)
 
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
@@ -253,6 +246,18 @@ class Framework(ProfilePlugins):
             ),
             "",
         )
+
+
+def run_pre_enqueue_plugins(plugins: Iterable[PreEnqueuePlugin], pod: Pod) -> Status | None:
+    """Return the status of the first plugin that keeps the Pod out of the queue, or None.
+
+    Source: scheduling queue `runPreEnqueuePluginsForPod`.
+    """
+    for plugin in plugins:
+        status = plugin.pre_enqueue(pod)
+        if status is not None:
+            return status.of(plugin.name)
+    return None
 
 
 def run_score_plugin(plugin: Any, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:

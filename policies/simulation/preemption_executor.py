@@ -6,8 +6,9 @@ Source: kubernetes `pkg/scheduler/framework/preemption/executor.go`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
+from forewarn.policies.scheduling.status import unresolvable
 from forewarn.policies.simulation.stored_pod_groups import name_of_group
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.status import Status
     from forewarn.policies.simulation.api_server import ApiServer, PodKey
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.latencies import Latencies
@@ -57,7 +59,7 @@ class _Attempt:
 class PreemptionExecutor:
     """Evicts the victims of preemptors. Also the PreEnqueue plugin of DefaultPreemption."""
 
-    name = "DefaultPreemption"
+    name: ClassVar[str] = "DefaultPreemption"
 
     def __init__(
         self,
@@ -81,8 +83,8 @@ class PreemptionExecutor:
         records of both, as in upstream.
         """
 
-    def pre_enqueue(self, pod: Pod) -> bool:
-        """Report whether no evictions for the Pod or its PodGroup are running. Source: upstream
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Reject a Pod while evictions for the Pod or its PodGroup are running. Source: upstream
         `IsPodRunningPreemption`.
 
         Evictions no longer count if all victims but the last are deleted, and the last one is terminating or gone.
@@ -90,12 +92,12 @@ class PreemptionExecutor:
         group = self._group_of(pod)
         uid = pod.uid if group is None else group.uid
         if uid not in self._preempting:
-            return True
+            return None
         last = self._last_victim.get(uid)
-        if last is None:
-            return False
-        victim = self._api.pod(*last)
-        return victim is None or victim.terminating
+        victim = None if last is None else self._api.pod(*last)
+        if last is None or (victim is not None and not victim.terminating):
+            return unresolvable("waiting for the preemption for this pod to be finished")
+        return None
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
         """Evict the victims on the candidate's node for a Pod, the last victim after all others."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
@@ -31,7 +32,7 @@ from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, Prio
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
-from forewarn.policies.simulation.pre_enqueue import GangScheduling, SchedulingGates
+from forewarn.policies.simulation.pre_enqueue import GangScheduling
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
 from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
 from forewarn.policies.simulation.volume_binder import VolumeBinder
@@ -91,7 +92,7 @@ class Scheduler:
             clock, api, latencies, self._nominated, cache.group_of if has_pod_groups else lambda _: None
         )
         self._executor = executor
-        gates = (SchedulingGates(), executor, *((GangScheduling(cache),) if has_pod_groups else ()))
+        gates = (SchedulingGates, executor, *((GangScheduling(cache),) if has_pod_groups else ()))
         waits, hints = seconds_of_backoff(semantics), QueueingHints.of_profiles(semantics)
         self.queue = PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups

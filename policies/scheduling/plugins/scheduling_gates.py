@@ -15,6 +15,7 @@ class SchedulingGates(Plugin):
 
     name: ClassVar[str] = "SchedulingGates"
 
-    def pre_enqueue(self, pod: Pod) -> Status | None:
+    @staticmethod
+    def pre_enqueue(pod: Pod) -> Status | None:
         """Reject a gated Pod. Upstream `PreEnqueue`, whose message names the gates."""
         return unresolvable("waiting for scheduling gates") if pod.spec.gated else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.scheduling.framework import run_pre_enqueue_plugins
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.queue.backoff_queue import BackoffQueue
 from forewarn.policies.scheduling.queue.events import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin
     from forewarn.policies.scheduling.queue.nominator import Nominator
     from forewarn.policies.scheduling.queue.pod_info import Entity, Key
     from forewarn.policies.scheduling.queue.registrations import QueueingHints
@@ -31,15 +33,6 @@ MAX_ATTEMPTS: Final = 5
 """Number of failed attempts after which the back-off no longer grows by default: 1, 2, 4, 8 and 10 seconds."""
 FLUSH_PERIOD: Final = 30
 """Seconds between two flushes of unschedulable Pods."""
-
-
-class PreEnqueue(Protocol):
-    """A PreEnqueue plugin, which may keep a Pod out of the queue."""
-
-    name: str
-
-    def pre_enqueue(self, pod: Pod) -> bool:
-        """Report whether the Pod may enter the queue."""
 
 
 class InFlightEvent(NamedTuple):
@@ -60,7 +53,7 @@ class PriorityQueue:
         now: Callable[[], float],
         nominator: Nominator,
         hints: QueueingHints,
-        gates: Iterable[PreEnqueue] = (),
+        gates: Iterable[PreEnqueuePlugin] = (),
         backoff: tuple[float, float] = (1, 10),
         *,
         has_pod_groups: bool = False,
@@ -71,7 +64,7 @@ class PriorityQueue:
         in seconds. `has_pod_groups`: whether Pods are queued in their PodGroups.
         """
         self.groups = PodGroupQueue(self) if has_pod_groups else None
-        self.now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
+        self.now, self.nominator, self._hints, self._gates = now, nominator, hints, tuple(gates)
         self.active = PodHeap(PrioritySort.key)
         self.backoff = BackoffQueue(now, PrioritySort.key, *backoff)
         self.unschedulable = UnschedulablePods()
@@ -353,14 +346,13 @@ class PriorityQueue:
 
         Source: upstream `runPreEnqueuePluginsForPod`.
         """
-        first = [self._gates[info.gating_plugin]] if info.gating_plugin in self._gates else []
-        for gate in (*first, *(gate for gate in self._gates.values() if gate not in first)):
-            if not gate.pre_enqueue(info.pod):
-                info.unschedulable_plugins.add(gate.name)
-                info.gating_plugin, info.gating_events = gate.name, self._hints.events_of(gate.name)
-                return False
-        info.gating_plugin = ""
-        return True
+        gates = sorted(self._gates, key=lambda gate: gate.name != info.gating_plugin)
+        status = run_pre_enqueue_plugins(gates, info.pod)
+        info.gating_plugin = "" if status is None else status.plugin
+        if status is not None:
+            info.unschedulable_plugins.add(status.plugin)
+            info.gating_events = self._hints.events_of(status.plugin)
+        return status is None
 
     def _is_worth_requeuing(self, info: Entity, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Return where to requeue a Pod or PodGroup after an event. Source: upstream `isEntityWorthRequeuing`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import floor
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
-from forewarn.policies.scheduling.status import Code
+from forewarn.policies.scheduling.status import Code, Status, unresolvable
 from tests.builders import MadePod, make_pod
 
 
@@ -35,13 +35,13 @@ def pod_group(name: str = "g", priority: int = 0, least: int = 0) -> PodGroup:
 class Gate:
     """GangScheduling, by the number of Pods that it has been told of."""
 
-    name = "GangScheduling"
+    name: ClassVar[str] = "GangScheduling"
 
     def __init__(self) -> None:
         self.least, self.pods = 0, 0
 
-    def pre_enqueue(self, pod: Pod) -> bool:
-        return not pod.spec.pod_group or self.pods >= self.least
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return unresolvable("too few") if pod.spec.pod_group and self.pods < self.least else None
 
 
 class Desk:

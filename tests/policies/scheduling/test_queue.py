@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin
+from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -26,8 +28,9 @@ from forewarn.policies.scheduling.queue.events import (
 )
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
-from forewarn.policies.scheduling.queue.priority_queue import PreEnqueue, PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import EVENTS_TO_REGISTER, QueueingHints
+from forewarn.policies.scheduling.status import Status, unresolvable
 from tests.builders import Made, MadePod, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -44,19 +47,19 @@ def node(made: Made) -> Node:
 class Shut:
     """A gate that somebody opens."""
 
-    name = "DefaultPreemption"
+    name: ClassVar[str] = "DefaultPreemption"
 
     def __init__(self) -> None:
         self.shut: set[str] = set()
 
-    def pre_enqueue(self, pod: Pod) -> bool:
-        return pod.name not in self.shut
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return unresolvable("shut") if pod.name in self.shut else None
 
 
 class Desk:
     """A queue, its clock, and the API server's pods."""
 
-    def __init__(self, *gates: PreEnqueue) -> None:
+    def __init__(self, *gates: PreEnqueuePlugin) -> None:
         self.now = 0.0
         self.stored: dict[str, Pod] = {}
         self.nominated: list[tuple[str, str]] = []
@@ -211,13 +214,7 @@ def test_five_minutes_after_its_last_attempt_a_pod_is_tried_again() -> None:
 
 
 def test_a_gate_keeps_a_pod_out_until_it_is_gone() -> None:
-    class Gates:
-        name = "SchedulingGates"
-
-        def pre_enqueue(self, pod: Pod) -> bool:
-            return not pod.spec.gated
-
-    desk = Desk(Gates())
+    desk = Desk(SchedulingGates)
     desk.add(make_pod("a").spec(schedulingGates=[{"name": "g"}]))
     desk.happens(ASSIGNED_POD_DELETE, POD_ON_NODE)
     assert desk.pop() == ""
