@@ -14,6 +14,7 @@ from forewarn.policies.metering import limited
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.responsible import is_gated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,7 +166,7 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
     missing = group.min_count - existing - len(pods) - terminating
     if missing > 0:
         return GroupForecast(group, pods, "pending", missing=missing)
-    if gated := sum(pod.spec.gated for pod in pods):
+    if gated := sum(is_gated(pod, snapshot.semantics) for pod in pods):
         return GroupForecast(
             group, pods, "pending", message=f"{plural(gated, 'Pod has', 'Pods have')} scheduling gates"
         )

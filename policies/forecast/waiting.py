@@ -14,7 +14,7 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.recurring_specs import has_constraints
-from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
+from forewarn.policies.scheduling.responsible import framework_of, is_gated, not_predicted, not_scheduled
 from forewarn.policies.scheduling.status import CycleState
 from forewarn.policies.scheduling.victim import pod_priority
 
@@ -53,11 +53,11 @@ def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -
     last attempt instead of creation. Source: upstream `PrioritySort`.
     """
     charge(len(cluster.waiting_pods))
-    snapshot = cluster.scheduling
+    snapshot, semantics = cluster.scheduling, cluster.semantics
     free = [
         pod
         for pod in cluster.waiting_pods.values()
-        if not pod.nominated_node_name and not pod.spec.gated and pod.identity not in excluded
+        if not pod.nominated_node_name and not is_gated(pod, semantics) and pod.identity not in excluded
     ]
     first = nsmallest(MAX_PENDING, free, key=queue_key)
     ours = tuple(pod for pod in first if not not_predicted(pod, snapshot))
@@ -89,7 +89,7 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
     found = [
         other
         for other in cluster.waiting_pods.values()
-        if not other.spec.gated
+        if not is_gated(other, cluster.semantics)
         and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
         and queue_key(other) < own_key
     ]

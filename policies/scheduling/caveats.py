@@ -21,6 +21,10 @@ AWAITED: Final = (
     "before the pod is bound, its devices must be made ready (binding conditions): kube-scheduler waits for this, and "
     "schedules the pod again if it takes too long"
 )
+GATED: Final = (
+    "the profile disables SchedulingGates, but kube-apiserver binds no pod with scheduling gates: the scheduler tries "
+    "the pod again and again"
+)
 
 
 class Facts(NamedTuple):
@@ -55,7 +59,7 @@ def of_placement(facts: Facts) -> list[str]:
         caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
     elif len(feasible) > facts.num_feasible_nodes_to_find:
         caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
-    caveats += _of_binding(facts)
+    caveats += [GATED] if facts.pod.spec.gated else _of_binding(facts)
     if facts.not_scored:
         caveats.append(f"which of {len(feasible)} nodes is not predicted: {facts.not_scored}")
     elif len(facts.best_nodes) > 1 and not takes_first:

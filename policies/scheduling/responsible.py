@@ -12,6 +12,7 @@ from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.framework import Framework
+from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
+    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
@@ -72,9 +74,22 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
         return f'the pod is for another scheduler, "{spec.scheduler_name or DEFAULT_SCHEDULER}"'
     if pod.node_name:
         return f'the pod names its node, "{pod.node_name}": the scheduler does not see it'
-    if spec.gated:
+    if is_gated(pod, semantics):
         return "the pod has scheduling gates: it is not scheduled until they are removed"
     return ""
+
+
+def is_gated(pod: Pod, semantics: Semantics) -> bool:
+    """Report whether the plugin SchedulingGates keeps a Pod out of the scheduling queue.
+
+    True for a gated Pod of another scheduler, because kube-apiserver binds no gated Pod. False if the profile disables
+    the plugin: then kube-scheduler tries the Pod and may preempt for it. Source: upstream `runPreEnqueuePlugins`,
+    `BindingREST.setPodNodeAndMetadata`.
+    """
+    if SchedulingGates.pre_enqueue(pod) is None:
+        return False
+    profile = configuration_of(semantics).profile(pod.spec.scheduler_name)
+    return profile is None or SchedulingGates.name in profile.at("preEnqueue")
 
 
 def extender_decisions(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:

@@ -147,16 +147,18 @@ class ApiServer:
         if state.terminating and not state.pod.node_name:
             self._never_bound.add((state.pod.namespace, state.pod.name))
 
-    def bind(self, pod: Pod, node: str) -> bool:
+    def bind(self, pod: Pod, node: str) -> str:
         """Bind a Pod to a node. The kubelet starts the Pod at once; the Pod is ready at once, or after
         `seconds_to_start`.
 
-        Returns False if the Pod no longer exists, is bound, or is terminating.
+        Returns "", or why the API server rejects the binding. Source: `BindingREST.setPodNodeAndMetadata`.
         """
         key = pod.namespace, pod.name
         state = self.pods.get(key)
         if state is None or state.pod.uid != pod.uid or state.pod.node_name or state.terminating:
-            return False
+            return "is being deleted or gone"
+        if state.pod.spec.gated:
+            return "has non-empty .spec.schedulingGates"
         found = self.nodes.get(node)
         bound = state.pod.bound_to(node, found.labels if found else {})
         self.timeline.add("scheduled", pod.key, node)
@@ -167,7 +169,7 @@ class ApiServer:
         else:
             self._put(state, replace(state, pod=started))
             self.clock.at(self.clock.now + self.seconds_to_start(), partial(self._have_run, key, pod.uid))
-        return True
+        return ""
 
     def _have_run(self, key: PodKey, uid: str) -> None:
         """Set a Pod to ready, unless it is terminating or no longer exists."""

@@ -95,7 +95,7 @@ class SchedulingAlgorithm:
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
-        why = of_a_group(pod, snapshot)
+        why = pod.spec.too_large or of_a_group(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod, _BEFORE_CYCLE)

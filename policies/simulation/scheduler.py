@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
 from forewarn.policies.scheduling.queue.events import (
@@ -92,7 +93,11 @@ class Scheduler:
             clock, api, latencies, self._nominated, cache.group_of if has_pod_groups else lambda _: None
         )
         self._executor = executor
-        gates = (SchedulingGates, executor, *((GangScheduling(cache),) if has_pod_groups else ()))
+        groups = [GangScheduling(cache)] if has_pod_groups else []
+        gates = {
+            name: [gate for gate in (SchedulingGates, executor) if gate.name in profile.at("preEnqueue")] + groups
+            for name, profile in configuration_of(semantics).profiles.items()
+        }
         waits, hints = seconds_of_backoff(semantics), QueueingHints.of_profiles(semantics)
         self.queue = PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
@@ -186,9 +191,9 @@ class Scheduler:
             message = yield from self._binder.bind(pod, node, volumes)
         if not message:
             yield self.latencies.write("bind", pod.key)
-            if self.api.bind(pod, node):
+            if not (why := self.api.bind(pod, node)):
                 return
-            message = f"binding rejected: pod {pod.key} is being deleted or gone"
+            message = f"binding rejected: pod {pod.key} {why}"
         if volumes is not None:
             self._binder.revert(volumes)
         if self.cache.forget(pod):

@@ -21,6 +21,7 @@ from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.responsible import is_gated
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
 from forewarn.policies.why.causes import causes, of_former_pod
@@ -143,10 +144,11 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
     elif pod.spec.gated:
         gates = [text(gate, "name") for gate in items(obj, "spec", "schedulingGates")]
         named = f" ({listed(gates, 5)})" if any(gates) else ""
-        remedy = "the controller that set a gate must remove it"
-        yield Trouble(
-            "gated", f"kept out of the scheduling queue by {plural(len(gates) or 1, 'scheduling gate')}{named}", remedy
-        )
+        by = f"{plural(len(gates) or 1, 'scheduling gate')}{named}"
+        what = f"kept out of the scheduling queue by {by}"
+        if not is_gated(pod, cluster.semantics):
+            what = f"kube-apiserver rejects its binding because of {by}; its profile disables SchedulingGates"
+        yield Trouble("gated", what, "the controller that set a gate must remove it")
     elif (pod.spec.scheduler_name or DEFAULT_SCHEDULER) not in cluster.semantics.scheduler_names:
         yield Trouble(
             "other-scheduler",

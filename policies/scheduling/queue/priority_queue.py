@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.framework import run_pre_enqueue_plugins
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.queue.backoff_queue import BackoffQueue
@@ -19,7 +21,7 @@ from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodGroupI
 from forewarn.policies.scheduling.queue.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin
@@ -53,18 +55,18 @@ class PriorityQueue:
         now: Callable[[], float],
         nominator: Nominator,
         hints: QueueingHints,
-        gates: Iterable[PreEnqueuePlugin] = (),
+        gates: Mapping[str, Sequence[PreEnqueuePlugin]] = MappingProxyType({}),
         backoff: tuple[float, float] = (1, 10),
         *,
         has_pod_groups: bool = False,
     ) -> None:
         """Start empty.
 
-        `now`: returns seconds. `gates`: the profile's PreEnqueue plugins. `backoff`: the first and the longest back-off
-        in seconds. `has_pod_groups`: whether Pods are queued in their PodGroups.
+        `now`: returns seconds. `gates`: profile -> its PreEnqueue plugins. `backoff`: first and longest back-off in
+        seconds. `has_pod_groups`: whether Pods are queued in their PodGroups.
         """
         self.groups = PodGroupQueue(self) if has_pod_groups else None
-        self.now, self.nominator, self._hints, self._gates = now, nominator, hints, tuple(gates)
+        self.now, self.nominator, self._hints, self._gates = now, nominator, hints, gates
         self.active = PodHeap(PrioritySort.key)
         self.backoff = BackoffQueue(now, PrioritySort.key, *backoff)
         self.unschedulable = UnschedulablePods()
@@ -346,8 +348,9 @@ class PriorityQueue:
 
         Source: upstream `runPreEnqueuePluginsForPod`.
         """
-        gates = sorted(self._gates, key=lambda gate: gate.name != info.gating_plugin)
-        status = run_pre_enqueue_plugins(gates, info.pod)
+        gates = self._gates.get(info.pod.spec.scheduler_name or DEFAULT_SCHEDULER, ())
+        first = sorted(gates, key=lambda gate: gate.name != info.gating_plugin)
+        status = run_pre_enqueue_plugins(first, info.pod)
         info.gating_plugin = "" if status is None else status.plugin
         if status is not None:
             info.unschedulable_plugins.add(status.plugin)

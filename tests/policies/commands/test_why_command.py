@@ -91,6 +91,21 @@ def test_each_trouble_is_told_by_its_id(
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 
 
+def test_a_gate_names_what_holds_the_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A profile may disable SchedulingGates; kube-apiserver still binds no gated Pod."""
+    profile = {"plugins": {"preEnqueue": {"disabled": [{"name": "SchedulingGates"}]}}}
+    scheduler = tmp_path / "scheduler.json"
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    scheduler.write_text(json.dumps({**header, "profiles": [profile]}))
+    made = [make_node("n1"), make_pod("new").spec(schedulingGates=[{"name": "g"}])]
+    for options, why in (
+        ((), "kept out of the scheduling queue by 1 scheduling gate (g)"),
+        (("--scheduler-config", str(scheduler)), "kube-apiserver rejects its binding because of 1 scheduling gate (g)"),
+    ):
+        _, out, err = run(capsys, tmp_path, made, "new", *options)
+        assert why in out, err
+
+
 @pytest.mark.parametrize(
     ("tolerations", "then"),
     [

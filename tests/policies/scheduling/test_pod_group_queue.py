@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_group import PodGroup
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_DELETE,
     POD_GROUP_UPDATE,
@@ -49,7 +50,8 @@ class Desk:
         self.now = 0.0
         self.gate = Gate()
         nominator = Nominator(lambda _namespace, _name: None, lambda _old, _new: None)
-        self.queue = PriorityQueue(lambda: self.now, nominator, QueueingHints(), [self.gate], has_pod_groups=True)
+        gates = {DEFAULT_SCHEDULER: [self.gate]}
+        self.queue = PriorityQueue(lambda: self.now, nominator, QueueingHints(), gates, has_pod_groups=True)
         assert self.queue.groups is not None
         self.groups = self.queue.groups
 

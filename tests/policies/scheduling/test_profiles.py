@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from forewarn import policies
+from forewarn.policies.forecast.waiting import pending_in_order
 from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
@@ -103,6 +104,22 @@ def test_what_is_enabled_at_a_point_comes_first_and_takes_the_weight_given_there
 def test_multi_point_disables_everywhere() -> None:
     made = profile(config({"plugins": {"multiPoint": point(disabled=("InterPodAffinity",))}}))
     assert "InterPodAffinity" not in made.plugin_names
+
+
+def test_a_profile_without_scheduling_gates_tries_gated_pods() -> None:
+    """kube-scheduler preempts for them too; kube-apiserver rejects only the binding."""
+    off = semantics(config({"plugins": {"preEnqueue": point(disabled=("SchedulingGates",))}}))
+    gated = make_pod("p").priority(9).request(cpu="1").spec(schedulingGates=[{"name": "g"}])
+    node, low = make_node("n1").has(cpu="1"), make_pod("low").request(cpu="1").on("n1")
+    assert policies.predict(cluster(DEFAULT, node, low), gated.obj).outcome == "not-predicted"
+    tried = policies.predict(cluster(off, node, low), gated.obj)
+    assert (tried.outcome, [victim.name for victim in tried.victims]) == ("preempts", ["low"])
+    assert (
+        "kube-apiserver binds no pod with scheduling gates"
+        in policies.predict(cluster(off, node), gated.obj).caveats[0]
+    )
+    for meant, waiting in ((DEFAULT, []), (off, ["p"])):
+        assert [pod.name for pod in pending_in_order(cluster(meant, node, low, gated)).pods] == waiting
 
 
 REFUSED = [

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.events import (
@@ -64,7 +65,7 @@ class Desk:
         self.stored: dict[str, Pod] = {}
         self.nominated: list[tuple[str, str]] = []
         nominator = Nominator(lambda _, name: self.stored.get(name), self.note)
-        self.queue = PriorityQueue(lambda: self.now, nominator, QueueingHints(), gates)
+        self.queue = PriorityQueue(lambda: self.now, nominator, QueueingHints(), {DEFAULT_SCHEDULER: gates})
 
     def note(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None:

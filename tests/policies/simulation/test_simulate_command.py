@@ -342,6 +342,19 @@ def test_a_plugin_that_is_not_simulated_is_named(
         assert f"not predicted: Pod default/new: {why}" in err if why else "new Pod" in out
 
 
+def test_a_profile_without_scheduling_gates_preempts_for_gated_pods(simulate: Any, tmp_path: Path) -> None:
+    plugins = {"preEnqueue": {"disabled": [{"name": "SchedulingGates"}]}}
+    profile = {"schedulerName": "default-scheduler", "plugins": plugins}
+    option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
+    low = make_pod("low").request(cpu="4").on("n1").spec(terminationGracePeriodSeconds=5)
+    gated = make_pod("new").priority(1000).request(cpu="4").spec(schedulingGates=[{"name": "g"}])
+    assert "no Pods are preempted" in simulate([NODES[0], low], [gated])[1]
+    out = simulate([NODES[0], low], [gated], *option)[1]
+    assert "default/new (priority 1000) preempts default/low (priority 0) on n1" in out
+    assert "0 of 1 new Pod scheduled" in out
+    assert "1 Pending: binding rejected: pod default/new has non-empty .spec.schedulingGates" in out
+
+
 def test_a_plugin_after_the_default_binder_does_nothing(simulate: Any, tmp_path: Path) -> None:
     profile = {"schedulerName": "default-scheduler", "plugins": {"bind": {"enabled": [{"name": "Mine"}]}}}
     option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
