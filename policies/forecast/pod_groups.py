@@ -163,8 +163,7 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
     `terminating`: number of terminating Pods without a node, which count for minCount until they are removed.
     """
     existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
-    missing = group.min_count - existing - len(pods) - terminating
-    if missing > 0:
+    if missing := group.missing(existing + len(pods) + terminating):
         return GroupForecast(group, pods, "pending", missing=missing)
     if gated := sum(is_gated(pod, snapshot.semantics) for pod in pods):
         return GroupForecast(

@@ -75,6 +75,14 @@ class PodGroup(NamedTuple):
         """The PodGroup as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
+    def missing(self, count: int) -> int:
+        """Return the number of Pods that a gang of `count` Pods lacks for minCount; 0 for the policy basic.
+
+        Without them, kube-scheduler does not queue the gang's Pods (`count`: all Pods), or holds them at Permit
+        (`count`: scheduled Pods). Source: upstream GangScheduling, `PreEnqueue` and `Permit`.
+        """
+        return max(self.min_count - count, 0)
+
     @property
     def pods_to_schedule(self) -> int:
         """The minimum number of Pods that must fit at the same time. Source: upstream `getMinCount`."""

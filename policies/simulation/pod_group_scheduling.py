@@ -6,11 +6,12 @@ Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduli
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
 from forewarn.policies.scheduling.queue.events import POD_GROUP_ADD, POD_GROUP_DELETE, POD_GROUP_UPDATE
-from forewarn.policies.scheduling.status import Code
+from forewarn.policies.scheduling.status import Code, unresolvable
 from forewarn.policies.simulation.cycle import NotPredicted, Rejected
 from forewarn.policies.simulation.stored_pod_groups import Condition
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo, QueuedPodInfo
     from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.status import Status
     from forewarn.policies.simulation.api_server import ApiServer
     from forewarn.policies.simulation.clock import Clock, Task
     from forewarn.policies.simulation.cycle import SchedulingAlgorithm
     from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
-GANG_SCHEDULING: Final = "GangScheduling"
 PERMIT_TIMEOUT: Final = 300.0
 """Seconds that a Pod waits at Permit for the other Pods of its PodGroup."""
 _REASONS: Final = {None: "Scheduled", Code.UNSCHEDULABLE: "Unschedulable", Code.ERROR: "SchedulerError"}
@@ -101,11 +102,27 @@ class Loop(Protocol):
 
 
 class PodGroupScheduling:
-    """Runs the scheduling cycles of PodGroups for one simulated scheduler."""
+    """Runs the scheduling cycles of PodGroups for one simulated scheduler. Also the PreEnqueue plugin of
+    GangScheduling.
+    """
+
+    name: ClassVar[str] = GangScheduling.name
 
     def __init__(self, scheduler: Loop) -> None:
         self._of = scheduler
         self.waiting = WaitingPods()
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Reject a Pod if its PodGroup is missing or has fewer than minCount Pods. Source: upstream `PreEnqueue`."""
+        cache, name = self._of.cache, pod.spec.pod_group
+        if not name:
+            return None
+        group = cache.group_of(pod)
+        if group is None:
+            return unresolvable(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+        if group.missing(cache.group_states.count((group.namespace, name))):
+            return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
+        return None
 
     def schedule_one(self, info: QueuedPodGroupInfo) -> Generator[float | None, None, None]:
         """Run the cycle of a PodGroup. Source: upstream `scheduleOnePodGroup`."""
@@ -196,9 +213,9 @@ class PodGroupScheduling:
         of, uid = self._of, member.pod.uid
         of.assume(member, node)
         scheduled = of.cache.group_states.scheduled((group.namespace, group.name))
-        if len(scheduled) < group.min_count:
+        if group.missing(len(scheduled)):
             self.waiting.add(uid)
-            why = f"rejected due to timeout after waiting 5m0s at plugin {GANG_SCHEDULING}"
+            why = f"rejected due to timeout after waiting 5m0s at plugin {self.name}"
             of.clock.at(of.clock.now + PERMIT_TIMEOUT, partial(self.waiting.answer, uid, why))
         else:
             for pod in scheduled:

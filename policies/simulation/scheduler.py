@@ -33,7 +33,6 @@ from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, Prio
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
-from forewarn.policies.simulation.pre_enqueue import GangScheduling
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
 from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
 from forewarn.policies.simulation.volume_binder import VolumeBinder
@@ -93,7 +92,8 @@ class Scheduler:
             clock, api, latencies, self._nominated, cache.group_of if has_pod_groups else lambda _: None
         )
         self._executor = executor
-        groups = [GangScheduling(cache)] if has_pod_groups else []
+        self._groups = PodGroupScheduling(self)
+        groups = [self._groups] if has_pod_groups else []
         gates = {
             name: [gate for gate in (SchedulingGates, executor) if gate.name in profile.at("preEnqueue")] + groups
             for name, profile in configuration_of(semantics).profiles.items()
@@ -102,7 +102,6 @@ class Scheduler:
         self.queue = PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
-        self._groups = PodGroupScheduling(self)
         self.violated_pdbs = ViolatedPdbs()
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""

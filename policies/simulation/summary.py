@@ -293,9 +293,9 @@ def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
     group = simulation.api.pod_groups.get(key)
     if group is None:
         return f"PodGroup {key[1]} does not exist"
-    missing = group.min_count - simulation.cache.group_states.count(key)
+    missing = group.missing(simulation.cache.group_states.count(key))
     lacks = f"PodGroup {group.name} (minCount {group.min_count}) waits for {plural(missing, 'more Pod')}"
-    return lacks if missing > 0 else ""
+    return lacks if missing else ""
 
 
 def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:
