@@ -14,6 +14,7 @@ from forewarn.policies.metering import limited
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.queue.pod_info import order_of_member
 from forewarn.policies.scheduling.responsible import is_gated
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
     stored = [pod for pod in snapshot.objects.grouped_pods.values() if (pod.namespace, pod.spec.pod_group) == key]
     queued = [pod for pod in stored if not pod.node_name and pod.identity not in new]
     terminating = sum(pod.terminating for pod in queued)
-    members = (*sorted((p for p in queued if not p.terminating), key=_by_time), *pods)
+    waiting = [pod for pod in queued if not pod.terminating]  # their attempts are unknown
+    members = (*sorted(waiting, key=lambda pod: order_of_member(pod, pod.created or 0)), *pods)
     if limited() and len(members) > MAX_MEMBERS:
         raise too_many_pods(MAX_MEMBERS)
     found = _forecast(snapshot, group, members, terminating)
@@ -147,14 +149,6 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
         notes = (f"with {plural(len(members) - len(pods), 'Pending Pod')} of the PodGroup in the cluster", *notes)
     assumed = assumptions(snapshot.objects, members, victims=bool(found.units))
     return found._replace(notes=notes, assumes=assumed)
-
-
-def _by_time(pod: Pod) -> tuple[int, float, str]:
-    """Return the sort key for the order of the PodGroup's cycle. Attempts, which come second upstream, are unknown.
-
-    Source: upstream `PodGroupMemberPodsOrderingFunc`.
-    """
-    return -pod.effective_priority, pod.created or 0, pod.name
 
 
 def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], terminating: int) -> GroupForecast:

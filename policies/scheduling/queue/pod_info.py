@@ -139,8 +139,8 @@ class QueuedPodGroupInfo(QueueingParams):
         return all(member.rejected_by_others_than(plugins) for member in self.members)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Insert a Pod in the order of the PodGroup's cycle. Source: upstream `PodGroupMemberPodsOrderingFunc`."""
-        insort(self.members, info, key=_order_of_members)
+        """Insert a Pod in the order of the PodGroup's cycle."""
+        insort(self.members, info, key=lambda member: order_of_member(member.pod, member.timestamp, member.attempts))
 
     def find(self, key: Key) -> QueuedPodInfo | None:
         """Return the Pod of this (namespace, name), or None."""
@@ -156,8 +156,13 @@ def group_key(namespace: str, name: str) -> Key:
     return f"PodGroup/{namespace}", name
 
 
-def _order_of_members(info: QueuedPodInfo) -> tuple[int, int, float, str]:
-    return -info.priority, -info.attempts, info.timestamp, info.pod.name
+def order_of_member(pod: Pod, timestamp: float, attempts: int = 0) -> tuple[int, int, float, str]:
+    """Return the sort key of a Pod in the cycle of its PodGroup.
+
+    `timestamp`: when the Pod was added, or returned from its last attempt, in seconds. Source: upstream
+    `PodGroupMemberPodsOrderingFunc`.
+    """
+    return -pod.effective_priority, -attempts, timestamp, pod.name
 
 
 class UnschedulablePods(dict[Key, Entity]):
