@@ -16,10 +16,16 @@ from forewarn.policies.controllers.new_pods import (
     replicas_of,
     without_missing_claims,
 )
+from forewarn.policies.controllers.ordinals import (
+    allows_burst,
+    blocking_ordinal,
+    ordinal_of,
+    requested_ordinals,
+    start_ordinal,
+)
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
 from forewarn.policies.controllers.replica_set_sizes import is_paused, is_rolling, max_surge, max_unavailable
-from forewarn.policies.controllers.stateful_set import ordinal_of, start_ordinal
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import contains, pod_template_of
@@ -199,18 +205,12 @@ def _is_over(old: ApiObject) -> bool:
 
 def _is_ordered(obj: ApiObject) -> bool:
     """Report whether each Pod is created after the Pod before it runs."""
-    return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"
+    return group_kind(obj) == "apps/StatefulSet" and not allows_burst(obj)
 
 
 def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
-    """Return the lowest ordinal of a StatefulSet whose Pod is Pending; None if no Pod is Pending.
-
-    An ordered StatefulSet creates, deletes and replaces no Pod until this Pod runs. Source: pkg/controller/statefulset,
-    `processReplica`: upstream returns if `!isRunningAndReady(pod) && monotonic`.
-    """
-    waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod))
-    start = start_ordinal(obj)
-    return min((n for n in waiting if start <= n < start + replicas_of(obj)), default=None)
+    """Return the ordinal of the Pending Pod for which a StatefulSet waits; None if there is no such Pod."""
+    return blocking_ordinal(obj, (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod)))
 
 
 def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
@@ -322,14 +322,14 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
     Missing ordinals are created first, then each Pod is replaced, from the highest ordinal to the lowest.
     """
     missing = new_pods(cluster, obj, template, own=own).pods
-    if _is_ordered(obj) and (waits := _first_pending(obj, own)) is not None:
+    if (waits := _first_pending(obj, own)) is not None:
         return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
         return PodChange(missing, own, one_by_one=_is_ordered(obj))
-    name, start = ref_of(obj).name, start_ordinal(obj)
-    least = start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
+    name, requested = ref_of(obj).name, requested_ordinals(obj)
+    least = requested.start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
     ordinals = {ordinal_of(pod.name, name): pod for pod in own}
-    due = sorted((n for n in ordinals if least <= n < start + replicas_of(obj)), reverse=True)[:_MAX_STEPS]
+    due = sorted((n for n in ordinals if n >= least and n in requested), reverse=True)[:_MAX_STEPS]
     if not due:
         return PodChange(missing, own)
     ended: dict[int, Sequence[Pod]] = {}

@@ -15,7 +15,12 @@ from forewarn.policies.controllers.actions import (
     UpdateConflict,
     UpdateWorkload,
 )
-from forewarn.policies.controllers.replica_set import ReplicaSetStatus, calculate_status, min_ready_seconds, replicas_of
+from forewarn.policies.controllers.replica_set import (
+    ReplicaSetStatus,
+    calculate_status,
+    min_ready_seconds,
+    spec_replicas,
+)
 from forewarn.policies.controllers.replica_set_sizes import (
     DESIRED,
     MAX,
@@ -140,7 +145,7 @@ def _size(view: View, owned: WorkloadState, now: float) -> Size:
         known = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
     if not isinstance(known, ReplicaSetStatus):
         known = calculate_status(owned, [pod for pod in view.pods_of(owned.key) if pod.active], now)
-    return Size(owned, replicas_of(owned), known)
+    return Size(owned, spec_replicas(owned.object), known)
 
 
 def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
@@ -252,7 +257,7 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     name = text(creation.object, "metadata", "name")
     state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), creation.object, None, rollout.now)
     status = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=_revision(creation.object))
-    with_new = rollout._replace(new=Size(state, replicas_of(state), ReplicaSetStatus()))
+    with_new = rollout._replace(new=Size(state, spec_replicas(state.object), ReplicaSetStatus()))
     return with_new, [creation, SetStatus(rollout.state.key, status)]
 
 

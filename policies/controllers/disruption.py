@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.actions import Action, SetStatus
-from forewarn.policies.controllers.replica_set import replicas_of
+from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.objects.fields import at, mapping
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
@@ -99,7 +99,7 @@ def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
         if state is None:
             return None
         above = view.workload(state.controller) if state.controller else None
-        scales[key] = 0 if above and above.key in scales else replicas_of(above or state)
+        scales[key] = 0 if above and above.key in scales else spec_replicas((above or state).object)
         if above:
             scales[above.key] = 0
     return sum(scales.values())

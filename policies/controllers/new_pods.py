@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, with_daemon_fields
 from forewarn.policies.controllers.deployment import find_new_replica_set
+from forewarn.policies.controllers.ordinals import start_ordinal
 from forewarn.policies.controllers.own_pods import controlled, pods_of
 from forewarn.policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
-from forewarn.policies.controllers.stateful_set import start_ordinal
+from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, REPLICA_SET
@@ -23,7 +24,6 @@ from forewarn.policies.objects.fields import (
     at,
     boolean,
     group_kind,
-    int32,
     mapping,
     ref_of,
     sequence,
@@ -193,8 +193,7 @@ def replicas_of(obj: ApiObject) -> int:
         job = obj if kind == "batch/Job" else at(obj, "spec", "jobTemplate") or NOTHING
         is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
         return 0 if is_suspended else wanted_active(job, 0, 0)
-    number = int32(obj, "spec", "replicas")
-    return 1 if number is None else max(number, 0)
+    return spec_replicas(obj)
 
 
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:

@@ -42,7 +42,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     state = view.workload(key)
     if state is None:
         return []
-    counts, replicas = view.counts(key), replicas_of(state)
+    counts, replicas = view.counts(key), spec_replicas(state.object)
     if counts is not None and counts.active <= replicas and not min_ready_seconds(state):
         return _of_counts(view, state, counts, replicas)
     active = [pod for pod in view.pods_of(key) if pod.active]
@@ -63,12 +63,12 @@ def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: in
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
 
 
-def replicas_of(state: WorkloadState) -> int:
+def spec_replicas(obj: ApiObject) -> int:
     """Return `spec.replicas`, 1 if unset. Raises InvalidObject."""
-    number = _plain(state.object, "replicas")
+    number = _plain(obj, "replicas")
     if number is not None:
         return number
-    number = int32(state.object, "spec", "replicas")
+    number = int32(obj, "spec", "replicas")
     return 1 if number is None else max(number, 0)
 
 
@@ -99,7 +99,7 @@ def calculate_status(state: WorkloadState, active: Sequence[PodState], now: floa
 
 def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState], now: float) -> list[Action]:
     """Return the writes that create or delete Pods, given the active Pods. Upstream `manageReplicas`."""
-    difference = len(active) - replicas_of(state)
+    difference = len(active) - spec_replicas(state.object)
     if difference <= 0:
         return _create(view, state, -difference)
     related = _related_pods(view, state)

@@ -8,7 +8,7 @@ from forewarn.policies.controllers.actions import (
     Action,
     UpdateWorkload,
 )
-from forewarn.policies.controllers.replica_set import ReplicaSetStatus, replicas_of
+from forewarn.policies.controllers.replica_set import ReplicaSetStatus, spec_replicas
 from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.objects.fields import (
     at,
@@ -71,7 +71,7 @@ class Rollout(NamedTuple):
     @property
     def replicas(self) -> int:
         """The number of requested Pods."""
-        return replicas_of(self.state)
+        return spec_replicas(self.state.object)
 
     @property
     def every(self) -> list[Size]:

@@ -14,7 +14,8 @@ from forewarn.policies.controllers.actions import (
     SetClaimOwner,
     SetStatus,
 )
-from forewarn.policies.controllers.replica_set import min_ready_seconds, replicas_of
+from forewarn.policies.controllers.ordinals import allows_burst, ordinal_of, requested_ordinals
+from forewarn.policies.controllers.replica_set import min_ready_seconds, spec_replicas
 from forewarn.policies.controllers.templates import (
     CONTROLLER_REVISION,
     claim_of_template,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 _PENDING: Final = ("", "Pending")
-_DIGITS: Final = 9
 _RETRY_SECONDS: Final = 10.0
 """Seconds until a set checks again whether a claim that is being deleted exists; upstream's delay increases."""
 
@@ -75,7 +75,7 @@ class _Set(NamedTuple):
 
     @property
     def monotonic(self) -> bool:
-        return text(self.state.object, "spec", "podManagementPolicy") != "Parallel"
+        return not allows_burst(self.state.object)
 
     @property
     def rolls(self) -> bool:
@@ -93,7 +93,7 @@ class _Set(NamedTuple):
         return 0 if partition is None and is_defaulted else partition
 
     def is_in_range(self, ordinal: int) -> bool:
-        return self.start <= ordinal < self.start + replicas_of(self.state)
+        return ordinal in requested_ordinals(self.state.object)
 
     def deletes_claims(self, when: str) -> bool:
         """Report whether the retention policy deletes claims. `when`: "whenDeleted" or "whenScaled"."""
@@ -107,22 +107,6 @@ class _Set(NamedTuple):
 
     def available(self, pod: PodState) -> bool:
         return pod.available(min_ready_seconds(self.state), self.now)
-
-
-def ordinal_of(name: str, parent: str) -> int:
-    """Return the ordinal in a Pod's name; -1 if the Pod does not belong to the StatefulSet `parent`.
-
-    Source: `getParentNameAndOrdinal`.
-    """
-    stem, dash, number = name.rpartition("-")
-    if not dash or stem != parent or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
-        return -1
-    return int(number)
-
-
-def start_ordinal(obj: ApiObject) -> int:
-    """Return `spec.ordinals.start`, 0 if unset. Raises InvalidObject."""
-    return int32(obj, "spec", "ordinals", "start") or 0
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
@@ -185,12 +169,12 @@ def _counted(status: StatefulSetStatus, pods: Sequence[PodState]) -> StatefulSet
 def _partitioned(
     view: View, state: WorkloadState, status: StatefulSetStatus, pods: Sequence[PodState], now: float
 ) -> _Set:
-    count, start = replicas_of(state), start_ordinal(state.object)
+    requested = requested_ordinals(state.object)
     by_ordinal = {ordinal_of(pod.pod.name, state.key[2]): pod for pod in pods}
-    condemned = [pod for number, pod in by_ordinal.items() if number >= 0 and not start <= number < start + count]
+    condemned = [pod for number, pod in by_ordinal.items() if number >= 0 and number not in requested]
     condemned.sort(key=lambda pod: -ordinal_of(pod.pod.name, state.key[2]))
-    places = _places(by_ordinal, range(start, start + count))
-    return _Set(view, state, status, places, condemned, start, now, claim_templates(state.object))
+    places = _places(by_ordinal, requested)
+    return _Set(view, state, status, places, condemned, requested.start, now, claim_templates(state.object))
 
 
 def claim_templates(obj: ApiObject) -> dict[str, ApiObject]:
@@ -391,7 +375,7 @@ def _completed(sts: _Set) -> StatefulSetStatus:
 
     Upstream `completeRollingUpdate`.
     """
-    status, wanted = sts.status, replicas_of(sts.state)
+    status, wanted = sts.status, spec_replicas(sts.state.object)
     if sts.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
         return status._replace(
             current=status.update, current_template=status.update_template, current_replicas=status.updated_replicas
