@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.job import JOB_BACKOFF
-from forewarn.policies.controllers.stateful_set import ordinal_of
+from forewarn.policies.controllers.ordinals import blocking_ordinal, ordinal_of
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, recreator_of
 from forewarn.policies.forecast.waiting import freed_by, may_be_helped, pending_in_order
@@ -229,8 +229,7 @@ class _Cascade:
     def _in_order(self, arriving: Iterable[_Waiting]) -> Iterator[_Waiting]:
         """Yield the Pods to create now; put the others into `_held`.
 
-        An ordered StatefulSet creates no Pod while a Pod with a lower ordinal is Pending. Source:
-        pkg/controller/statefulset, `processReplica`.
+        An ordered StatefulSet creates no Pod while a Pod with a lower ordinal is Pending (`blocking_ordinal`).
         """
         for waiting in sorted(arriving, key=lambda waiting: _ordinal(waiting.pod)):
             if self._is_held(waiting.pod):
@@ -252,14 +251,13 @@ class _Cascade:
         if owner is None or pod.owner_kind != STATEFUL_SET:
             return False
         known = self._cluster.workload(STATEFUL_SET, pod.namespace, owner.name)
-        if known is None or at(known.object, "spec", "podManagementPolicy") == "Parallel":
+        if known is None:
             return False
         charge(len(self._waiting))
         others = (each.pod for each in self._waiting)
-        return any(
-            other.owner == owner and other.namespace == pod.namespace and _ordinal(other) < _ordinal(pod)
-            for other in others
-        )
+        own = (_ordinal(other) for other in others if other.owner == owner and other.namespace == pod.namespace)
+        blocking = blocking_ordinal(known.object, own)
+        return blocking is not None and blocking < _ordinal(pod)
 
     def _let_in(self, arriving: Iterable[_Waiting]) -> None:
         """Queue the Pods that no quota rejects. Rejects a Pod that equals a rejected one without another check."""

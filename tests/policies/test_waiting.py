@@ -159,6 +159,13 @@ def test_an_ordered_set_makes_no_replacement_while_one_of_lower_ordinal_waits() 
     assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
 
 
+def test_a_pending_pod_to_scale_down_holds_no_pod_of_an_ordered_set() -> None:
+    made = [make_node("n").has(cpu="1"), stateful_set("set", 1, "1", 0, "OrderedReady")]
+    made += [member("set", 0, "1", 0), ready(member("set", 1, "1", 0), "n")]
+    made[1].obj["spec"]["ordinals"] = {"start": 1}
+    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
+
+
 def test_an_ordered_set_makes_its_pods_one_after_the_other() -> None:
     made = [make_node("n").has(cpu="2"), make_node("m").has(cpu="3"), stateful_set("set", 2, "1", 0, "OrderedReady")]
     made += [ready(member("set", 0, "1", 0), "n"), ready(member("set", 1, "1", 0), "n")]
