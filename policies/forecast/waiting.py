@@ -16,7 +16,7 @@ from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.recurring_specs import has_constraints
 from forewarn.policies.scheduling.responsible import framework_of, is_gated, not_predicted, not_scheduled
 from forewarn.policies.scheduling.status import CycleState
-from forewarn.policies.scheduling.victim import pod_priority
+from forewarn.policies.scheduling.victim import may_be_preempted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -162,5 +162,5 @@ def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot, fit: NodeResourcesFit
     if pod.preemption_policy == PREEMPT_NEVER:
         return False
     charge(len(info.pods))
-    stay = [other for other in info.pods if pod_priority(other, snapshot) >= pod.effective_priority]
+    stay = [other for other in info.pods if not may_be_preempted(other, pod.effective_priority, snapshot)]
     return len(stay) < len(info.pods) and fit.filter(CycleState(), pod, info.with_pods(stay)) is None

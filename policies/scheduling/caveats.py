@@ -8,7 +8,7 @@ from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.binding_cycle import BindingCycle
 from forewarn.policies.scheduling.framework import CycleState, Framework, PluginFault
 from forewarn.policies.scheduling.plugin import foreign_at
-from forewarn.policies.scheduling.victim import importance, pod_priority
+from forewarn.policies.scheduling.victim import importance, may_be_preempted
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
@@ -104,7 +104,7 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
         f"{pdb.namespace}/{pdb.name}"
         for candidate in preemption.best_candidates
         for other in snapshot.node_infos[snapshot.rows[candidate.node_name]].pods
-        if pod_priority(other, snapshot) < pod.effective_priority
+        if may_be_preempted(other, pod.effective_priority, snapshot)
         for pdb in snapshot.pdbs.get(other.namespace, ())
         if pdb.stale and pdb.matches(other.namespace, other.labels)
     }

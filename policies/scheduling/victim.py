@@ -91,12 +91,19 @@ def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snaps
     return [victim for victim in victims_on(node_infos, snapshot) if victim.priority < priority]
 
 
+def may_be_preempted(pod: Pod, priority: int, snapshot: Snapshot) -> bool:
+    """Report whether a preemptor with this priority may preempt a Pod. Source: upstream `isPreemptionAllowed`."""
+    return pod_priority(pod, snapshot) < priority
+
+
 def has_terminating_victim(priority: int, node_info: NodeInfo, snapshot: Snapshot) -> bool:
     """Report whether a Pod with a priority below `priority` on this node is terminating because of a preemption.
 
     Source: upstream `PodEligibleToPreemptOthers`, `isOngoingPreemption`.
     """
-    return any(pod.terminating and pod.preempted and pod_priority(pod, snapshot) < priority for pod in node_info.pods)
+    return any(
+        pod.terminating and pod.preempted and may_be_preempted(pod, priority, snapshot) for pod in node_info.pods
+    )
 
 
 def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> list[Victim]:
