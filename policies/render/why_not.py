@@ -13,7 +13,7 @@ from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_
 from forewarn.policies.scheduling.plugins import inter_pod_affinity
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
 from forewarn.policies.scheduling.preemption import NO_VICTIMS
-from forewarn.policies.scheduling.victim import victims_below, victims_by_importance
+from forewarn.policies.scheduling.victim import may_be_preempted, victims_below, victims_by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -112,7 +112,7 @@ class BlockingPods:
         found = self._by_topology()
         near = [(key, on, pod) for key, value in labels.items() for on, pod in found.get((key, value), ())]
         for key, on, pod in near:
-            if on == node_name and pod.effective_priority >= self._pod.effective_priority:
+            if on == node_name and not may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
                 return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"
             if on != node_name:
                 place = f"another node of the {TOPOLOGY.get(key, key)}"

@@ -7,11 +7,13 @@ FAQ, "How can I configure overprovisioning with Cluster Autoscaler?"; autoscalin
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.headroom import fill
 from forewarn.policies.whatif.node_groups import pool_of
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Options
+    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.headroom import Headroom
 
 _SCALABLE: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet")
@@ -84,7 +87,7 @@ def placeholders(
     never = pod.preemption_policy == PREEMPT_NEVER
     alive = [other for other in cluster.pods.values() if _reserves(other, options)]
     all_of_them = [other for other in alive if other.node_name]
-    usable = [] if never else [other for other in all_of_them if other.effective_priority < pod.effective_priority]
+    usable = [] if never else _usable(snapshot, pod.effective_priority, options)
     without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (headroom.without, None)
     reserved = max(without.pods - headroom.without.pods, 0)
     more = 0 if never else max(wanted - reserved, 0)
@@ -106,6 +109,20 @@ def placeholders(
         buffer=_buffer(obj, wanted),
         obstacle=_obstacle(pod, priority, cutoff),
     )
+
+
+def _usable(snapshot: Snapshot, priority: int, options: Options) -> list[Pod]:
+    """Return the placeholder Pods that a preemptor with this priority may preempt.
+
+    Without Pods of PodGroups that preemption evicts together with other Pods.
+    """
+    found: dict[str, Pod] = {}
+    for info in snapshot.node_infos:
+        with suppress(MissingNode):  # upstream then preempts no Pods on this node
+            for victim in victims_below(priority, (info,), snapshot):
+                if all(is_placeholder(pod, options) for pod in victim.pods):
+                    found |= {pod.identity: pod for pod in victim.pods if _reserves(pod, options)}
+    return list(found.values())
 
 
 def _reserves(pod: Pod, options: Options) -> bool:

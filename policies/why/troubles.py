@@ -22,6 +22,7 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.responsible import is_gated
+from forewarn.policies.scheduling.victim import may_be_preempted
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
 from forewarn.policies.why.causes import causes, of_former_pod
@@ -117,8 +118,9 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
     """Yield the reason for a Pending DaemonSet Pod: it fits on one node only, and preempts no Pod of equal priority."""
     if record.owner[0] != "DaemonSet" or not record.target_node or prediction.outcome != "pending":
         return
-    pod, info = prediction.pod, prediction.snapshot.get(record.target_node)
-    equal = sum(each.effective_priority >= pod.effective_priority for each in info.pods) if info else 0
+    mine, snapshot = prediction.pod.effective_priority, prediction.snapshot
+    info = snapshot.get(record.target_node)
+    equal = sum(not may_be_preempted(each, mine, snapshot) for each in info.pods) if info else 0
     others = f": {plural(equal, 'Pod')} there of equal or higher priority" if equal else ""
     yield Trouble(
         "daemonset-pod-pending",
@@ -218,16 +220,17 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
 
 def _terminating_victims(prediction: Prediction) -> list[Pod]:
     """Return the terminating Pods of lower priority on the Pod's nominated node."""
-    info = prediction.snapshot.get(prediction.pod.nominated_node_name)
-    mine = prediction.pod.effective_priority
-    return [pod for pod in info.pods if pod.terminating and pod.effective_priority < mine] if info else []
+    snapshot, mine = prediction.snapshot, prediction.pod.effective_priority
+    info = snapshot.get(prediction.pod.nominated_node_name)
+    return [pod for pod in info.pods if pod.terminating and may_be_preempted(pod, mine, snapshot)] if info else []
 
 
 def _overtaken(prediction: Prediction) -> Trouble:
-    pod, node = prediction.pod, prediction.pod.nominated_node_name
-    info = prediction.snapshot.get(node)
-    ahead = (*(info.pods if info else ()), *prediction.snapshot.nominated_pods(node))
-    higher = [other for other in ahead if other.effective_priority >= pod.effective_priority and other.key != pod.key]
+    pod, snapshot, node = prediction.pod, prediction.snapshot, prediction.pod.nominated_node_name
+    info, mine = snapshot.get(node), pod.effective_priority
+    higher = [other for other in (info.pods if info else ()) if not may_be_preempted(other, mine, snapshot)]
+    nominated = snapshot.nominated_pods(node)
+    higher += [other for other in nominated if other.effective_priority >= mine and other.key != pod.key]
     newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
     by = f": {listed([other.key for other in newest], 5)}" if newest else ""
     return Trouble(

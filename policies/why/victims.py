@@ -9,6 +9,7 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.scheduling.preemption import pick_nodes_for_preemption
 from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.victim import may_be_preempted
 from forewarn.policies.why.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Po
     This is the Pod that an Event names, otherwise the Pod with the highest priority that is nominated to the victim's
     node.
     """
-    named = _named_by(cluster, event) if event is not None else None
-    if named is not None and named.effective_priority > victim.effective_priority:
+    named, snapshot = _named_by(cluster, event) if event is not None else None, cluster.scheduling
+    if named is not None and may_be_preempted(victim, named.effective_priority, snapshot):
         return named
-    nominated = cluster.scheduling.nominated_pods(victim.node_name)
-    higher = [pod for pod in nominated if pod.effective_priority > victim.effective_priority]
+    nominated = snapshot.nominated_pods(victim.node_name)
+    higher = [pod for pod in nominated if may_be_preempted(victim, pod.effective_priority, snapshot)]
     return min(higher, key=lambda pod: (-pod.effective_priority, pod.key), default=None)
 
 
