@@ -17,7 +17,7 @@ from forewarn.policies.forecast.placement import Placement, new_pods_of
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
 from forewarn.policies.scheduling.queue.nominator import Nominator
-from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue, le_priority_pre_check
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.scheduling.schedule_one import Prediction
 
@@ -206,9 +206,7 @@ class _Scheduler:
         react to its deletion. Source: upstream `updatePodInSchedulingQueue`.
         """
         self._queue.update(pod, replace(pod, nominated_node_name=""))
-        self._queue.move_all_to_active_or_backoff_queue(
-            ASSIGNED_POD_DELETE, pod, None, lambda other: other.effective_priority <= pod.effective_priority
-        )
+        self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
     def mark_overtaken(self) -> None:
         """Set `overtaken` on nominated Pods that will not fit on their node after the victims terminate.

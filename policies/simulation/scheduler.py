@@ -29,7 +29,7 @@ from forewarn.policies.scheduling.queue.events import (
 )
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
-from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue, le_priority_pre_check
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
@@ -291,7 +291,7 @@ class Scheduler:
             return
         self.cache.group_states.remove(pod)
         if pod.nominated_node_name:
-            self._move(ASSIGNED_POD_DELETE, pod, None, _up_to(pod))
+            self._move(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
     def _bound_pod_changed(self, old: Pod, new: Pod) -> None:
         self.cache.add_pod(new)
@@ -304,7 +304,7 @@ class Scheduler:
             return
         self.queue.update(old, new)
         if old.nominated_node_name and old.nominated_node_name != new.nominated_node_name:
-            self._move(ASSIGNED_POD_DELETE, old, None, _up_to(old))
+            self._move(ASSIGNED_POD_DELETE, old, None, le_priority_pre_check(old))
 
     def _handle_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -380,11 +380,3 @@ def is_responsible_for(pod: Pod, names: AbstractSet[str] = frozenset((DEFAULT_SC
     `names`: scheduler names of the profiles. Source: `responsibleForPod`.
     """
     return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in names and not pod.spec.claims_devices
-
-
-def _up_to(pod: Pod) -> Callable[[Pod], bool]:
-    """Return a function that reports whether a Pod has at most the priority of `pod`.
-
-    Source: upstream `getLEPriorityPreCheck`.
-    """
-    return lambda other: other.effective_priority <= pod.effective_priority

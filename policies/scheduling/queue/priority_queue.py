@@ -379,3 +379,11 @@ class PriorityQueue:
                     return Strategy.AFTER_BACKOFF
                 found = Strategy.AFTER_BACKOFF
         return found
+
+
+def le_priority_pre_check(pod: Pod) -> Callable[[Pod], bool]:
+    """Return a function that reports whether a Pod has at most the priority of `pod`.
+
+    Source: upstream `getLEPriorityPreCheck`.
+    """
+    return lambda other: other.effective_priority <= pod.effective_priority
