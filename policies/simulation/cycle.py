@@ -6,7 +6,7 @@ Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingAlgorithm`), `fra
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.profiles import Profile
     from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_CLAIMS: Final = "no new claims to deallocate"
-_BEFORE_CYCLE: Final = {"queueSort": "sorts the queue", "preEnqueue": "may keep the Pod from the queue"}
-_AFTER_CYCLE: Final = dict.fromkeys(("reserve", "permit", "preBind", "bind"), "may keep the Pod from its node")
-"""Extension points that simulations do not run -> what their plugins may do."""
+_BEFORE_CYCLE: Final = (("queueSort", "sorts the queue"), ("preEnqueue", "may keep the Pod from the queue"))
+_AFTER_CYCLE: Final = tuple((at, "may keep the Pod from its node") for at in ("reserve", "permit", "preBind", "bind"))
+"""(extension point that simulations do not run, what its plugins may do)."""
 
 
 class NotPredicted(InvalidObject):
@@ -98,10 +99,10 @@ class SchedulingAlgorithm:
         why = pod.spec.too_large or of_a_group(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
-        _check_plugins(snapshot, pod, _BEFORE_CYCLE)
+        _check_plugins(snapshot, pod)
         result = self._schedule_pod(snapshot, pod)
         if isinstance(result, Fits):
-            _check_plugins(snapshot, pod, _AFTER_CYCLE)
+            _check_plugins(snapshot, pod, fits=True)
         return result
 
     def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
@@ -122,7 +123,7 @@ class SchedulingAlgorithm:
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
-        _check_plugins(snapshot, pod, _BEFORE_CYCLE | _AFTER_CYCLE)
+        _check_plugins(snapshot, pod, fits=True)
         found = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
         if isinstance(found, Fits):
             return MemberStatus(found.node)
@@ -271,22 +272,32 @@ def _message_of(prediction: Prediction) -> str:
     return fit_error(len(prediction.snapshot.node_infos), reasons, prediction.pre_filter)
 
 
-def _check_plugins(snapshot: Snapshot, pod: Pod, points: Mapping[str, str]) -> None:
+def _check_plugins(snapshot: Snapshot, pod: Pod, *, fits: bool = False) -> None:
     """Raise NotPredicted if the Pod's profile has third-party plugins at extension points that are not simulated.
 
-    `points`: extension point -> what its plugins may do. DefaultBinder binds every Pod, so only the first Bind plugin
-    matters.
+    `fits`: check also the extension points after the selection of a node.
     """
     configuration = snapshot.semantics.scheduler
     profile = None if configuration is None else configuration.profile(pod.spec.scheduler_name)
-    if profile is None:
-        return
-    for point, effect in points.items():
+    if profile is not None:
+        what = _not_simulated(profile, _BEFORE_CYCLE) or (_not_simulated(profile, _AFTER_CYCLE) if fits else "")
+        if what:
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
+
+
+@lru_cache(64)
+def _not_simulated(profile: Profile, points: Sequence[tuple[str, str]]) -> str:
+    """Return the first third-party plugin of a profile at these extension points, as a sentence; "" without one.
+
+    `points`: extension point, and what its plugins may do. DefaultBinder binds every Pod, so only the first Bind plugin
+    matters.
+    """
+    for point, effect in points:
         names = profile.at(point)[:1] if point == "bind" else profile.at(point)
         foreign = [name for name in foreign_at(profile, point) if name in names]
         if foreign:
-            what = f"plugin {foreign[0]} of the profile {effect} ({point}), and is not simulated"
-            raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
+            return f"plugin {foreign[0]} of the profile {effect} ({point}), and is not simulated"
+    return ""
 
 
 def _check_devices(snapshot: Snapshot, pod: Pod, node: str) -> None:
