@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,33 @@ _BITS: Final = 60
 _NEVER: Final = 1 << 61
 
 
+class InsufficientResource(NamedTuple):
+    """A resource that a node lacks for a Pod: cpu in thousandths, `pods` in Pods, others in units.
+
+    `capacity`: the allocatable amount of the node. Source: upstream `InsufficientResource`.
+    """
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def reason(self) -> str:
+        """kube-scheduler's reason."""
+        return reason_of(self.resource)
+
+    @property
+    def unresolvable(self) -> bool:
+        """Whether the resource is insufficient on the empty node, too."""
+        return self.resource != "pods" and self.requested > self.capacity
+
+    @property
+    def missing(self) -> int:
+        """The missing amount. Source: kubelet `GetInsufficientAmount`."""
+        return self.requested - (self.capacity - self.used)
+
+
 class NodeResourcesFit(Plugin):
     """Rejects nodes with insufficient resources; scores nodes by the scoring strategy in the plugin's arguments."""
 
@@ -53,13 +80,16 @@ class NodeResourcesFit(Plugin):
 
         The rejection is unresolvable if a request exceeds the allocatable amount of the empty node.
         """
-        by_devices = self.snapshot.extended_resources
-        lacking = list(insufficient_resources(pod, node_info, self.ignored(pod), by_devices))
+        lacking = list(self.insufficient(pod, node_info))
         if not lacking:
             return None
-        unresolvable = any(never for _, never in lacking)
+        unresolvable = any(each.unresolvable for each in lacking)
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
-        return Status(code, tuple(reason for reason, _ in lacking))
+        return Status(code, tuple(each.reason for each in lacking))
+
+    def insufficient(self, pod: Pod, node_info: NodeInfo) -> Iterator[InsufficientResource]:
+        """Yield the resources that the node lacks for the Pod, without the resources that the filter ignores."""
+        return insufficient_resources(pod, node_info, self.ignored(pod), self.snapshot.extended_resources)
 
     def ignored(self, pod: Pod) -> Collection[str]:
         """Return the names of extended resources that the Pod requests and that the filter ignores."""
@@ -69,7 +99,7 @@ class NodeResourcesFit(Plugin):
         return {
             name
             for name in pod.spec.request.scalars
-            if _is_extended(name) and (name in names or name.split("/", 1)[0] in groups)
+            if is_extended(name) and (name in names or name.split("/", 1)[0] in groups)
         }
 
     def in_columns(self, problem: NodeFitProblem) -> None:
@@ -166,28 +196,30 @@ class NodeResourcesFit(Plugin):
 
 def insufficient_resources(
     pod: Pod, node_info: NodeInfo, ignored: Collection[str] = (), by_devices: Collection[str] = ()
-) -> Iterator[tuple[str, bool]]:
-    """Yield (reason, whether the resource is insufficient on the empty node, too). Source: upstream `fitsRequest`.
+) -> Iterator[InsufficientResource]:
+    """Yield the resources that a node lacks for a Pod. Source: upstream `fitsRequest`.
 
     `ignored`: resources to skip. `by_devices`: extended resources that DynamicResources provides if the node has none.
     """
     request, allocatable = pod.spec.request, node_info.node.allocatable
-    if len(node_info.pods) + 1 > allocatable.allowed_pod_number:
-        yield reason_of("pods"), False
+    used, capacity = len(node_info.pods), allocatable.allowed_pod_number
+    if used + 1 > capacity:
+        yield InsufficientResource("pods", 1, used, capacity)
     if 0 < request.milli_cpu > allocatable.milli_cpu - node_info.milli_cpu:
-        yield reason_of("cpu"), request.milli_cpu > allocatable.milli_cpu
+        yield InsufficientResource("cpu", request.milli_cpu, node_info.milli_cpu, allocatable.milli_cpu)
     if 0 < request.memory > allocatable.memory - node_info.memory:
-        yield reason_of("memory"), request.memory > allocatable.memory
-    if 0 < request.ephemeral_storage > allocatable.ephemeral_storage - node_info.ephemeral_storage:
-        yield reason_of("ephemeral-storage"), request.ephemeral_storage > allocatable.ephemeral_storage
+        yield InsufficientResource("memory", request.memory, node_info.memory, allocatable.memory)
+    storage, used, capacity = request.ephemeral_storage, node_info.ephemeral_storage, allocatable.ephemeral_storage
+    if 0 < storage > capacity - used:
+        yield InsufficientResource("ephemeral-storage", storage, used, capacity)
     if len(request.scalars) > FEW:
         charge(len(request.scalars) // 2)
     for name, amount in request.scalars.items():
-        has = allocatable.scalars.get(name, 0)
-        if has == 0 and name in by_devices:
+        used, capacity = node_info.scalars.get(name, 0), allocatable.scalars.get(name, 0)
+        if capacity == 0 and name in by_devices:
             continue
-        if name not in ignored and 0 < amount > has - node_info.scalars.get(name, 0):
-            yield reason_of(name), amount > has
+        if name not in ignored and 0 < amount > capacity - used:
+            yield InsufficientResource(name, amount, used, capacity)
 
 
 def reason_of(resource: str) -> str:
@@ -200,7 +232,7 @@ def _insufficient(wanted: Sequence[str], bits: int) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & _NEVER else Code.UNSCHEDULABLE, reasons)
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
     """Report whether the name of a requested resource is that of an extended resource.
 
     Upstream `IsExtendedResourceName`.
