@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, duplicate, invalid, required
 from forewarn.policies.kube_apiserver.validation.names import qualified_name
+from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import each
 from forewarn.policies.scheduling.configuration.duration import seconds
 from forewarn.policies.scheduling.configuration.schema import API_VERSION, POINTS
@@ -144,7 +145,7 @@ def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
             of_name = (*path, "managedResources", place, "name")
             faults = qualified_name(name)
             yield from (invalid(of_name, name, fault) for fault in faults)
-            if not faults and not _is_extended(name):
+            if not faults and not is_extended(name):
                 yield invalid(of_name, name, "is an invalid extended resource name")
             if name in seen:
                 yield invalid(of_name, name, "duplicate extender managed resource name")
@@ -152,10 +153,3 @@ def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
     if binders > 1:
         text = "only one extender can implement bind"
         yield invalid(("extenders",), f"found {binders} extenders implementing bind", text)
-
-
-def _is_extended(name: str) -> bool:
-    """Report whether a name is a valid extended resource. Upstream `IsExtendedResourceName`."""
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return not qualified_name(f"requests.{name}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import FEW, charge
 from forewarn.policies.objects.resources import NON_ZERO_DEFAULTS
 from forewarn.policies.scheduling.arguments import CPU_AND_MEMORY, LEAST_ALLOCATED
@@ -230,11 +231,3 @@ def reason_of(resource: str) -> str:
 def _insufficient(wanted: Sequence[str], bits: int) -> Status:
     reasons = tuple(reason_of(name) for bit, name in enumerate(wanted) if bits >> bit & 1)
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & _NEVER else Code.UNSCHEDULABLE, reasons)
-
-
-def is_extended(name: str) -> bool:
-    """Report whether the name of a requested resource is that of an extended resource.
-
-    Upstream `IsExtendedResourceName`.
-    """
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
