@@ -26,11 +26,12 @@ from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Place
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.kubelet.stats import PodStats
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.render.node_pressure import Answer, KubeletAdmission, Order
+    from forewarn.policies.render.node_pressure import Answer, Order
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
@@ -138,10 +139,13 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         document["order"] = [_place(place, why(place, answer.order.amount)) for place in answer.order.places]
         document["never"] = answer.order.never
     if answer.admission:
+        rejection = answer.admission.rejection
         document["admission"] = {
             "pod": answer.admission.admitted.key,
             "insufficient": answer.admission.insufficient,
-            "rejected": answer.admission.rejected,
+            "rejected": rejection is not None,
+            "reason": rejection.reason if rejection else "",
+            "message": rejection.message if rejection else "",
             "preempted": [pod.key for pod in answer.admission.preempted],
         }
     if answer.shutdown is not None:
@@ -173,22 +177,17 @@ def _stats(path: str | None, node: str) -> dict[str, PodStats]:
         raise SourceError(path, str(fault)) from None
 
 
-def _kubelet_admission(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> KubeletAdmission:
-    from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt
+def _kubelet_admission(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> Admission:
+    from forewarn.policies.kubelet.admission import admit
     from forewarn.policies.kubelet.pods import read_pod
-    from forewarn.policies.render.node_pressure import KubeletAdmission
+    from forewarn.policies.objects.pod import Pod
 
-    admitted = read_pod(_pod_of(options.admit, options.namespace, cache))
+    obj = _pod_of(options.admit, options.namespace, cache)
+    admitted = read_pod(obj)
+    cache.remove(obj)  # the kubelet compares the Pod with the other Pods
     info = cache.snapshot().scheduling.get(options.node)
     assert info is not None
-    requirements = insufficient_on(info, admitted)
-    victims: list[KubeletPod] | NotEnough = []
-    if requirements and admitted.critical:
-        try:
-            victims = pods_to_preempt(admitted, pods, requirements)
-        except NotEnough as fault:
-            victims = fault
-    return KubeletAdmission(admitted, requirements, victims)
+    return admit(admitted, Pod.from_api(obj), info, (pod for pod in pods if pod.key != admitted.key))
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:

@@ -116,15 +116,15 @@ def _lines(resized: Resized, *, preempts: bool) -> Iterator[str]:
     if resized.preempted:
         does = "kube-scheduler preempts" if preempts else "would have to leave"
         yield f"  {does}: {', '.join(resized.preempted)}"
-    elif resized.verdict == "deferred":
+    elif resized.verdict == "deferred" and resized.insufficient:
         yield "  no Pods of lower priority free enough resources"
     yield from (f"  {each}" for each in resized.depends)
 
 
 def _amount(name: str, number: int) -> str:
-    from forewarn.policies.render.node_pressure import size
+    from forewarn.policies.render.node_pressure import amount_of
 
-    return f"{number}m" if name == "cpu" else str(number) if name == "pods" else size(number)
+    return f"{number}m" if name == "cpu" else amount_of(name, number)
 
 
 def _amounts(value: str) -> dict[str, str]:

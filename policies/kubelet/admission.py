@@ -1,4 +1,4 @@
-"""Choose the Pods that the kubelet preempts to admit a critical Pod.
+"""Predict whether the kubelet admits a Pod, and which Pods the kubelet preempts for a critical Pod.
 
 A static Pod, or a Pod with a node name, reaches the kubelet without kube-scheduler. If only resources are insufficient,
 the kubelet terminates other Pods for a critical one, regardless of PodDisruptionBudgets. Source: kubernetes
@@ -7,22 +7,68 @@ the kubelet terminates other Pods for a critical one, regardless of PodDisruptio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
+from forewarn.policies.kubelet.predicates import Rejection, general_filter, rejection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 Requirements = dict[str, int]
 """Resource -> missing amount: cpu in thousandths, `pods` in Pods, others in units."""
+_RECOVERY_FAILED: Final = "Unexpected error while attempting to recover from admission failure: preemption"
 
 
 class NotEnough(ValueError):
-    """Terminating all eligible Pods would not free enough resources."""
+    """Terminating all eligible Pods would not free enough resources. The text is upstream's."""
+
+    def __init__(self, missing: Mapping[str, int]) -> None:
+        amounts = "".join(f"(res: {name}, q: {amount}), " for name, amount in missing.items())
+        super().__init__(f"no set of running pods found to reclaim resources: [{amounts}]")
+
+
+class Admission(NamedTuple):
+    """The kubelet's admission of a Pod.
+
+    `insufficient`: resource -> missing amount. `rejection`: the status of the rejected Pod; None if the kubelet admits
+    the Pod. `failed`: the predicates other than resources that reject the Pod; the kubelet then preempts no Pods.
+    `preempted`: the Pods that the kubelet preempts first.
+    """
+
+    admitted: KubeletPod
+    insufficient: Requirements
+    rejection: Rejection | None = None
+    failed: Sequence[Rejection] = ()
+    preempted: Sequence[KubeletPod] = ()
+
+
+def admit(
+    admitted: KubeletPod, pod: Pod, node_info: NodeInfo, pods: Iterable[KubeletPod], *, may_preempt: bool = True
+) -> Admission:
+    """Return the kubelet's admission of a Pod. Source: upstream `Admit`, `HandleAdmissionFailure`.
+
+    `pod`: the same Pod as kube-scheduler's plugins read it. `node_info`, `pods`: the node without this Pod, and the
+    Pods there, which are read only for preemption. `may_preempt`: false if kube-scheduler preempts for the Pod.
+    """
+    failures = list(general_filter(pod, node_info, static=admitted.static, by_claims=admitted.by_claims))
+    failed = [failure for failure in failures if isinstance(failure, Rejection)]
+    insufficient = {each.resource: each.missing for each in failures if not isinstance(each, Rejection)}
+    if not failures:
+        return Admission(admitted, insufficient)
+    if not (admitted.critical and may_preempt):
+        return Admission(admitted, insufficient, rejection_of(failures[0]), failed)
+    if failed:
+        return Admission(admitted, insufficient, failed[0], failed)
+    try:
+        return Admission(admitted, insufficient, preempted=pods_to_preempt(admitted, list(pods), insufficient))
+    except NotEnough as fault:
+        message = f"{_RECOVERY_FAILED}: error finding a set of pods to preempt: {fault}"
+        return Admission(admitted, insufficient, Rejection("UnexpectedAdmissionError", message))
 
 
 def pods_to_preempt(
@@ -37,8 +83,8 @@ def pods_to_preempt(
     able = [pod for pod in pods if _preemptable(admitted, pod)]
     best_effort, burstable, guaranteed = ([p for p in able if p.qos == q] for q in (BEST_EFFORT, BURSTABLE, GUARANTEED))
     wanted = dict(requirements)
-    if _subtract(wanted, [*best_effort, *burstable, *guaranteed]):
-        raise NotEnough("preempting every eligible Pod would not free enough")
+    if missing := _subtract(wanted, [*best_effort, *burstable, *guaranteed]):
+        raise NotEnough(missing)
     ended = _by_distance(guaranteed, _subtract(wanted, [*best_effort, *burstable]))
     then = _by_distance(burstable, _subtract(wanted, [*best_effort, *ended]))
     last = _by_distance(best_effort, _subtract(wanted, [*then, *ended]))
@@ -50,19 +96,6 @@ def request_of(pod: KubeletPod, resource: str) -> int:
     if resource == "pods":
         return 1
     return -(-pod.requests.get(CPU, 0) // 1_000_000) if resource == CPU else pod.request(resource)
-
-
-def insufficient_on(info: NodeInfo, admitted: KubeletPod) -> Requirements:
-    """The insufficient resources of a node for a Pod (cpu in thousandths). Source: `GeneralPredicates`."""
-    allocatable = info.node.allocatable
-    free = {
-        "pods": allocatable.allowed_pod_number - len(info.pods),
-        "cpu": allocatable.milli_cpu - info.milli_cpu,
-        "memory": allocatable.memory - info.memory,
-        "ephemeral-storage": allocatable.ephemeral_storage - info.ephemeral_storage,
-    }
-    requests = {name: request_of(admitted, name) for name in free}
-    return {name: requests[name] - left for name, left in free.items() if requests[name] and requests[name] > left}
 
 
 def _preemptable(admitted: KubeletPod, pod: KubeletPod) -> bool:
@@ -87,7 +120,7 @@ def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> list
     chosen: list[KubeletPod] = []
     while requirements:
         if not candidates:
-            raise NotEnough("preempting every eligible Pod would not free enough")
+            raise NotEnough(requirements)
         best, least = 0, float(len(requirements) + 1)
         for index, pod in enumerate(candidates):
             distance = _distance(pod, requirements)

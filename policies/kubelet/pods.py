@@ -26,7 +26,8 @@ class KubeletPod(NamedTuple):
     """A Pod on a node.
 
     `key`: `namespace/name`. `has_priority`: false if the spec has none. `requests`: in billionths, by resource.
-    `volumes`: names of volumes on the node's own disk. `grace`: termination grace period in seconds.
+    `volumes`: names of volumes on the node's own disk. `grace`: termination grace period in seconds. `static`: the
+    kubelet read the Pod from a file or URL. `by_claims`: extended resources that ResourceClaims provide.
     """
 
     key: str
@@ -37,6 +38,8 @@ class KubeletPod(NamedTuple):
     requests: Mapping[str, int]
     volumes: tuple[str, ...]
     grace: int
+    static: bool = False
+    by_claims: frozenset[str] = frozenset()
 
     def request(self, resource: str) -> int:
         """Return the request for a resource in units, rounded up. Source: upstream `GetResourceRequestQuantity`."""
@@ -47,17 +50,22 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     """Return a Pod from its API object. Raises InvalidObject."""
     priority = int32(obj, "spec", "priority")
     annotations = mapping(obj, "metadata", "annotations")
-    static = annotations.get(_SOURCE) not in (None, "api") or MIRROR_ANNOTATION in annotations
+    static = annotations.get(_SOURCE) not in (None, "api")
     grace = at(obj, "spec", "terminationGracePeriodSeconds")
     return KubeletPod(
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",
         priority=priority or 0,
         has_priority=priority is not None,
-        critical=static or (priority or 0) >= SYSTEM_CRITICAL,
+        critical=static or MIRROR_ANNOTATION in annotations or (priority or 0) >= SYSTEM_CRITICAL,
         qos=pod_qos(obj),
         requests=_requested(obj),
         volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
         grace=grace if isinstance(grace, int) and grace >= 0 else 30,
+        static=static,
+        by_claims=frozenset(
+            text(each, "resourceName")
+            for each in items(obj, "status", "extendedResourceClaimStatus", "requestMappings")
+        ),
     )
 
 

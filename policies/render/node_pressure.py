@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import cut, listed, one_line, plural
-from forewarn.policies.kubelet.admission import NotEnough
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Place
-    from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.kubelet.shutdown import Group
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
@@ -35,27 +34,6 @@ class Order(NamedTuple):
     never: Sequence[str]
 
 
-class KubeletAdmission(NamedTuple):
-    """The kubelet's admission of a Pod.
-
-    `insufficient`: resource -> missing amount. `victims`: the Pods to evict; NotEnough if no eviction helps.
-    """
-
-    admitted: KubeletPod
-    insufficient: Mapping[str, int]
-    victims: Sequence[KubeletPod] | NotEnough
-
-    @property
-    def rejected(self) -> bool:
-        """True if the kubelet rejects the Pod."""
-        return bool(self.insufficient) and (not self.admitted.critical or isinstance(self.victims, NotEnough))
-
-    @property
-    def preempted(self) -> Sequence[KubeletPod]:
-        """The Pods that the kubelet evicts to admit the Pod."""
-        return () if isinstance(self.victims, NotEnough) else self.victims
-
-
 class Answer(NamedTuple):
     """The results for a node; None for parts that were not requested. `admission`: the kubelet's admission of a Pod.
     `shutdown`: groups of Pods in the order of shutdown.
@@ -63,7 +41,7 @@ class Answer(NamedTuple):
 
     node: str
     order: Order | None
-    admission: KubeletAdmission | None
+    admission: Admission | None
     shutdown: Sequence[Group] | None
 
 
@@ -74,6 +52,7 @@ def render(answer: Answer, paint: Painter = plain) -> Iterator[str]:
         yield from (f"  {line}" for line in _places(answer.order))
     if answer.admission:
         yield verdict(answer.admission, answer.node)
+        yield from (f"  {line}" for line in pod_status(answer.admission))
         preempted = answer.admission.preempted
         yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in preempted[:MAX_LINES])
         if len(preempted) > MAX_LINES:
@@ -138,21 +117,40 @@ def inodes(number: int) -> str:
     return plural(number, "inode")
 
 
-def verdict(admission: KubeletAdmission, node: str) -> str:
+def verdict(admission: Admission, node: str) -> str:
     """A sentence about the kubelet's admission of a Pod."""
-    if not admission.insufficient:
-        return f"{admission.admitted.key}: fits on {node}; the kubelet preempts no Pods"
-    insufficient = listed([f"{_amount(name, amount)} {name}" for name, amount in admission.insufficient.items()])
-    text = f"{admission.admitted.key}: insufficient capacity on {node} (missing {insufficient})"
+    key, missing = admission.admitted.key, admission.insufficient
+    if not missing and admission.rejection is None:
+        return f"{key}: fits on {node}; the kubelet preempts no Pods"
+    if not missing:
+        return f"{key}: the kubelet of {node} rejects it"
+    names = listed([f"{_amount(name, amount)} {name}" for name, amount in missing.items()])
+    text = f"{key}: insufficient capacity on {node} (missing {names})"
+    if admission.rejection is None:
+        return f"{text}: the kubelet preempts {plural(len(admission.preempted), 'Pod')} and ignores PDBs"
     if not admission.admitted.critical:
-        return f"{text}: not critical, the kubelet rejects it"
-    if isinstance(admission.victims, NotEnough):
-        return f"{text}: {admission.victims}, the kubelet rejects it"
-    return f"{text}: the kubelet preempts {plural(len(admission.victims), 'Pod')} and ignores PDBs"
+        why = "not critical"
+    elif admission.failed:
+        why = "preemption would not help"
+    else:
+        why = "preempting every eligible Pod would not free enough"
+    return f"{text}: {why}, the kubelet rejects it"
+
+
+def pod_status(admission: Admission) -> Iterator[str]:
+    """The reason and message in the status of a rejected Pod, as a line; nothing if the kubelet admits the Pod."""
+    if admission.rejection is not None:
+        yield f"{admission.rejection.reason}: {admission.rejection.message}"
 
 
 def _amount(name: str, amount: int) -> str:
-    return f"{amount / 1000:g}" if name == "cpu" else str(amount) if name == "pods" else size(amount)
+    return f"{amount / 1000:g}" if name == "cpu" else amount_of(name, amount)
+
+
+def amount_of(resource: str, amount: int) -> str:
+    """An amount of a resource other than cpu as text: bytes with their unit, others as a number."""
+    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return size(amount) if in_bytes else str(amount)
 
 
 def _members(group: Group) -> str:
@@ -197,6 +195,7 @@ def markdown(answer: Answer) -> str:
     if answer.admission:
         preempted = answer.admission.preempted
         lines += [f"### {_line(verdict(answer.admission, answer.node))}", ""]
+        lines += [part for line in pod_status(answer.admission) for part in (_line(line), "")]
         if preempted:
             victims = ((pod.key, pod.priority, pod.qos) for pod in preempted[:MAX_ROWS])
             lines += [*_table(PREEMPTED_COLUMNS, victims, len(preempted)), ""]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt, request_of
+from forewarn.policies.kubelet.admission import admit, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
 from forewarn.policies.objects.fields import InvalidObject, at, text
 from forewarn.policies.objects.items import items
-from forewarn.policies.objects.pod import MIRROR_ANNOTATION
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
@@ -163,17 +163,19 @@ def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *
     cluster = cache.snapshot()
     info = cluster.scheduling.get(node)
     assert info is not None
-    requirements = insufficient_on(info, pod)
+    others = (read_pod(_as_stored(cache, other.namespace, other.name, other)) for other in info.pods)
+    admission = admit(pod, Pod.from_api(new), info, others, may_preempt=not preempts)
+    requirements, rejection = admission.insufficient, admission.rejection
+    if rejection is None:
+        evicted = tuple(sorted(other.key for other in admission.preempted))
+        reason = "critical Pod: the kubelet evicts Pods" if evicted else ""
+        return Resized(pod.key, node, ACCEPTED, reason, requirements, evicted)
+    if pod.critical and not preempts and not admission.failed:
+        return Resized(pod.key, node, DEFERRED, rejection.message, requirements)
+    lacking = [f"insufficient {' and '.join(requirements)}"] if requirements else []
+    reason = "; ".join([*(each.message for each in admission.failed), *lacking])
     if not requirements:
-        return Resized(pod.key, node, ACCEPTED)
-    if pod.critical and not preempts:
-        others = [read_pod(_as_stored(cache, other.namespace, other.name, other)) for other in info.pods]
-        try:
-            evicted = tuple(sorted(other.key for other in pods_to_preempt(pod, others, requirements)))
-            return Resized(pod.key, node, ACCEPTED, "critical Pod: the kubelet evicts Pods", requirements, evicted)
-        except NotEnough as fault:
-            return Resized(pod.key, node, DEFERRED, str(fault), requirements)
-    reason = f"insufficient {' and '.join(requirements)}"
+        return Resized(pod.key, node, DEFERRED, reason)
     if preempts and node in cache.without_preemption:
         return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", requirements)
     prediction = predict(cluster, _bound_to(new, node), reasons=True)
@@ -189,7 +191,8 @@ def _as_stored(cache: StoredPods, namespace: str, name: str, view: Any) -> ApiOb
     if stored is not None and text(stored, "metadata", "namespace", default="default") == namespace:
         return stored
     amounts = view.occupies.resource
-    requests = {"cpu": f"{amounts.milli_cpu}m", "memory": str(amounts.memory)}
+    others = {"memory": amounts.memory, "ephemeral-storage": amounts.ephemeral_storage, **amounts.scalars}
+    requests = {"cpu": f"{amounts.milli_cpu}m", **{name: str(amount) for name, amount in others.items()}}
     containers = [{"name": "all", "resources": {"requests": requests}}]
     return {
         "metadata": {"namespace": namespace, "name": name},
@@ -236,7 +239,9 @@ def _is_linux(info: NodeInfo) -> bool:
 
 
 def _without_status(pod: ApiObject) -> ApiObject:
-    return {key: value for key, value in pod.items() if key != "status"}
+    """Return the Pod without resources and QoS class in its status."""
+    status = {key: value for key, value in (pod.get("status") or {}).items() if key == "extendedResourceClaimStatus"}
+    return {**pod, "status": status}
 
 
 def _allocated(pod: ApiObject) -> ApiObject:

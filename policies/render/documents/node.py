@@ -1,6 +1,6 @@
 """The types of the outputs of `whatif pressure` and `whatif resize`."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
 class EvictionPlace(TypedDict):
@@ -16,11 +16,17 @@ class EvictionPlace(TypedDict):
 
 
 class KubeletAdmission(TypedDict):
-    """Admission of a critical Pod by the kubelet."""
+    """Admission of a critical Pod by the kubelet.
+
+    `insufficient`: the missing amounts of resources, cpu in thousandths, memory in bytes. `reason` and `message`: those
+    in the status of a rejected Pod.
+    """
 
     pod: str
-    insufficient: Any
-    rejected: Any
+    insufficient: dict[str, int]
+    rejected: bool
+    reason: str
+    message: str
     preempted: list[str]
 
 

@@ -12,6 +12,7 @@ from forewarn.policies.render.node_pressure import (
     PREEMPTED_COLUMNS,
     SHUTDOWN,
     heading,
+    pod_status,
     reason,
     requests,
     uses,
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
+    from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.shutdown import Group
-    from forewarn.policies.render.node_pressure import Answer, KubeletAdmission, Order
+    from forewarn.policies.render.node_pressure import Answer, Order
 
 
 def page(answer: Answer) -> str:
@@ -59,7 +61,7 @@ def _tiles(answer: Answer) -> Iterator[Element]:
             if answer.admission.preempted
             else "no preemption"
         )
-        rejected = answer.admission.rejected
+        rejected = answer.admission.rejection is not None
         yield tile(
             "kubelet admission", "rejects it" if rejected else ends, bad=rejected or bool(answer.admission.preempted)
         )
@@ -83,8 +85,9 @@ def _places(order: Order) -> Iterator[Sequence[Cell]]:
         yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place, order.amount)
 
 
-def _admission(admission: KubeletAdmission, node: str) -> Iterator[Element]:
-    yield element("ul", element("li", display_text(verdict(admission, node))), class_="plain")
+def _admission(admission: Admission, node: str) -> Iterator[Element]:
+    lines = (verdict(admission, node), *pod_status(admission))
+    yield element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")
     if admission.preempted:
         rows = ((pod.key, pod.priority, pod.qos) for pod in admission.preempted)
         yield table("Pods that the kubelet preempts", PREEMPTED_COLUMNS, rows, len(admission.preempted))

@@ -26,7 +26,12 @@ class NodeName(Plugin):
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Reject other nodes than the named one. Upstream `Filter`."""
-        return None if not pod.node_name or pod.node_name == node_info.name else REASON
+        return None if fits(pod, node_info) else REASON
 
     def static_filter(self, pod: Pod) -> None:
         """Return None: all nodes pass, because the numpy implementation only gets Pods without `spec.nodeName`."""
+
+
+def fits(pod: Pod, node_info: NodeInfo) -> bool:
+    """Report whether the Pod names the node or no node. Source: upstream `Fits`, which the kubelet also calls."""
+    return not pod.node_name or pod.node_name == node_info.name

@@ -68,6 +68,11 @@ class NodePorts(Plugin):
             yield rejected(amounts.exceeded(demand), REASON)
 
 
+def fits(pod: Pod, node_info: NodeInfo) -> bool:
+    """Report whether the host ports of the Pod are free on the node. Source: upstream `Fits`, for the kubelet."""
+    return not WantedPorts(pod.spec.host_ports).conflicts(node_info.used_ports)
+
+
 class WantedPorts:
     """The host ports of a Pod, indexed for comparison. Source: kube-scheduler `HostPortInfo.CheckConflict`.
 

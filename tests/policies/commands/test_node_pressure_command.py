@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import re
 from collections import Counter
@@ -23,7 +24,7 @@ from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.kubelet.stats import Disk, PodStats, read_pod_stats
 from forewarn.policies.options import ScopeSelector
 from forewarn.policies.quantity import NANO
-from tests.builders import make_node, make_pod
+from tests.builders import MadePod, make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
 from tests.policies.test_html import check_alone
 
@@ -278,10 +279,119 @@ def test_a_node_with_room_and_a_pod_that_is_not_critical(capsys: pytest.CaptureF
     (tmp_path / "small.yaml").write_text(text.replace('cpu: "1", memory: 1Gi', "cpu: 100m, memory: 64Mi"))
     (tmp_path / "plain.yaml").write_text(text.replace("priorityClassName: system-node-critical", "hostNetwork: false"))
     small = told(capsys, "--admit", str(tmp_path / "small.yaml"))["admission"]
-    assert small == {"pod": "kube-system/agent", "insufficient": {}, "rejected": False, "preempted": []}
+    admitted = {"insufficient": {}, "rejected": False, "reason": "", "message": "", "preempted": []}
+    assert small == {"pod": "kube-system/agent", **admitted}
     plain = told(capsys, "--admit", str(tmp_path / "plain.yaml"))["admission"]
     assert (plain["rejected"], plain["preempted"]) == (True, [])
-    assert "not critical" in run(capsys, *NODE, "--admit", str(tmp_path / "plain.yaml"))[1]
+    out = run(capsys, *NODE, "--admit", str(tmp_path / "plain.yaml"))[1]
+    assert out.splitlines() == [
+        (
+            "kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): not critical, "
+            "the kubelet rejects it"
+        ),
+        "  OutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 3600, capacity: 4000",
+    ]
+
+
+def critical(**requests: str) -> MadePod:
+    made = make_pod("agent", "kube-system").spec(priorityClassName="system-node-critical").request(**requests)
+    del made.obj["spec"]["priority"]
+    return made
+
+
+PORTS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+AFFINITY = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+NAME = "Predicate NodeName failed: node(s) didn't match the requested node name"
+TAINT = "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
+CLAIMED = "deviceclass.resource.kubernetes.io/gpu"
+CLAIMS = {"requestMappings": [{"containerName": "c", "requestName": "r", "resourceName": CLAIMED}]}
+NOT_ENOUGH = (
+    "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to "
+    "preempt: no set of running pods found to reclaim resources: [(res: hugepages-1Gi, q: 1073741824), ]"
+)
+
+
+@pytest.mark.parametrize(
+    ("admitted", "preempted", "insufficient", "reason", "message"),
+    [
+        (critical(cpu="3"), ["default/web"], {"cpu": 1000}, "", ""),
+        (critical(**{"hugepages-2Mi": "4Mi"}), ["default/huge"], {"hugepages-2Mi": 2**21}, "", ""),
+        (critical(**{"example.com/gpu": "2"}), ["default/gpu"], {"example.com/gpu": 1}, "", ""),
+        (critical(**{"example.com/of-the-cluster": "2"}), [], {}, "", ""),
+        (critical(**{CLAIMED: "1"}).status(extendedResourceClaimStatus=CLAIMS), [], {}, "", ""),
+        (
+            make_pod("agent", "kube-system").request(**{"example.com/gpu": "2"}),
+            [],
+            {"example.com/gpu": 1},
+            "OutOfexample.com/gpu",
+            "Node didn't have enough resource: example.com/gpu, requested: 2, used: 1, capacity: 2",
+        ),
+        (
+            critical(**{"hugepages-1Gi": "1Gi"}),
+            [],
+            {"hugepages-1Gi": 2**30},
+            "UnexpectedAdmissionError",
+            NOT_ENOUGH,
+        ),
+        (critical().port(9100), [], {}, "NodePorts", PORTS),
+        (critical(cpu="3").port(9100), [], {"cpu": 1000}, "NodePorts", PORTS),
+        (critical().spec(nodeSelector={"disk": "ssd"}), [], {}, "NodeAffinity", AFFINITY),
+        (critical().spec(nodeName="other"), [], {}, "NodeName", NAME),
+        (critical().spec(tolerations=[]), [], {}, "TaintToleration", TAINT),
+        (critical().metadata(annotations={"kubernetes.io/config.source": "file"}).spec(tolerations=[]), [], {}, "", ""),
+    ],
+)
+def test_the_kubelet_applies_the_filters_of_the_scheduler(
+    admitted: MadePod,
+    preempted: list[str],
+    insufficient: dict[str, int],
+    reason: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Source: `pkg/kubelet/lifecycle/predicate.go`, `HandleAdmissionFailure`: other failures than those of resources
+    reject a critical Pod, and no Pod is preempted.
+    """
+    node = make_node("n1").has(**{"cpu": "4", "pods": "10", "hugepages-2Mi": "4Mi", "example.com/gpu": "2"})
+    node = node.taint("leaving", effect="NoExecute").taint("cordoned")
+    pods = [
+        make_pod("web").request(cpu="2").port(9100),
+        make_pod("huge").request(**{"hugepages-2Mi": "2Mi"}),
+        make_pod("gpu").request(**{"example.com/gpu": "1"}),
+    ]
+    items = [node.obj, *(made.on("n1").obj for made in pods)]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    spec = admitted.obj["spec"]
+    spec.setdefault("tolerations", [{"operator": "Exists", "effect": "NoExecute"}])
+    (tmp_path / "pod.json").write_text(json.dumps(admitted.obj))
+    found = told(
+        capsys, "--admit", str(tmp_path / "pod.json"), node=("n1", "--cluster", str(tmp_path / "cluster.json"))
+    )
+    assert found["admission"] == {
+        "pod": "kube-system/agent",
+        "insufficient": insufficient,
+        "rejected": bool(reason),
+        "reason": reason,
+        "message": message,
+        "preempted": preempted,
+    }
+
+
+def test_the_status_of_a_rejected_pod_is_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Pod does not conflict with its own port on the node."""
+    items = [make_node("n1").obj, make_pod("web").port(9100).on("n1").obj]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (tmp_path / "pod.json").write_text(json.dumps(critical().port(9100).obj))
+    (tmp_path / "same.json").write_text(json.dumps(make_pod("web").port(9100).obj))
+    asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--admit")
+    for form in ("text", "markdown", "html"):
+        status, out, err = run(capsys, *asked, str(tmp_path / "pod.json"), "-o", form)
+        assert (status, err) == (0, "")
+        out = html.unescape(out).replace("\\", "")
+        assert "kube-system/agent: the kubelet of n1 rejects it" in out
+        assert f"NodePorts: {PORTS}" in out
+    assert run(capsys, *asked, str(tmp_path / "same.json"))[1].startswith("default/web: fits on n1")
 
 
 # At shutdown

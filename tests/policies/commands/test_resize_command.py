@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, MadePod, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,12 +17,16 @@ GATE = ("--feature-gates", "InPlacePodVerticalScalingSchedulerPreemption=true")
 WEB, LOW = "default/web", ["default/low"]
 
 
-def web() -> Made:
+def web() -> MadePod:
     return make_pod("web").priority(10).request(cpu="1", memory="1Gi").on("a")
 
 
 def critical() -> Made:
     return web().spec(priority=2_000_000_000)
+
+
+def with_port() -> Made:
+    return web().port(80)
 
 
 def guaranteed() -> Made:
@@ -61,6 +65,7 @@ def resized(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str, pod
     [
         (["--requests", "cpu=2"], web, same, "accepted", ""),
         (["--requests", "cpu=500m"], web, same, "accepted", ""),
+        (["--requests", "cpu=2"], with_port, same, "accepted", ""),
         (["--requests", "cpu=3"], web, same, "deferred", "insufficient cpu"),
         (["--requests", "cpu=3,memory=9Gi"], web, same, "rejected", "exceed the node's allocatable memory"),
         (
@@ -106,6 +111,29 @@ def test_who_is_in_the_way_of_a_deferred_resize(
     assert (found["preempted"], found["inTheWay"]) == ((LOW, []) if arguments else ([], LOW))
     never = resized(tmp_path, capsys, "--requests", "cpu=3", *arguments, pod=web().spec(priority=0), node=node)
     assert (never["preempted"], never["inTheWay"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("pod", "cpu", "reason", "in_the_way"),
+    [
+        (web().spec(nodeSelector={"disk": "ssd"}), "2", "Predicate NodeAffinity failed: node(s)", []),
+        (
+            critical().spec(tolerations=[]),
+            "3",
+            "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+            LOW,
+        ),
+    ],
+)
+def test_the_kubelet_defers_a_resize_that_a_predicate_rejects(
+    pod: Made, cpu: str, reason: str, in_the_way: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Source: `canAdmitPod`, which is the admission of new Pods. A critical Pod preempts nothing then."""
+    node = make_node("a").taint("leaving", effect="NoExecute")
+    pod.obj["spec"].setdefault("tolerations", [{"operator": "Exists"}])
+    found = resized(tmp_path, capsys, "--requests", f"cpu={cpu}", pod=pod, node=node)
+    assert found["reason"].startswith(reason)
+    assert (found["verdict"], found["inTheWay"]) == ("deferred", in_the_way)
 
 
 def test_facts_of_the_kubelet_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
