@@ -110,18 +110,16 @@ def _of_class(row: OfClass) -> str:
 
 
 def insufficient_text(stranded: Stranded) -> str:
-    """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient memory and Pod slots`."""
+    """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient Pod slots and memory`."""
     names = ["Pod slots" if name == "pods" else name for name in stranded.scarce]
     return f"insufficient {' and '.join(names)}"
 
 
 def stranded_text(stranded: Stranded) -> str:
     """Return a phrase with the free amounts of cpu and memory that no replica can use."""
-    if "pods" in stranded.scarce:
-        return f"{cpu(stranded.milli_cpu)} cpu and {memory(stranded.memory)} memory"
-    if stranded.scarce == ("cpu",):
-        return f"{memory(stranded.memory)} memory"
-    return f"{cpu(stranded.milli_cpu)} cpu" if stranded.scarce == ("memory",) else ""
+    free = {"cpu": cpu(stranded.milli_cpu), "memory": memory(stranded.memory)}
+    scarce = () if "pods" in stranded.scarce else stranded.scarce
+    return " and ".join(f"{amount} {name}" for name, amount in free.items() if name not in scarce)
 
 
 def cpu(milli: int) -> str:

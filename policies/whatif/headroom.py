@@ -20,9 +20,10 @@ from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.framework import PluginFault
 from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.pod_group_preemption import without_victims
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
-from forewarn.policies.scheduling.responsible import not_predicted
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.autoscalers import is_expendable
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.node_groups import NodeGroup
@@ -78,7 +77,7 @@ class OfClass(NamedTuple):
 class Stranded(NamedTuple):
     """The free amounts of full nodes: cpu in thousandths, memory in bytes.
 
-    `scarce`: the resources of which these nodes lack the requested amount.
+    `scarce`: the resources of which these nodes lack the requested amount, in the order of NodeResourcesFit.
     """
 
     scarce: tuple[str, ...]
@@ -358,30 +357,18 @@ def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
 
 def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
     """Return the free amounts of full nodes, grouped by their insufficient resources, most nodes first."""
-    requests = pod.occupies.resource
+    framework = framework_of(snapshot, pod)
+    if NodeResourcesFit.name not in framework.profile.at("filter"):
+        return []
+    fit: NodeResourcesFit = framework.plugin(NodeResourcesFit.name)
     found: dict[tuple[str, ...], Stranded] = {}
     for info in snapshot.node_infos:
-        cpu, memory, pods = _free(info)
-        insufficient = [
-            ("cpu", requests.milli_cpu and cpu < requests.milli_cpu),
-            ("memory", requests.memory and memory < requests.memory),
-        ]
-        scarce = tuple(name for name, is_insufficient in (*insufficient, ("pods", pods < 1)) if is_insufficient)
+        scarce = tuple(each.resource for each in fit.insufficient(pod, info))
         if scarce:
-            one = found.get(scarce, Stranded(scarce, 0, 0, 0))
-            more = one.nodes + 1, one.milli_cpu + max(cpu, 0), one.memory + max(memory, 0)
-            found[scarce] = Stranded(scarce, *more)
+            one, allocatable = found.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
+            cpu, memory = max(allocatable.milli_cpu - info.milli_cpu, 0), max(allocatable.memory - info.memory, 0)
+            found[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
     return sorted(found.values(), key=lambda left: (-left.nodes, left.scarce))
-
-
-def _free(info: NodeInfo) -> tuple[int, int, int]:
-    node: Node = info.node
-    allocatable = node.allocatable
-    return (
-        allocatable.milli_cpu - info.milli_cpu,
-        allocatable.memory - info.memory,
-        allocatable.allowed_pod_number - len(info.pods),
-    )
 
 
 def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:

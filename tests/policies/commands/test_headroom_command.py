@@ -133,6 +133,36 @@ def test_json_says_what_runs_out(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("allocatable", "scarce", "text"),
+    [
+        ({"cpu": "9", "ephemeral_storage": "1Gi"}, ["ephemeral-storage"], "ephemeral-storage: 6 cpu and 2Gi memory"),
+        (
+            {"cpu": "3", "ephemeral_storage": "1Gi"},
+            ["cpu", "ephemeral-storage"],
+            "cpu and ephemeral-storage: 2Gi memory",
+        ),
+        ({"cpu": "9", "example.com/gpu": "1"}, ["example.com/gpu"], "example.com/gpu: 6 cpu and 2Gi memory"),
+        ({"cpu": "9", "memory": "2Gi", "pods": "1"}, ["pods", "memory"], "Pod slots and memory: 6 cpu and 0Gi memory"),
+        ({"cpu": "3", "memory": "2Gi"}, ["cpu", "memory"], ""),
+    ],
+)
+def test_stranded_capacity_is_beside_what_the_scheduler_lacks(
+    allocatable: dict[str, str], scarce: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the order of `fitsRequest`: one Pod fits, the next one does not."""
+    node = make_node("n1").has(**{"memory": "4Gi", "ephemeral_storage": "9Gi", "example.com/gpu": "9", **allocatable})
+    new = make_pod("new").request(cpu="3", memory="2Gi", ephemeral_storage="1Gi", **{"example.com/gpu": "1"})
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node.obj]}))
+    (tmp_path / "new.json").write_text(json.dumps(new.obj))
+    asked = ("-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"))
+    told = json.loads(run(capsys, *asked, "-o", "json")[1])
+    assert told["withoutPreemption"]["pods"] == 1
+    assert [each["insufficient"] for each in told["stranded"]] == [scarce]
+    out = run(capsys, *asked)[1]
+    assert (f"stranded on nodes with insufficient {text}\n" in out) if text else ("stranded" not in out)
+
+
+@pytest.mark.parametrize(
     ("requests", "said"),
     [
         ({"cpu": "500m", "memory": "6Gi"}, "0.5 cpu and 6Gi memory each)"),
