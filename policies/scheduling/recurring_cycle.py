@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.nominations import Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
 
 _CACHE_SIZE: Final = 4096
 """Maximum number of cached specs."""
@@ -156,8 +157,7 @@ class RecurringCycle:
         self.snapshot, self.pod = snapshot, pod
         self._matrix, self._spec, self._request = matrix, spec, request
         own = nominations.of(pod)
-        counts = own is not None and own.priority >= pod.effective_priority
-        self._own = Own(own, request, matrix) if own is not None and counts else None
+        self._own = None if own is None else Own(own, request, matrix)
         """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
 
         Only this Pod's cycle sees the node in this state.
@@ -274,9 +274,9 @@ class RecurringCycle:
         potential = int(np.count_nonzero(self._spec.open))
         victims = int(np.count_nonzero(tried))
         reasons = {NOT_HELPFUL: len(tried) - potential, NO_VICTIMS.reasons[0]: potential - victims}
-        for demand, present in zip(self._spec.demands, self._present(), strict=True):
-            lacking = tried & (present - lower.total(demand.resource, self._matrix) > demand.limit)
-            reasons[reason_of(demand.resource)] = int(np.count_nonzero(lacking))
+        for constraint in self._constraints():
+            lacking = tried & ~constraint.fits_without(lower.total(constraint.resource, self._matrix))
+            reasons[reason_of(constraint.resource)] = int(np.count_nonzero(lacking))
         return {reason: nodes for reason, nodes in reasons.items() if nodes}
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
@@ -290,26 +290,23 @@ class RecurringCycle:
         return helped.rows_but(self._own.row, helps=self._helps_on_its_own(lower, self._own))
 
     def _helps_on_its_own(self, lower: LowerPriorityPods, own: Own) -> bool:
-        row, demands = own.row, zip(self._spec.demands, own.present, strict=True)
+        row, here = own.row, slice(own.row, own.row + 1)
         return bool(self._spec.open[row] and lower.count[row] > 0) and all(
-            bool(present - lower.total(demand.resource, self._matrix)[row] <= demand.limit[row])
-            for demand, present in demands
+            bool(constraint.fits_without(lower.total(constraint.resource, self._matrix)[here])[0])
+            for constraint in own.constraints
         )
 
-    def _present(self) -> Sequence[NDArray[np.int64]]:
-        """One array [node] for each demand: the amount requested on the node, without the nomination of the Pod
-        itself.
-        """
-        every = self._request.present
+    def _constraints(self) -> Sequence[CapacityConstraint]:
+        """The constraints of the request, without the nomination of the Pod itself."""
+        every = self._request.constraints
         if self._own is not None:
-            every = [present.copy() for present in every]
-            for present, amount in zip(every, self._own.present, strict=True):
-                present[self._own.row] = amount
+            every = [constraint._replace(present=constraint.present.copy()) for constraint in every]
+            for constraint, own in zip(every, self._own.constraints, strict=True):
+                constraint.present[self._own.row] = own.present[0]
         return every
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        demands = zip(self._spec.demands, self._present(), strict=True)
-        return [Occupancy(lower.amounts(d.resource, self._matrix), present, d.limit) for d, present in demands]
+        return [Occupancy(lower.amounts(c.resource, self._matrix), c.present, c.limit) for c in self._constraints()]
 
     def candidate_on(self, name: str) -> Candidate:
         """Return the preemption candidate on the node `name`, with its victims.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
+from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, with_nominated
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -70,7 +70,7 @@ class Request:
     """The requests of a Pod at one priority, and the nodes with insufficient resources for them."""
 
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
-        self.demands, self._priority = demands, priority
+        self._demands, self._priority = demands, priority
         self._columns: Columns | None = None
         self._nominations: Nominations | None = None
         self._nominated = -1
@@ -78,8 +78,8 @@ class Request:
         """Increases with each change of the arrays."""
         self.fitting_nodes: dict[int, FittingNodes] = {}
         self.helped: dict[int, Helped] = {}
-        self.present: list[NDArray[np.int64]] = []
-        """One [node] array for each demand: the requested amount there, with nominated Pods."""
+        self.constraints: list[CapacityConstraint] = []
+        """The constraint of each demand, with all nominated Pods."""
         self.insufficient: list[NDArray[np.bool_]] = []
         """One [node] bool array for each demand: whether the resource is insufficient."""
         self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -89,22 +89,20 @@ class Request:
         """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
         if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
-        self.present = [self._with_nominated(demand, columns, nominations) for demand in self.demands]
-        self.insufficient = [present > demand.limit for demand, present in zip(self.demands, self.present, strict=True)]
+        self.constraints = [self._constraint(demand, columns, nominations) for demand in self._demands]
+        self.insufficient = [constraint.exceeded for constraint in self.constraints]
         self.full = np.zeros(len(columns.serials), np.bool_)
         for lacks in self.insufficient:
             self.full |= lacks
         self.version += 1
         self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
 
-    def _with_nominated(self, demand: Demand, columns: Columns, nominations: Nominations) -> NDArray[np.int64]:
-        requested: NDArray[np.int64] = columns.requested[demand.row]
-        if not nominations:
-            return requested.copy()  # the next columns may use this array
-        added = nominations.amounts(demand.resource, self._priority)
-        if nominations.may_reach(demand.resource, MAX) and added.max(initial=0) >= MAX:
-            raise NotValid
-        return requested + added
+    def _constraint(self, demand: Demand, columns: Columns, nominations: Nominations) -> CapacityConstraint:
+        requested = columns.requested[demand.row]
+        present = with_nominated(requested, nominations, demand.resource, self._priority)
+        if present is requested:
+            present = requested.copy()  # the next columns may use this array
+        return CapacityConstraint(present, demand.limit, demand.resource)
 
 
 class FittingNodes:
@@ -162,10 +160,10 @@ class Helped:
         """
         if self._seen == request.version:
             return
-        totals = [lower.total(demand.resource, matrix) for demand in request.demands]
+        totals = [lower.total(constraint.resource, matrix) for constraint in request.constraints]
         self._nodes = spec.open & (lower.count > 0)
-        for demand, present, total in zip(request.demands, request.present, totals, strict=True):
-            self._nodes &= present - total <= demand.limit
+        for constraint, total in zip(request.constraints, totals, strict=True):
+            self._nodes &= constraint.fits_without(total)
         self.rows, self._seen = np.flatnonzero(self._nodes), request.version
 
 
@@ -185,13 +183,14 @@ def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Co
 class Own:
     """The node that the Pod itself is nominated to, without this nomination.
 
-    `present`, `insufficient`: [demand], the requested amount on the node, and whether the resource is insufficient.
+    `constraints`: of this node alone. `insufficient`: [demand], whether the resource is insufficient.
     """
 
     def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
-        row = self.row = nominated.row
-        self.present, self.insufficient = list[int](), list[bool]()
-        for demand, present in zip(request.demands, request.present, strict=True):
-            self.present.append(int(present[row] - matrix.kinds.amounts(demand.resource)[nominated.kind]))
-            self.insufficient.append(self.present[-1] > int(demand.limit[row]))
+        self.row, here = nominated.row, slice(nominated.row, nominated.row + 1)
+        self.constraints = [
+            CapacityConstraint(present[here] - matrix.kinds.amounts(resource)[nominated.kind], limit[here], resource)
+            for present, limit, resource, _ in request.constraints
+        ]
+        self.insufficient = [bool(constraint.exceeded[0]) for constraint in self.constraints]
         self.full = any(self.insufficient)

@@ -198,8 +198,7 @@ class NodeFit(NodeFitProblem):
         for demand in self.demands:
             if demand.constraint is None:  # what pods occupy in all does not depend on their order
                 charge(self.row)
-                base = demand.present - lower.total(demand.resource, self.matrix)
-                nodes = nodes[base[nodes] <= demand.limit[nodes]]
+                nodes = nodes[demand.fits_without(lower.total(demand.resource, self.matrix))[nodes]]
         if self.undecided[nodes].any():
             raise NotValid("of plugin NodeVolumeLimits, as pods of lower priority take a node to its limit of volumes")
         lower.settle(nodes, self.matrix, self.snapshot)

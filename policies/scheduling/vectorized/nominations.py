@@ -154,8 +154,9 @@ class Nominations:
                 total[nominated.row] += amounts[resource]
 
     def of(self, pod: Pod) -> Nominated | None:
-        """Return the nomination of this Pod, or None."""
-        return self._by_pod.get(pod.identity)
+        """Return the nomination of this Pod; None without one, or if its priority is lower than the Pod's."""
+        found = self._by_pod.get(pod.identity)
+        return found if found is not None and found.priority >= pod.effective_priority else None
 
     def amounts(self, resource: str, priority: int) -> NDArray[np.int64]:
         """Return [node]: the amount of a resource for the nominated Pods with at least this priority. Do not modify."""

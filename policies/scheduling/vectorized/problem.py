@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.nominations import Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.rejections import Rejections
 
@@ -133,6 +134,31 @@ class CapacityConstraint(NamedTuple):
     limit: NDArray[np.int64]
     resource: str = ""
     constraint: Constraint | None = None
+
+    @property
+    def exceeded(self) -> NDArray[np.bool_]:
+        """[node], bool: whether the Pod does not fit because of this constraint."""
+        return self.present > self.limit
+
+    def fits_without(self, removed: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the Pod fits if Pods with these amounts ([node]) were removed."""
+        return self.present - removed <= self.limit
+
+
+def with_nominated(
+    present: NDArray[np.int64], nominations: Nominations, resource: str, priority: int
+) -> NDArray[np.int64]:
+    """Return [node]: `present` plus the amount of a resource for the nominated Pods of at least this priority; without
+    nominated Pods, `present` itself.
+
+    Raises NotValid for very large amounts. Source: `addGENominatedPods`.
+    """
+    if not nominations:
+        return present
+    added = nominations.amounts(resource, priority)
+    if nominations.may_reach(resource, MAX) and added.max(initial=0) >= MAX:
+        raise NotValid
+    return present + added
 
 
 class NodeFitProblem:
@@ -248,22 +274,13 @@ class NodeFitProblem:
         charge(len(demands) * self.row)
         full = np.zeros(len(self.possible), np.bool_)
         for demand in demands:
-            full |= demand.present > demand.limit
+            full |= demand.exceeded
         return full
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        """Return [node]: `present` plus the amount of a resource for the nominated Pods of at least the Pod's priority.
-
-        Raises NotValid for very large amounts. Source: `addGENominatedPods`.
-        """
-        if not self._nominations:
-            return present
-        added = self._nominations.amounts(resource, self.pod.effective_priority)
-        if added.max(initial=0) >= MAX:
-            raise NotValid
-        total = present + added
-        own = self._nominations.of(self.pod)
-        if own is not None and own.priority >= self.pod.effective_priority:
+        """Return `with_nominated` for the Pod, without its own nomination. Raises NotValid for very large amounts."""
+        total = with_nominated(present, self._nominations, resource, self.pod.effective_priority)
+        if (own := self._nominations.of(self.pod)) is not None:
             total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
         return total
 
@@ -277,8 +294,7 @@ class NodeFitProblem:
         if self._nominations:
             rows, kinds = self._nominations.columns(self.pod.effective_priority)
             np.add.at(total, rows, per_kind[kinds])
-            own = self._nominations.of(self.pod)
-            if own is not None and own.priority >= self.pod.effective_priority:
+            if (own := self._nominations.of(self.pod)) is not None:
                 total[own.row] -= per_kind[own.kind]
         if total.max(initial=0) >= MAX:
             raise NotValid

@@ -57,7 +57,7 @@ class Present:
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
         """Return [node], bool: whether the amount in use on the node exceeds the limit."""
         charge(len(demand.limit) // VECTOR)
-        return self.of(demand) > demand.limit
+        return demand._replace(present=self.of(demand)).exceeded
 
 
 class FirstRejections:

@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.nominations import Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NotValid
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.simulation import cycle as simulated_cycle
 from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
@@ -418,8 +418,8 @@ def test_a_search_for_helped_nodes_that_was_cut_short_is_repeated() -> None:
             raise found
         return found
 
-    demand = recurring_requests.Demand("cpu", 0, np.array([4]))
-    request: Any = SimpleNamespace(demands=[demand], present=[np.array([6])], version=1)
+    constraint = CapacityConstraint(np.array([6]), np.array([4]), "cpu")
+    request: Any = SimpleNamespace(constraints=[constraint], version=1)
     spec: Any = SimpleNamespace(open=np.array([True]))
     lower: Any = SimpleNamespace(count=np.array([1]), total=total)
     helped, matrix = recurring_requests.Helped(), cast("Any", None)
