@@ -282,12 +282,16 @@ def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible:
 def _pod_level(pod: ApiObject, containers: PodRequests) -> ResourceList:
     """Return the Pod-level requests.
 
-    With Pod-level limits, missing requests are the sums for containers, otherwise the limits.
+    With Pod-level limits, missing requests are the sums for containers, otherwise the limits. The limits for huge pages
+    default to the sums for containers. Source: `defaultHugePagePodLimits`, `defaultPodRequests`.
     """
     requests = read_resource_list(pod, ("spec", "resources", "requests"), pod)
     limits = read_resource_list(pod, ("spec", "resources", "limits"), pod)
+    if not requests and not limits:
+        return requests
+    total = containers.total(use_status=False)
+    limits = {**{name: n for name, n in total.items() if name.startswith("hugepages-")}, **limits}
     if limits:
-        total = containers.total(use_status=False)
         requests = {**limits, **{name: total[name] for name in (CPU, MEMORY) if name in total}, **requests}
     return requests
 

@@ -674,6 +674,7 @@ def test_pod_level_requests_default_to_those_of_containers_with_a_limit_of_huge_
     spec["resources"] = {"requests": {"memory": "0"}}
     found = {"metadata": {"name": "p"}, "spec": spec}
     assert read_pod(found).qos == BURSTABLE
+    assert (read_pod(found).request("cpu"), read_pod(found).request("hugepages-2Mi")) == (1, 2 * 2**20)
     assert matches_scope(ScopeSelector("NotBestEffort", "Exists"), found)
     del resources["limits"]
     assert read_pod(found).qos == BEST_EFFORT
