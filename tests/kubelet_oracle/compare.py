@@ -1,7 +1,8 @@
 """Ask the kubelet's own functions (.cache/kubelet-oracle) and policies.kubelet about random nodes: what differs?
 
 What is compared: the order of eviction for every signal and layout of disks, and who is tied; who is critical; whom a
-critical pod at the kubelet's door ends; the groups of a graceful shutdown.
+critical pod at the kubelet's door ends; why the kubelet rejects a pod (the filters of kube-scheduler); the groups of a
+graceful shutdown.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
+from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
 from forewarn.policies.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank
 from forewarn.policies.kubelet.pods import read_pod
 from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.kubelet.stats import read_stats
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,6 +45,9 @@ _LACKS: Final = {
     "pods": (1, 2, 5),
     "ephemeral-storage": (1, 2**20, 2**30),
 }
+
+
+_SCALARS: Final = {"example.com/gpu": ("0", "1", "2", "4"), "hugepages-2Mi": ("0", "2Mi", "4Mi", "8Mi")}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -107,6 +114,13 @@ def disagreements(node: ApiObject, want: Any, seen: Counter[str]) -> Iterator[li
     seen["admissions that end pods"] += bool(ended)
     if (ended, rejected) != (want["admitted"], want["refused"]):
         yield ["admission", [want["admitted"], want["refused"]], [ended, rejected]]
+    info = NodeInfo(Node.from_api(node["node"]), map(Pod.from_api, node["pods"]))
+    found = admit(read_pod(node["admit"]), Pod.from_api(node["admit"]), info, pods)
+    admission = {"reason": "", "message": "", **(found.rejection._asdict() if found.rejection else {})}
+    admission["preempted"] = [pod.key for pod in found.preempted]
+    seen["rejections"] += bool(admission["reason"])
+    if admission != want["admission"]:
+        yield ["admission of the node", want["admission"], admission]
     groups = [[pod.key for pod in group.pods] for group in shutdown_groups(map(tuple, node["periods"]), pods)]
     seen["shutdown groups"] += len(groups)
     if groups != want["groups"]:
@@ -133,13 +147,58 @@ def random_node(draw: random.Random) -> ApiObject:
     admit = _pod(draw, "admit")
     if draw.random() < 0.5:
         admit["metadata"].setdefault("annotations", {})["kubernetes.io/config.source"] = "file"
+    periods = [[level, draw.randrange(100)] for level in levels]
     return {
         "pods": pods,
         "stats": {"pods": used},
         "admit": admit,
+        "node": _node(draw, pods, admit),
         "lacks": [{"resource": name, "quantity": draw.choice(_LACKS[name])} for name in lacks],
-        "periods": [[level, draw.randrange(100)] for level in levels],
+        "periods": periods,
     }
+
+
+def _node(draw: random.Random, pods: Sequence[ApiObject], admit: ApiObject) -> dict[str, Any]:
+    """A node that may lack something for `admit`. Adds to the Pods what the filters read.
+
+    `admit` requests one extended resource at most: upstream names several in any order.
+    """
+    for pod in pods:
+        for container in pod["spec"]["containers"]:
+            _filtered(draw, container, 0.2)
+    spec = admit["spec"]
+    _filtered(draw, spec["containers"][0], 0.4)
+    if draw.random() < 0.1:
+        spec["nodeName"] = draw.choice(("n", "other"))
+    if draw.random() < 0.15:
+        spec["nodeSelector"] = {"disk": draw.choice(("ssd", "hdd"))}
+    if draw.random() < 0.3:
+        spec["tolerations"] = [{"key": "a", "operator": "Exists", "effect": draw.choice(("NoExecute", "NoSchedule"))}]
+    taints = [{"key": draw.choice("ab"), "effect": effect} for effect in ("NoExecute", "NoSchedule")]
+    allocatable = {
+        "cpu": draw.choice(("1", "2", "4")),
+        "memory": draw.choice(("512Mi", "2Gi", "8Gi")),
+        "ephemeral-storage": draw.choice(("1Gi", "10Gi")),
+        "pods": draw.choice(("5", "20")),
+        **{name: draw.choice(amounts) for name, amounts in _SCALARS.items() if draw.random() < 0.7},
+    }
+    return {
+        "metadata": {"name": "n", "labels": {"disk": "ssd"}},
+        "spec": {"taints": [taint for taint in taints if draw.random() < 0.2]},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def _filtered(draw: random.Random, container: dict[str, Any], share: float) -> None:
+    if draw.random() < share:
+        name = draw.choice([*_SCALARS, "example.com/unknown"])
+        resources = container.setdefault("resources", {})
+        amount = draw.choice(_SCALARS.get(name, ("1",)))
+        resources["requests"] = {**resources.get("requests", {}), name: amount}
+        resources["limits"] = {**resources.get("limits", {}), name: amount}
+    if draw.random() < share / 2:
+        port = draw.choice((80, 81))
+        container["ports"] = [{"containerPort": port, "hostPort": port, "hostIP": draw.choice(("", "10.0.0.1"))}]
 
 
 def _pod(draw: random.Random, name: str) -> ApiObject:

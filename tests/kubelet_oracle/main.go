@@ -4,17 +4,22 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/preemption"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 type lack struct {
@@ -26,6 +31,7 @@ type node struct {
 	Pods    []*v1.Pod        `json:"pods"`
 	Stats   statsapi.Summary `json:"stats"`
 	Admit   *v1.Pod          `json:"admit"`
+	Node    *v1.Node         `json:"node"`
 	Lacks   []lack           `json:"lacks"`
 	Periods [][2]int64       `json:"periods"`
 }
@@ -36,12 +42,20 @@ type order struct {
 	Tied []bool `json:"tied"`
 }
 
+// admission has the reason and message of a rejected pod; "" if the pod is admitted.
+type admission struct {
+	Reason    string   `json:"reason"`
+	Message   string   `json:"message"`
+	Preempted []string `json:"preempted"`
+}
+
 type answer struct {
-	Orders   map[string]order `json:"orders"`
-	Critical []string         `json:"critical"`
-	Admitted []string         `json:"admitted"`
-	Refused  bool             `json:"refused"`
-	Groups   [][]string       `json:"groups"`
+	Orders    map[string]order `json:"orders"`
+	Critical  []string         `json:"critical"`
+	Admitted  []string         `json:"admitted"`
+	Refused   bool             `json:"refused"`
+	Admission admission        `json:"admission"`
+	Groups    [][]string       `json:"groups"`
 }
 
 var images = map[string][2]bool{"shared": {false, false}, "own": {true, false}, "split": {true, true}}
@@ -101,6 +115,7 @@ func answered(asked node) answer {
 	ended, err := getPodsToPreempt(asked.Admit, append([]*v1.Pod{}, asked.Pods...), requirements)
 	found.Refused = err != nil
 	found.Admitted = append(found.Admitted, keys(ended)...)
+	found.Admission = admitted(asked)
 	periods := []kubeletconfig.ShutdownGracePeriodByPodPriority{}
 	for _, period := range asked.Periods {
 		periods = append(periods, kubeletconfig.ShutdownGracePeriodByPodPriority{Priority: int32(period[0]), ShutdownGracePeriodSeconds: period[1]})
@@ -111,6 +126,23 @@ func answered(asked node) answer {
 			found.Groups = append(found.Groups, keys(group.Pods))
 		}
 	}
+	return found
+}
+
+// admitted is the kubelet's admission of a pod, with preemption.
+func admitted(asked node) admission {
+	found := admission{Preempted: []string{}}
+	pods := func() []*v1.Pod { return append([]*v1.Pod{}, asked.Pods...) }
+	kill := func(pod *v1.Pod, _ bool, _ *int64, _ func(*v1.PodStatus)) error {
+		found.Preempted = append(found.Preempted, key(pod))
+		return nil
+	}
+	handler := lifecycle.NewPredicateAdmitHandler(
+		func(context.Context, bool) (*v1.Node, error) { return asked.Node, nil },
+		preemption.NewCriticalPodAdmissionHandler(pods, kill, &record.FakeRecorder{}),
+		func(*framework.NodeInfo, *lifecycle.PodAdmitAttributes) error { return nil })
+	result := handler.Admit(&lifecycle.PodAdmitAttributes{Pod: asked.Admit, OtherPods: pods()})
+	found.Reason, found.Message = result.Reason, result.Message
 	return found
 }
 
