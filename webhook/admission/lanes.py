@@ -282,19 +282,20 @@ class LoopLane(Lane):
             *_, result, run = heappop(self._short)
             self._begin()
         self._do(result.run_on_loop(), run)
+        self._end_turn(is_on_loop=True)
+
+    def _end(self) -> None:
+        self._end_turn(is_on_loop=False)
+
+    def _end_turn(self, *, is_on_loop: bool) -> None:
+        """Let the thread or the event loop run the next function. `is_on_loop`: whether this is the loop's thread."""
         with self._changed:
             self._is_running = False
             if self._waiting:  # waking the thread in vain costs as much as the switch that this class avoids
                 self._changed.notify()
             if self._short and self._loop is not None:
-                self._call(self._loop.call_soon)
-
-    def _end(self) -> None:
-        with self._changed:
-            self._is_running = False
-            if self._short and self._loop is not None:
                 with suppress(RuntimeError):  # the event loop has stopped
-                    self._call(self._loop.call_soon_threadsafe)
+                    self._call(self._loop.call_soon if is_on_loop else self._loop.call_soon_threadsafe)
 
     def _begin(self) -> None:
         self._is_running = True
