@@ -11,11 +11,11 @@ from forewarn.policies.disclosure import OPEN, count_range, priority_range
 from forewarn.policies.findings import plural
 from forewarn.policies.forecast.bounds import too_many_pods
 from forewarn.policies.metering import limited
+from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
 from forewarn.policies.scheduling.queue.pod_info import order_of_member
-from forewarn.policies.scheduling.responsible import is_gated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.evictions import changed_pdbs
-from forewarn.policies.simulation.scheduler import is_responsible_for
+from forewarn.policies.simulation.scheduler import is_simulated
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class CacheOverSnapshot(SchedulerCache):
                 self._nominated[pod.nominated_node_name] = tuple(p for p in info if p.identity != pod.identity)
         if new is not None and new.nominated_node_name and not new.node_name:
             names = self._now.semantics.scheduler_names
-            if is_responsible_for(new, names):
+            if is_simulated(new, names):
                 node = new.nominated_node_name
                 self._nominated[node] = (*self._on(node), new)
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.recurring_specs import has_constraints
-from forewarn.policies.scheduling.responsible import framework_of, is_gated, not_predicted, not_scheduled
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
 from forewarn.policies.scheduling.status import CycleState
 from forewarn.policies.scheduling.victim import may_be_preempted
 
@@ -90,7 +90,7 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
         other
         for other in cluster.waiting_pods.values()
         if not is_gated(other, cluster.semantics)
-        and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
+        and responsible_for_pod(other, cluster.semantics.scheduler_names)
         and queue_key(other) < own_key
     ]
     if found:

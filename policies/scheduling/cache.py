@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from forewarn.policies.cow_table import FrozenTable, Table
 from forewarn.policies.metering import holding_lock
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -100,7 +101,7 @@ class PodsByNode:
         if new.node_name:
             _append(self._by_node, new.node_name, new)
             self.change_node(new.node_name)
-        elif new.nominated_node_name and self._is_ours(new):
+        elif new.nominated_node_name and responsible_for_pod(new, self._schedulers):
             _append(self._nominated, new.nominated_node_name, new)
             if not new.spec.gated and any(volume.claim_of(new.name) for volume in new.spec.volumes):
                 self._binding[new.namespace, new.name] = new
@@ -117,9 +118,6 @@ class PodsByNode:
         self._schedulers = frozenset(names)
         for pod in nominated:
             self.change_pod(None, pod)
-
-    def _is_ours(self, pod: Pod) -> bool:
-        return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._schedulers
 
     def change_node(self, name: str) -> None:
         """Record a created, changed or deleted node."""

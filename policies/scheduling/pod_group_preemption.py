@@ -13,7 +13,7 @@ from forewarn.policies.scheduling.framework import CycleState
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.preemption import NEVER, Assignment, Domain
 from forewarn.policies.scheduling.responsible import framework_of
-from forewarn.policies.scheduling.victim import MissingNode, has_terminating_victim, victims_below
+from forewarn.policies.scheduling.victim import MissingNode, terminating_victims, victims_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ def preempt_for_group(
     if _policy(snapshot, group, pods) == PREEMPT_NEVER:
         return GroupPreemption(NEVER)
     nominated = {pod.nominated_node_name for pod in pods} & snapshot.rows.keys()
-    if any(has_terminating_victim(group.priority, snapshot.node_infos[snapshot.rows[n]], snapshot) for n in nominated):
+    if any(terminating_victims(group.priority, snapshot.node_infos[snapshot.rows[n]], snapshot) for n in nominated):
         return GroupPreemption(ONGOING, {pod.identity: pod.nominated_node_name for pod in pods})
     if not lower:
         return GroupPreemption(NO_VICTIMS, is_final=True)

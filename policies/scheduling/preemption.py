@@ -18,8 +18,8 @@ from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_
 from forewarn.policies.scheduling.victim import (
     NOW,
     MissingNode,
-    has_terminating_victim,
     start_time,
+    terminating_victims,
     victims_below,
     victims_by_importance,
 )
@@ -101,7 +101,7 @@ def pod_eligible_to_preempt_others(pod: Pod, snapshot: Snapshot, is_unresolvable
         return NEVER
     name = pod.nominated_node_name
     node_info = snapshot.get(name)
-    if node_info is None or not has_terminating_victim(pod.effective_priority, node_info, snapshot):
+    if node_info is None or not terminating_victims(pod.effective_priority, node_info, snapshot):
         return ""
     return "" if is_unresolvable(name) else TERMINATING
 

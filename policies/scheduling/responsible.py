@@ -1,6 +1,6 @@
 """Find the profile that schedules a Pod, and the parts of kube-scheduler's decision that forewarn does not model.
 
-Source: kubernetes `pkg/scheduler/eventhandlers.go` (`responsibleForPod`), `pkg/scheduler/extender.go`.
+Source: kubernetes `pkg/scheduler/extender.go`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
+from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.framework import Framework
-from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
@@ -77,19 +76,6 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
     if is_gated(pod, semantics):
         return "the pod has scheduling gates: it is not scheduled until they are removed"
     return ""
-
-
-def is_gated(pod: Pod, semantics: Semantics) -> bool:
-    """Report whether the plugin SchedulingGates keeps a Pod out of the scheduling queue.
-
-    True for a gated Pod of another scheduler, because kube-apiserver binds no gated Pod. False if the profile disables
-    the plugin: then kube-scheduler tries the Pod and may preempt for it. Source: upstream `runPreEnqueuePlugins`,
-    `BindingREST.setPodNodeAndMetadata`.
-    """
-    if SchedulingGates.pre_enqueue(pod) is None:
-        return False
-    profile = configuration_of(semantics).profile(pod.spec.scheduler_name)
-    return profile is None or SchedulingGates.name in profile.at("preEnqueue")
 
 
 def extender_decisions(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:

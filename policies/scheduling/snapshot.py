@@ -16,6 +16,7 @@ from forewarn.policies.scheduling.devices.claims import classes_of_resources
 from forewarn.policies.scheduling.devices.in_use import InUse
 from forewarn.policies.scheduling.devices.pools import Pools
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
+from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.evictions import charged_pdbs, without_nominations
 from forewarn.policies.scheduling.grouped_pdbs import OlderPdbs, pdbs_by_namespace, with_replaced
 from forewarn.policies.scheduling.node_info import NodeInfo
@@ -239,9 +240,9 @@ class Snapshot:
     def nominated_pods(self, node_name: str) -> tuple[Pod, ...]:
         """Return the Pending Pods that are nominated to the node and count for its resources."""
         pods = self.objects.nominated.get(node_name, ())
-        if not self.semantics.gated_nominations_count and any(pod.spec.gated for pod in pods):
-            return tuple(pod for pod in pods if not pod.spec.gated)
-        return pods
+        if self.semantics.gated_nominations_count or not any(pod.spec.gated for pod in pods):
+            return pods
+        return tuple(pod for pod in pods if not is_gated(pod, self.semantics))
 
     @property
     def preempts_by_group(self) -> bool:

@@ -96,14 +96,14 @@ def may_be_preempted(pod: Pod, priority: int, snapshot: Snapshot) -> bool:
     return pod_priority(pod, snapshot) < priority
 
 
-def has_terminating_victim(priority: int, node_info: NodeInfo, snapshot: Snapshot) -> bool:
-    """Report whether a Pod with a priority below `priority` on this node is terminating because of a preemption.
+def terminating_victims(priority: int, node_info: NodeInfo, snapshot: Snapshot) -> list[Pod]:
+    """Return the Pods with a priority below `priority` on this node that are terminating because of a preemption.
 
     Source: upstream `PodEligibleToPreemptOthers`, `isOngoingPreemption`.
     """
-    return any(
-        pod.terminating and pod.preempted and may_be_preempted(pod, priority, snapshot) for pod in node_info.pods
-    )
+    return [
+        pod for pod in node_info.pods if pod.terminating and pod.preempted and may_be_preempted(pod, priority, snapshot)
+    ]
 
 
 def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> list[Victim]:

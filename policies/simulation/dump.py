@@ -18,7 +18,7 @@ from forewarn.policies.objects.fields import at, group_kind, int32, text, timest
 from forewarn.policies.objects.items import items
 from forewarn.policies.simulation.adoption import completed
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
-from forewarn.policies.simulation.scheduler import is_responsible_for
+from forewarn.policies.simulation.scheduler import is_simulated
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
         yield f"{pods} not replaced: {workloads} missing from the cluster snapshot"
     yield from unknown_owners(cache)
     waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
-    elsewhere = sum(not is_responsible_for(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
+    elsewhere = sum(not is_simulated(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
         yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler, or with device claims"
     terminating = sum(pod.terminating for pod in cluster.pods.values())

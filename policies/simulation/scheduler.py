@@ -9,9 +9,9 @@ from functools import partial
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
 from forewarn.policies.scheduling.queue.events import (
@@ -265,14 +265,14 @@ class Scheduler:
             self.cache.add_pod(new.pod)
             self._move(ASSIGNED_POD_ADD, None, new.pod)
             self.queue.delete(old.pod)
-        elif is_responsible_for(old.pod, self._names):
+        elif is_simulated(old.pod, self._names):
             self._waiting_pod_changed(old.pod, new.pod)
 
     def _pod_added(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.add_pod(pod)
             self._move(ASSIGNED_POD_ADD, None, pod)
-        elif is_responsible_for(pod, self._names):
+        elif is_simulated(pod, self._names):
             self.cache.group_states.put(pod)
             self.queue.add(pod)
             if self.queue.groups is not None:
@@ -373,10 +373,8 @@ class Scheduler:
         self._woken()
 
 
-def is_responsible_for(pod: Pod, names: AbstractSet[str] = frozenset((DEFAULT_SCHEDULER,))) -> bool:
-    """Report whether a profile of this scheduler schedules the Pod, and the Pod has no device claims, which are not
-    simulated.
-
-    `names`: scheduler names of the profiles. Source: `responsibleForPod`.
+def is_simulated(pod: Pod, scheduler_names: AbstractSet[str]) -> bool:
+    """Report whether the simulated scheduler schedules a Pod: a profile is responsible, and the Pod has no device
+    claims.
     """
-    return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in names and not pod.spec.claims_devices
+    return responsible_for_pod(pod, scheduler_names) and not pod.spec.claims_devices

@@ -18,11 +18,10 @@ from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.missing_lists import assumptions
-from forewarn.policies.scheduling.responsible import is_gated
-from forewarn.policies.scheduling.victim import may_be_preempted
+from forewarn.policies.scheduling.victim import may_be_preempted, terminating_victims
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
 from forewarn.policies.why.causes import causes, of_former_pod
@@ -151,7 +150,7 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
         if not is_gated(pod, cluster.semantics):
             what = f"kube-apiserver rejects its binding because of {by}; its profile disables SchedulingGates"
         yield Trouble("gated", what, "the controller that set a gate must remove it")
-    elif (pod.spec.scheduler_name or DEFAULT_SCHEDULER) not in cluster.semantics.scheduler_names:
+    elif not responsible_for_pod(pod, cluster.semantics.scheduler_names):
         yield Trouble(
             "other-scheduler",
             f"spec.schedulerName is {pod.spec.scheduler_name}",
@@ -196,7 +195,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = listed([victim.key for victim in prediction.victims], 5)
         yield Trouble("will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", queued.note)
-    elif prediction.outcome == "pending" and not _terminating_victims(prediction):
+    elif prediction.outcome == "pending" and not _ending_on_nominated_node(prediction):
         yield _fits_nowhere(cluster, queued)
 
 
@@ -206,7 +205,7 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
     if node not in prediction.snapshot.rows:
         yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
         return
-    ending = _terminating_victims(prediction)
+    ending = _ending_on_nominated_node(prediction)
     if ending:
         yield Trouble(
             "waits-for-termination",
@@ -215,29 +214,36 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
             "set a shorter terminationGracePeriodSeconds on Pods that may be preempted",
         )
     elif node not in prediction.feasible:
-        yield _overtaken(prediction)
+        yield from _overtaken(prediction)
 
 
-def _terminating_victims(prediction: Prediction) -> list[Pod]:
-    """Return the terminating Pods of lower priority on the Pod's nominated node."""
-    snapshot, mine = prediction.snapshot, prediction.pod.effective_priority
-    info = snapshot.get(prediction.pod.nominated_node_name)
-    return [pod for pod in info.pods if pod.terminating and may_be_preempted(pod, mine, snapshot)] if info else []
+def _ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
+    """Return the terminating Pods that keep a nominated Pod from its node: victims of a preemption, or if there are
+    none, Pods that terminate anyway and would be victims.
+    """
+    snapshot, pod = prediction.snapshot, prediction.pod
+    info = snapshot.get(pod.nominated_node_name)
+    ending = terminating_victims(pod.effective_priority, info, snapshot) if info else []
+    if ending or prediction.node != pod.nominated_node_name or not all(v.terminating for v in prediction.victims):
+        return ending
+    return [*prediction.victims]
 
 
-def _overtaken(prediction: Prediction) -> Trouble:
+def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
+    """Yield the reason if Pods that it may not preempt use its nominated node."""
     pod, snapshot, node = prediction.pod, prediction.snapshot, prediction.pod.nominated_node_name
     info, mine = snapshot.get(node), pod.effective_priority
     higher = [other for other in (info.pods if info else ()) if not may_be_preempted(other, mine, snapshot)]
     nominated = snapshot.nominated_pods(node)
     higher += [other for other in nominated if other.effective_priority >= mine and other.key != pod.key]
     newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
-    by = f": {listed([other.key for other in newest], 5)}" if newest else ""
-    return Trouble(
-        "overtaken",
-        f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity{by}",
-        "use a higher class, or free capacity on another node",
-    )
+    if newest:
+        by = listed([other.key for other in newest], 5)
+        yield Trouble(
+            "overtaken",
+            f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity: {by}",
+            "use a higher class, or free capacity on another node",
+        )
 
 
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from forewarn.policies.scheduling.event_handlers import SCHEDULING_GATES
 from forewarn.policies.scheduling.framework import Plugin, Status, unresolvable
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 class SchedulingGates(Plugin):
     """Keeps Pods with scheduling gates out of the queue."""
 
-    name: ClassVar[str] = "SchedulingGates"
+    name: ClassVar[str] = SCHEDULING_GATES
 
     @staticmethod
     def pre_enqueue(pod: Pod) -> Status | None:

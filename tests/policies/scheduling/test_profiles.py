@@ -122,6 +122,15 @@ def test_a_profile_without_scheduling_gates_tries_gated_pods() -> None:
         assert [pod.name for pod in pending_in_order(cluster(meant, node, low, gated)).pods] == waiting
 
 
+@pytest.mark.parametrize(("disabled", "outcome"), [((), "fits"), (("SchedulingGates",), "pending")])
+def test_a_gated_nomination_counts_if_the_profile_tries_the_pod(disabled: tuple[str, ...], outcome: str) -> None:
+    """Upstream `moveToActiveQ` records no nomination of a Pod that PreEnqueue gates."""
+    meant = semantics(config({"plugins": {"preEnqueue": point(disabled=disabled)}}))
+    gated = make_pod("g").priority(9).request(cpu="3").nominated("n1").spec(schedulingGates=[{"name": "g"}])
+    made = cluster(meant, make_node("n1").has(cpu="4"), gated)
+    assert policies.predict(made, make_pod("p").request(cpu="2").obj).outcome == outcome
+
+
 REFUSED = [
     ("not an object", [], "a configuration is an object, not array"),
     ("no header", {}, 'apiVersion: must be "kubescheduler.config.k8s.io/v1": it is missing'),
