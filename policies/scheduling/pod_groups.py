@@ -11,6 +11,7 @@ from forewarn.policies.kinds.registry import POD_GROUP
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
@@ -32,6 +33,8 @@ def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
     objects = snapshot.objects
     if not objects.semantics.groups_are_preempted_together:
         return f"PodGroups are predicted for Kubernetes 1.37, not for {objects.semantics.release}"
+    if why := without_gang_scheduling(pod, objects.semantics):
+        return why
     group = objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
     if group is None:
         if POD_GROUP in objects.unlisted:
@@ -40,3 +43,11 @@ def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
     if group.other_features:
         return f"the PodGroup has {' and '.join(group.other_features)}, which forewarn does not model"
     return ""
+
+
+def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str:
+    """Return why forewarn does not predict a PodGroup if the profile disables GangScheduling; "" if it does not."""
+    profile = semantics.scheduler.profile(pod.spec.scheduler_name) if semantics.scheduler is not None else None
+    if profile is None or all("GangScheduling" in profile.at(point) for point in ("preEnqueue", "permit")):
+        return ""
+    return f'the profile "{profile.scheduler_name}" disables GangScheduling, and forewarn does not model this'

@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResour
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
-from forewarn.policies.scheduling.pod_groups import of_a_group
+from forewarn.policies.scheduling.pod_groups import of_a_group, without_gang_scheduling
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
@@ -124,6 +124,8 @@ class SchedulingAlgorithm:
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
         _check_plugins(snapshot, pod, fits=True)
+        if reason := without_gang_scheduling(pod, snapshot.semantics):
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {reason}")
         found = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
         if isinstance(found, Fits):
             return MemberStatus(found.node)

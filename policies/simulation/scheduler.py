@@ -93,9 +93,9 @@ class Scheduler:
         )
         self._executor = executor
         self._groups = PodGroupScheduling(self)
-        groups = [self._groups] if has_pod_groups else []
+        plugins = (SchedulingGates, executor, *([self._groups] if has_pod_groups else ()))
         gates = {
-            name: [gate for gate in (SchedulingGates, executor) if gate.name in profile.at("preEnqueue")] + groups
+            name: [plugin for plugin in plugins if plugin.name in profile.at("preEnqueue")]
             for name, profile in configuration_of(semantics).profiles.items()
         }
         waits, hints = seconds_of_backoff(semantics), QueueingHints.of_profiles(semantics)

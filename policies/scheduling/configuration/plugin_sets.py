@@ -60,6 +60,8 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
     ]
     if semantics.declared_features_are_checked:
         plugins.append(EnabledPlugin("NodeDeclaredFeatures"))
+    if semantics.groups_are_preempted_together:  # without its gate, no Pod has a PodGroup, and it does nothing
+        plugins.append(EnabledPlugin("GangScheduling"))
     return tuple(plugins)
 
 

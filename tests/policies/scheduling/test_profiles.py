@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from forewarn import policies
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.forecast.waiting import pending_in_order
 from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
@@ -18,9 +21,9 @@ from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
+from forewarn.policies.simulation.cycle import Fits, NotPredicted, Rejected, SchedulingAlgorithm
 from forewarn.policies.simulation.node_tree import NodeTree
-from tests.builders import make_node, make_pod
+from tests.builders import Made, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns, scores_given
 from tests.policies.scheduling.profiles import args, cluster, config, point, random_config, semantics
@@ -120,6 +123,23 @@ def test_a_profile_without_scheduling_gates_tries_gated_pods() -> None:
     )
     for meant, waiting in ((DEFAULT, []), (off, ["p"])):
         assert [pod.name for pod in pending_in_order(cluster(meant, node, low, gated)).pods] == waiting
+
+
+@pytest.mark.parametrize("spec", [{}, {"permit": point(disabled=("GangScheduling",))}])
+def test_pod_groups_need_gang_scheduling(spec: dict[str, Any]) -> None:
+    """Upstream schedules them without the plugin too, but then nothing holds a PodGroup with too few Pods."""
+    on = Semantics(37).with_gates(GenericWorkload=True)
+    meant = replace(on, scheduler=scheduler_configuration(config({"plugins": spec}), on))
+    basic = {"schedulingPolicy": {"basic": {}}, "disruptionMode": {"single": {}}, "priority": 0}
+    group = Made("scheduling.k8s.io/v1beta1", "PodGroup", "g", "default").spec(**basic)
+    made = cluster(meant, make_node("n1"), group)
+    pod = admitted(make_pod("p").spec(schedulingGroup={"podGroupName": "g"}).obj, made)
+    found = group_forecast(made.scheduling, [pod])
+    assert (found is None) == bool(spec)
+    assert ("disables GangScheduling" in Prediction(made.scheduling, pod).not_predicted) == bool(spec)
+    if spec:
+        with pytest.raises(NotPredicted, match="disables GangScheduling"):
+            SchedulingAlgorithm(NodeTree(), min).place(made.scheduling, pod)
 
 
 @pytest.mark.parametrize(("disabled", "outcome"), [((), "fits"), (("SchedulingGates",), "pending")])
