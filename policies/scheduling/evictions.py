@@ -67,6 +67,22 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
     return any(count < 0 for count in left.values())
 
 
+def victims_to_evict(victims: Iterable[Pod]) -> list[Pod]:
+    """Return the victims that a preemptor evicts: those that are not terminating yet.
+
+    A preemptor without such a victim clears no nominations. Source: upstream `prepareCandidateAsync`.
+    """
+    return [victim for victim in victims if not victim.terminating]
+
+
+def loses_nomination(pod: Pod, priority: int) -> bool:
+    """Report whether a preemptor with this priority clears the nomination of a Pod to the same node.
+
+    Source: upstream `getLowerPriorityNominatedPods`.
+    """
+    return pod.effective_priority < priority
+
+
 def without_nominations(
     nominated: Mapping[str, Sequence[Pod]],
     places: Mapping[str, str],
@@ -75,21 +91,20 @@ def without_nominations(
     """Return node -> the Pods that are still nominated to the node after cycles, given as (Pod, node, victims); only
     nodes where nominations change.
 
-    The Pods of the cycles are no longer nominated. A preemptor clears the nominations of Pods with lower priority to
-    its node, if a victim is not terminating yet. `places`: Pod identity -> its nominated node. Source: upstream
-    `prepareCandidateAsync`, and the API server's binding.
+    The Pods of the cycles are no longer nominated; see also `loses_nomination`. `places`: Pod identity -> its nominated
+    node. Source: upstream `prepareCandidateAsync`, and the API server's binding.
     """
-    least: dict[str, int] = {}
+    highest: dict[str, int] = {}
     tried = set[str]()
     for pod, node, victims in cycles:
         if pod.identity in places:
             tried.add(pod.identity)
-        if node in nominated and any(not victim.terminating for victim in victims):
-            least[node] = max(pod.effective_priority, least.get(node, pod.effective_priority))
+        if node in nominated and victims_to_evict(victims):
+            highest[node] = max(pod.effective_priority, highest.get(node, pod.effective_priority))
     changed: dict[str, tuple[Pod, ...]] = {}
-    for node in least.keys() | {places[identity] for identity in tried}:
-        floor, pods = least.get(node), nominated[node]
-        left = [p for p in pods if p.identity not in tried and (floor is None or p.effective_priority >= floor)]
-        if len(left) < len(pods):
-            changed[node] = tuple(left)
+    for node in highest.keys() | {places[identity] for identity in tried}:
+        priority, pods = highest.get(node), nominated[node]
+        kept = [p for p in pods if p.identity not in tried and (priority is None or not loses_nomination(p, priority))]
+        if len(kept) < len(pods):
+            changed[node] = tuple(kept)
     return changed

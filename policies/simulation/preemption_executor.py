@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
+from forewarn.policies.scheduling.evictions import loses_nomination, victims_to_evict
 from forewarn.policies.scheduling.status import unresolvable
 from forewarn.policies.simulation.stored_pod_groups import name_of_group
 
@@ -112,7 +113,7 @@ class PreemptionExecutor:
 
     def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
         """Start the evictions of victims that are not terminating. Source: upstream `prepareCandidateAsync`."""
-        victims = [victim for victim in pods if not victim.terminating]
+        victims = victims_to_evict(pods)
         if not victims:
             return
         self._preempting.add(preemptor.uid)
@@ -120,7 +121,7 @@ class PreemptionExecutor:
 
     def _run(self, node: str, victims: list[Pod], preemptor: Preemptor) -> Generator[float | None, None, None]:
         for pod in self._nominated(node):
-            if pod.effective_priority < preemptor.priority and pod.nominated_node_name:
+            if pod.nominated_node_name and loses_nomination(pod, preemptor.priority):
                 yield self._latencies.write("patch", pod.key)
                 self._api.patch_pod_status((pod.namespace, pod.name), None, "")
         *first, last = victims
