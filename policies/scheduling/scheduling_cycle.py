@@ -26,7 +26,6 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.plugin import foreign_at
-from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.preemption import (
     Candidate,
     Preemption,
@@ -46,7 +45,7 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
 )
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import Cycle
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, num_nodes_after_pre_filter
 from forewarn.policies.scheduling.vectorized_scores import Scores
 
 if TYPE_CHECKING:
@@ -220,8 +219,7 @@ class SchedulingCycle:
     def evaluated_nodes(self) -> int:
         """The number of nodes on which filters run, because PreFilter did not exclude them."""
         if self._columns is not None:
-            names = named_nodes(self.pod.spec.node_affinity.required)
-            return len(self.snapshot.rows) if names is None else sum(name in self.snapshot.rows for name in names)
+            return num_nodes_after_pre_filter(self.snapshot, self.pod)
         return len(self._filtered.nodes) + len(self._filtered.statuses.by_node)
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import NOT_SCORED, excluded_reason, num_feasible_nodes_to_find
 from forewarn.policies.scheduling.full_prediction import FullPrediction
+from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.status import unresolvable
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
@@ -59,6 +60,16 @@ def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percent
     if len(places) <= most:
         return Found(order[places], len(order))
     return Found(order[places[:most]], int(places[most]))
+
+
+def num_nodes_after_pre_filter(snapshot: Snapshot, pod: Pod) -> int:
+    """Return the number of nodes on which filters run: PreFilter of NodeAffinity excludes all but the nodes that the
+    Pod names.
+
+    Source: upstream `findNodesThatFitPod` (`PreFilterResult`).
+    """
+    names = named_nodes(pod.spec.node_affinity.required)
+    return len(snapshot.rows) if names is None else sum(name in snapshot.rows for name in names)
 
 
 class Cycle:

@@ -17,7 +17,6 @@ from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
-from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
 from forewarn.policies.scheduling.pod_groups import of_a_group, without_gang_scheduling
@@ -25,7 +24,12 @@ from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, Recurri
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, found_in_order, percentage_of
+from forewarn.policies.scheduling.vectorized_cycle import (
+    Cycle,
+    found_in_order,
+    num_nodes_after_pre_filter,
+    percentage_of,
+)
 from forewarn.policies.simulation.node_tree import NodeTree, top_place
 
 if TYPE_CHECKING:
@@ -164,8 +168,7 @@ class SchedulingAlgorithm:
                 result = Fits(self._best(snapshot, found.rows, cycle.scores)) if fits else reject(cycle)
             except NotValid:
                 return None
-        names = named_nodes(pod.spec.node_affinity.required)
-        self._go_on(snapshot, found.evaluated if names is None else sum(name in snapshot.rows for name in names))
+        self._go_on(snapshot, min(found.evaluated, num_nodes_after_pre_filter(snapshot, pod)))
         return result
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
