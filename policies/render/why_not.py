@@ -13,7 +13,7 @@ from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_
 from forewarn.policies.scheduling.plugins import inter_pod_affinity
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
 from forewarn.policies.scheduling.preemption import NO_VICTIMS
-from forewarn.policies.scheduling.victim import may_be_preempted, victims_below, victims_by_importance
+from forewarn.policies.scheduling.victim import may_be_preempted, pod_priority, victims_below, victims_by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -145,8 +145,8 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
     """Yield lines that explain surprising outcomes. Source: the Kubernetes documentation, troubleshooting
     preemption.
     """
-    if prediction.outcome == "preempts" and _costlier_for_pdb(prediction):
-        highest = prediction.victims[0].effective_priority
+    highest = _priority_for_pdb(prediction) if prediction.outcome == "preempts" else None
+    if highest is not None:
         yield (
             f"preempts a Pod of priority {highest} although Pods of lower priority run: PDBs with no disruptions "
             "allowed protect those"
@@ -156,16 +156,21 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
     yield from ahead_in_queue(prediction.pod, cluster)
 
 
-def _costlier_for_pdb(prediction: Prediction) -> bool:
-    """True if a PDB prevented the preemption of Pods with lower priority."""
+def _priority_for_pdb(prediction: Prediction) -> int | None:
+    """Return the priority of the most important victim if a PDB prevented the preemption of Pods with lower priority;
+    otherwise None.
+
+    The cost of a node counts the priorities of Pods. The order of victims on a node counts the priorities of PodGroups.
+    """
     chosen = next(c for c in prediction.candidates if c.node_name == prediction.nominated_node)
     highest = chosen.victims[0].effective_priority
     if any(
         c.victims[0].effective_priority < highest and c.num_pdb_violations > chosen.num_pdb_violations
         for c in prediction.candidates
     ):
-        return True
+        return highest
     snapshot, priority = prediction.snapshot, prediction.pod.effective_priority
+    highest = pod_priority(chosen.victims[0], snapshot)
     lower = victims_below(priority, (snapshot.node_infos[snapshot.rows[chosen.node_name]],), snapshot)
     protected, _ = filter_victims_with_pdb_violation(
         victims_by_importance(lower, snapshot.semantics),
@@ -173,7 +178,8 @@ def _costlier_for_pdb(prediction: Prediction) -> bool:
         first_ends_the_count=snapshot.semantics.pdb_count_ends_at_first_violation,
     )
     going = {victim.identity for victim in chosen.victims}
-    return any(victim.priority < highest and victim.pods[0].identity not in going for victim, _ in protected)
+    prevented = any(victim.priority < highest and victim.pods[0].identity not in going for victim, _ in protected)
+    return highest if prevented else None
 
 
 def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:

@@ -11,10 +11,10 @@ from forewarn.policies.cli import main
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.options import Options
 from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.render.why_not import why_not
+from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.whatif.headroom import headroom
 from forewarn.policies.whatif.placeholders import placeholders
-from tests.builders import Made, MadePod, make_node, make_pod
+from tests.builders import Made, MadePod, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster
 
 if TYPE_CHECKING:
@@ -71,6 +71,22 @@ def test_the_pod_in_the_way_may_have_a_lower_priority_than_its_group() -> None:
     state = cluster(SEMANTICS, make_node("n1").label("host", "n1"), group(10), there)
     (found,) = why_not(place(state, new.obj).predictions[0], state)
     assert found == (1, "anti-affinity with a Pod there of equal or higher priority (default/other)")
+
+
+@pytest.mark.parametrize(("of_pod", "of_group", "notes"), [(0, 5, 1), (9, 2, 0)])
+def test_a_victim_is_costlier_than_protected_pods_by_the_priority_of_its_group(
+    of_pod: int, of_group: int, notes: int
+) -> None:
+    victim = grouped(make_pod("victim").priority(of_pod).request(cpu="1").on("n1"))
+    protected = make_pod("protected").labels(app="a").priority(3).request(cpu="1").on("n1")
+    new = make_pod("web").priority(10).request(cpu="1").obj
+    node = make_node("n1").has(cpu="2")
+    state = cluster(SEMANTICS, node, group(of_group), victim, protected, make_budget("b", 0, app="a"))
+    prediction = place(state, new).predictions[0]
+    assert [pod.name for pod in prediction.victims] == ["victim"]
+    lines = list(explanations(prediction, state))
+    assert len(lines) == notes
+    assert all(line.startswith(f"preempts a Pod of priority {of_group} although") for line in lines)
 
 
 def test_a_daemon_set_pod_counts_the_pods_that_it_may_not_preempt(
