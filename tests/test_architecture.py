@@ -40,3 +40,24 @@ def test_every_path_and_name_exists(name: str) -> None:
     sources = [path.read_text() for package in packages for path in package.rglob("*.py")]
     defines = re.compile(rf"((def|class) |^){name.rpartition('.')[2]}\b", re.MULTILINE)
     assert any(map(defines.search, sources)), "no such function or class"
+
+
+SEMANTICS = WAYS.partition("## Semantics and their modules")[2].partition("\n## ")[0]
+PLACES = re.findall(r"^\| (?!semantic )(\w.+) \| (.+) \|$", SEMANTICS, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("semantic", "place"), PLACES, ids=[semantic for semantic, _ in PLACES])
+def test_every_semantic_is_in_its_place(semantic: str, place: str) -> None:
+    quoted = re.findall(r"`([^`]+)`", place)
+    paths = [Path("policies", name) for name in quoted if "/" in name or name == "selectors.py"]
+    assert paths, semantic
+    assert [path for path in paths if not path.exists()] == []
+    modules = [module for path in paths for module in (path.rglob("*.py") if path.is_dir() else [path])]
+    text = "\n".join(module.read_text() for module in modules)
+    names = [name for name in quoted if re.fullmatch(r"\w+", name)]
+    assert [name for name in names if not re.search(rf"def {name}\b", text)] == []
+
+
+def test_each_semantic_is_one_row() -> None:
+    assert len({semantic for semantic, _ in PLACES}) == len(PLACES) >= 35
+    assert len(PLACES) == SEMANTICS.count("\n|") - 2 * SEMANTICS.count("\n| semantic |")
