@@ -417,3 +417,14 @@ def test_without_scores_the_first_feasible_node_is_taken() -> None:
     algorithm = algorithm_for(prediction.snapshot)
     found = [algorithm.schedule_pod(prediction.snapshot, prediction.pod) for _ in range(3)]
     assert [result.node for result in found if isinstance(result, Fits)] == ["n1", "n2", "n3"]
+
+
+def test_without_scores_a_pod_that_names_nodes_advances_the_start_by_the_evaluated_nodes() -> None:
+    meant = semantics(config({"plugins": {"score": point(disabled=("*",)), "preScore": point(disabled=("*",))}}))
+    snapshot = cluster(meant, *(make_node(name) for name in ("n1", "n2", "n3")))
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in ("n1", "n2")]
+    asked = make_pod("p").affinity("nodeAffinity", *terms)
+    prediction = policies.predict(snapshot, asked.obj)
+    algorithm = algorithm_for(prediction.snapshot)
+    found = [algorithm.schedule_pod(prediction.snapshot, prediction.pod) for _ in range(2)]
+    assert [result.node for result in found if isinstance(result, Fits)] == ["n1", "n2"]
