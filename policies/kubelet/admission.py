@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
-from forewarn.policies.kubelet.predicates import Rejection, general_filter, rejection_of
+from forewarn.policies.kubelet.predicates import Rejection, check_support, general_filter, rejection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,6 +55,8 @@ def admit(
     `pod`: the same Pod as kube-scheduler's plugins read it. `node_info`, `pods`: the node without this Pod, and the
     Pods there, which are read only for preemption. `may_preempt`: false if kube-scheduler preempts for the Pod.
     """
+    if unsupported := check_support(admitted, pod, node_info.node):
+        return Admission(admitted, {}, unsupported, [unsupported])
     failures = list(general_filter(pod, node_info, static=admitted.static, by_claims=admitted.by_claims))
     failed = [failure for failure in failures if isinstance(failure, Rejection)]
     insufficient = {each.resource: each.missing for each in failures if not isinstance(each, Rejection)}

@@ -27,7 +27,8 @@ class KubeletPod(NamedTuple):
 
     `key`: `namespace/name`. `has_priority`: false if the spec has none. `requests`: in billionths, by resource.
     `volumes`: names of volumes on the node's own disk. `grace`: termination grace period in seconds. `static`: the
-    kubelet read the Pod from a file or URL. `by_claims`: extended resources that ResourceClaims provide.
+    kubelet read the Pod from a file or URL. `by_claims`: extended resources that ResourceClaims provide. `os`: "" if
+    the Pod names no operating system. `strict_groups`: the policy for supplemental groups is Strict.
     """
 
     key: str
@@ -40,6 +41,8 @@ class KubeletPod(NamedTuple):
     grace: int
     static: bool = False
     by_claims: frozenset[str] = frozenset()
+    os: str = ""
+    strict_groups: bool = False
 
     def request(self, resource: str) -> int:
         """Return the request for a resource in units, rounded up. Source: upstream `GetResourceRequestQuantity`."""
@@ -66,6 +69,8 @@ def read_pod(obj: ApiObject) -> KubeletPod:
             text(each, "resourceName")
             for each in items(obj, "status", "extendedResourceClaimStatus", "requestMappings")
         ),
+        os=text(obj, "spec", "os", "name"),
+        strict_groups=text(obj, "spec", "securityContext", "supplementalGroupsPolicy") == "Strict",
     )
 
 

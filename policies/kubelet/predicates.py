@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
+from forewarn.policies.objects.node import LABEL_OS
 from forewarn.policies.objects.taints import NO_EXECUTE, untolerated_taint
 from forewarn.policies.scheduling.plugins import node_affinity, node_name, node_ports
 from forewarn.policies.scheduling.plugins.node_resources_fit import InsufficientResource, insufficient_resources
@@ -17,6 +18,8 @@ from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleratio
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 
@@ -29,6 +32,30 @@ class Rejection(NamedTuple):
 
     reason: str
     message: str
+
+
+_OTHER_LABEL: Final = Rejection(
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+)
+_OTHER_OS: Final = Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+_NOT_STRICT: Final = Rejection(
+    "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
+)
+
+
+def check_support(admitted: KubeletPod, pod: Pod, node: Node) -> Rejection | None:
+    """Return why the node cannot run the Pod, whatever Pods it runs; None if it can.
+
+    The kubelet replaces another value of the node's own label by its operating system. Source: upstream
+    `rejectPodAdmissionBasedOnOSSelector`, `rejectPodAdmissionBasedOnOSField`,
+    `rejectPodAdmissionBasedOnSupplementalGroupsPolicy`.
+    """
+    if pod.labels.get(LABEL_OS, node.operating_system) != node.operating_system:
+        return _OTHER_LABEL
+    if admitted.os not in ("", node.operating_system):
+        return _OTHER_OS
+    return _NOT_STRICT if admitted.strict_groups and not node.supplemental_groups_policy else None
 
 
 def general_filter(

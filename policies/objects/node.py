@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import boolean, string_map, text
 from forewarn.policies.objects.items import items, strings, within
@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
 
+LABEL_OS: Final = "kubernetes.io/os"
+_LINUX: Final = "linux"
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A stored Node. `images`: name -> size in bytes. `allocatable`: resources in kube-scheduler's units."""
+    """A stored Node. `images`: name -> size in bytes. `allocatable`: resources in kube-scheduler's units.
+
+    `operating_system`: as the kubelet reports it (upstream `runtime.GOOS`). `supplemental_groups_policy`: whether the
+    container runtime supports the policy Strict.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -28,20 +35,25 @@ class Node:
     allocatable: Resource
     images: Mapping[str, int]
     declared_features: frozenset[str] = frozenset()
+    operating_system: str = _LINUX
+    supplemental_groups_policy: bool = False
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Node:
         """Read an API object. Raises InvalidObject."""
         with within(obj, "spec", "taints"):
             taints = read_taints(obj)
+        labels = shared_labels(string_map(obj, "metadata", "labels"))
         return cls(
             name=text(obj, "metadata", "name"),
-            labels=shared_labels(string_map(obj, "metadata", "labels")),
+            labels=labels,
             taints=taints,
             unschedulable=boolean(obj, "spec", "unschedulable"),
             allocatable=as_resource(read_resource_list(obj, ("status", "allocatable"), obj)),
             images=_images(obj),
             declared_features=frozenset(strings(obj, "status", "declaredFeatures")),
+            operating_system=text(obj, "status", "nodeInfo", "operatingSystem") or labels.get(LABEL_OS, _LINUX),
+            supplemental_groups_policy=boolean(obj, "status", "features", "supplementalGroupsPolicy"),
         )
 
 

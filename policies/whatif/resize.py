@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.scheduling.node_info import NodeInfo
 
 ACCEPTED, DEFERRED, INFEASIBLE, REJECTED = "accepted", "deferred", "infeasible", "rejected"
 NOT_EVALUATED: Final = "not-evaluated"
@@ -138,7 +137,7 @@ def _result(cache: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool
     if at(old, "spec", "resources"):
         return Resized(*at_node, NOT_EVALUATED, "Pods with spec.resources are not supported")
     fault = _fault(old, new)
-    if not fault and semantics.resizes_are_checked_at_admission and not _is_linux(info):
+    if not fault and semantics.resizes_are_checked_at_admission and info.node.operating_system != "linux":
         fault = "the node does not run Linux"
     if fault:
         return Resized(*at_node, REJECTED, fault)
@@ -232,10 +231,6 @@ def _depends(old: ApiObject, new: ApiObject, pod: KubeletPod) -> tuple[str, ...]
         if memory[0] != memory[1] and policies.get(MEMORY) != "RestartContainer" and _SWAP not in notes:
             notes.append(_SWAP)
     return tuple(notes)
-
-
-def _is_linux(info: NodeInfo) -> bool:
-    return info.node.labels.get("kubernetes.io/os", "linux") == "linux"
 
 
 def _without_status(pod: ApiObject) -> ApiObject:

@@ -17,13 +17,17 @@ from hypothesis import strategies as st
 from forewarn.policies.cli import main
 from forewarn.policies.findings import one_line
 from forewarn.policies.kube_apiserver.quota.scopes import matches_scope
-from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
+from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
 from forewarn.policies.kubelet.eviction import rank
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
 from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.kubelet.stats import Disk, PodStats, read_pod_stats
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Pod
 from forewarn.policies.options import ScopeSelector
 from forewarn.policies.quantity import NANO
+from forewarn.policies.scheduling.node_info import NodeInfo
+from forewarn.policies.why.events import DECISIVE
 from tests.builders import MadePod, make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
 from tests.policies.test_html import check_alone
@@ -305,6 +309,11 @@ NAME = "Predicate NodeName failed: node(s) didn't match the requested node name"
 TAINT = "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
 CLAIMED = "deviceclass.resource.kubernetes.io/gpu"
 CLAIMS = {"requestMappings": [{"containerName": "c", "requestName": "r", "resourceName": CLAIMED}]}
+OS = "kubernetes.io/os"
+OTHER_LABEL = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+OTHER_OS = "Failed to admit pod as the OS field doesn't match node OS"
+STRICT = {"supplementalGroupsPolicy": "Strict"}
+NOT_STRICT = "SupplementalGroupsPolicy=Strict is not supported in this node"
 NOT_ENOUGH = (
     "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to "
     "preempt: no set of running pods found to reclaim resources: [(res: hugepages-1Gi, q: 1073741824), ]"
@@ -339,6 +348,10 @@ NOT_ENOUGH = (
         (critical().spec(nodeName="other"), [], {}, "NodeName", NAME),
         (critical().spec(tolerations=[]), [], {}, "TaintToleration", TAINT),
         (critical().metadata(annotations={"kubernetes.io/config.source": "file"}).spec(tolerations=[]), [], {}, "", ""),
+        (critical(cpu="3").spec(os={"name": "windows"}), [], {}, "PodOSNotSupported", OTHER_OS),
+        (critical(cpu="3").label(OS, "windows"), [], {}, "PodOSSelectorNodeLabelDoesNotMatch", OTHER_LABEL),
+        (critical(cpu="3").spec(securityContext=STRICT), [], {}, "SupplementalGroupsPolicyNotSupported", NOT_STRICT),
+        (critical(cpu="3").spec(os={"name": "linux"}).label(OS, "linux"), ["default/web"], {"cpu": 1000}, "", ""),
     ],
 )
 def test_the_kubelet_applies_the_filters_of_the_scheduler(
@@ -376,6 +389,26 @@ def test_the_kubelet_applies_the_filters_of_the_scheduler(
         "message": message,
         "preempted": preempted,
     }
+    assert not reason or reason in DECISIVE or reason == "OutOfexample.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("admitted", "status", "reason"),
+    [
+        (make_pod("a").spec(os={"name": "windows"}), {"nodeInfo": {"operatingSystem": "windows"}}, ""),
+        (make_pod("a").label(OS, "windows"), {"nodeInfo": {"operatingSystem": "windows"}}, ""),
+        (make_pod("a"), {"nodeInfo": {"operatingSystem": "windows"}}, ""),
+        (make_pod("a").spec(securityContext=STRICT), {"features": {"supplementalGroupsPolicy": True}}, ""),
+        (make_pod("a").spec(os={"name": "linux"}), {"nodeInfo": {"operatingSystem": "windows"}}, "PodOSNotSupported"),
+    ],
+)
+def test_the_status_of_the_node_has_its_system_and_features(
+    admitted: MadePod, status: dict[str, Any], reason: str
+) -> None:
+    """The label of the node does not matter: the kubelet replaces another value."""
+    node = Node.from_api(make_node("n1").label(OS, "linux").status(**status).obj)
+    rejection = admit(read_pod(admitted.obj), Pod.from_api(admitted.obj), NodeInfo(node), []).rejection
+    assert (rejection.reason if rejection else "") == reason
 
 
 def test_the_status_of_a_rejected_pod_is_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
