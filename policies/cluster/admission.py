@@ -32,15 +32,17 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod, *, reasons: bool = 
 
 def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     """Return a new Pod (API object) as a view, with the defaults that admission sets: resources by LimitRanges,
-    priority by PriorityClasses.
+    priority by PriorityClasses, tolerations for the failure of a node.
 
     Raises InvalidObject for an unreadable Pod or an unknown PriorityClass.
     """
+    from forewarn.policies.kube_apiserver.default_toleration_seconds import with_default_tolerations
     from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
     from forewarn.policies.objects.pod import Pod
 
     limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
-    return with_priority(Pod.from_api(with_limit_range_defaults(pod, limit_ranges)), snapshot)
+    whole = with_default_tolerations(with_limit_range_defaults(pod, limit_ranges))
+    return with_priority(Pod.from_api(whole), snapshot)
 
 
 def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:

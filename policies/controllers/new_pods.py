@@ -24,9 +24,7 @@ from forewarn.policies.objects.fields import (
     at,
     boolean,
     group_kind,
-    mapping,
     ref_of,
-    sequence,
 )
 from forewarn.policies.objects.items import items
 from forewarn.policies.objects.job import wanted_active
@@ -38,13 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-
-_NOT_READY: Final = tuple(
-    {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    for state in ("not-ready", "unreachable")
-)
-"""Tolerations that admission adds to each new Pod (plugin DefaultTolerationSeconds)."""
-
 
 NO_HASH: Final = "new"
 """The pod-template-hash of a ReplicaSet that does not exist yet; hashes of upstream contain no `e`."""
@@ -205,8 +196,7 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
         if group_kind(obj) == "apps/Deployment":
             known = at(owner, "metadata", "labels", TEMPLATE_HASH) if owner is not obj else None
             pod["metadata"]["labels"][TEMPLATE_HASH] = str(known or NO_HASH)
-        tolerations = [*sequence(template, "spec", "tolerations"), *_NOT_READY]
-        return admitted({**pod, "spec": {**mapping(template, "spec"), "tolerations": tolerations}}, cluster)
+        return admitted(pod, cluster)
 
 
 def check_template(obj: ApiObject) -> None:

@@ -1,6 +1,6 @@
 """Evictions of Pods because of NoExecute taints of their node or devices, at once or after the tolerated time.
 
-Source: kubernetes `pkg/controller/tainteviction`; admission plugin DefaultTolerationSeconds.
+Source: kubernetes `pkg/controller/tainteviction`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
 from forewarn.policies.controllers.taint_eviction import Eviction, evict, evict_scheduled
-from forewarn.policies.objects.taints import NO_EXECUTE, Toleration, tolerations_tolerate_taint
+from forewarn.policies.kube_apiserver.default_toleration_seconds import missing_tolerations
+from forewarn.policies.objects.taints import NO_EXECUTE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Mapping
 
     from forewarn.policies.controllers.view import PodState
-    from forewarn.policies.objects.taints import Taint
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.latencies import Latencies
 
-DEFAULT_SECONDS: Final = 300
-"""Seconds for which every Pod tolerates a failed node by default; admission adds the tolerations."""
-NODE_FAILURES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _A_MOMENT: Final = 1e-6
 """Seconds added to due times, because times since 1970 are not more exact."""
 RETRIES: Final = 5
@@ -66,7 +63,7 @@ class TaintEvictions:
         now, here = self._api.seconds, self._api.by_node.get(name, {}).values()
         pods = [state for state in here if state.pod.uid not in self._evicted]
         deletes, left = (
-            evict(taints, [with_default_seconds(state, taints) for state in pods], scheduled, now)
+            evict(taints, [*map(_with_default_tolerations, pods)], scheduled, now)
             if taints
             else evict_scheduled(pods, scheduled, now)
         )
@@ -132,14 +129,10 @@ def delete_for_taint(
         yield BETWEEN_RETRIES
 
 
-def with_default_seconds(state: PodState, taints: Iterable[Taint]) -> PodState:
-    """Return the Pod with the tolerations of `taints` that admission adds by default for the failure of a node."""
+def _with_default_tolerations(state: PodState) -> PodState:
+    """Return the Pod with the tolerations that admission adds, which Pods of manifests and recorded cases lack."""
     own = state.pod.spec.tolerations
-    added = tuple(
-        Toleration(taint.key, "Exists", "", NO_EXECUTE, DEFAULT_SECONDS)
-        for taint in taints
-        if taint.key in NODE_FAILURES and not tolerations_tolerate_taint(own, taint)
-    )
+    added = missing_tolerations(own)
     if not added:
         return state
     return replace(state, pod=replace(state.pod, spec=replace(state.pod.spec, tolerations=(*own, *added))))

@@ -33,6 +33,7 @@ def gone_at(tolerations: list[Obj], taints: list[Obj], *more: Obj) -> float | No
 
 
 TAINT = {"key": "own", "effect": "NoExecute"}
+UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
 EXISTS = {"key": "own", "operator": "Exists"}
 
 
@@ -45,9 +46,15 @@ EXISTS = {"key": "own", "operator": "Exists"}
         ([{**EXISTS, "tolerationSeconds": 60}], [TAINT], 70.0),
         ([{**EXISTS, "tolerationSeconds": 60}], [TAINT, {"key": "other", "effect": "NoExecute"}], 10.0),
         ([{**EXISTS, "tolerationSeconds": -1}], [TAINT], 10.0),
-        ([], [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}], 310.0),
+        ([], [UNREACHABLE], 310.0),
+        ([{**UNREACHABLE, "operator": "Equal", "value": "x"}], [UNREACHABLE], 10.0),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], [UNREACHABLE], 310.0),
+        ([{"operator": "Exists", "tolerationSeconds": 5}], [UNREACHABLE], 15.0),
     ],
-    ids=["none", "no-schedule", "for good", "a minute", "one of two", "negative", "as admission has it"],
+    ids=[
+        *("none", "no-schedule", "for good", "a minute", "one of two", "negative", "as admission has it"),
+        *("of another value", "of another effect", "of every key"),
+    ],
 )
 def test_a_pod_leaves_when_it_tolerates_no_longer(
     tolerations: list[Obj], taints: list[Obj], when: float | None
