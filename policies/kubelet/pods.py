@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
 
-SYSTEM_CRITICAL: Final = 2_000_000_000
+_SYSTEM_CRITICAL: Final = 2_000_000_000
 _SOURCE: Final = "kubernetes.io/config.source"
 
 
@@ -59,7 +59,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",
         priority=priority or 0,
         has_priority=priority is not None,
-        critical=static or MIRROR_ANNOTATION in annotations or (priority or 0) >= SYSTEM_CRITICAL,
+        critical=is_critical_pod(priority or 0, of_node=static or MIRROR_ANNOTATION in annotations),
         qos=pod_qos(obj),
         requests=_requested(obj),
         volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
@@ -72,6 +72,14 @@ def read_pod(obj: ApiObject) -> KubeletPod:
         os=text(obj, "spec", "os", "name"),
         strict_groups=text(obj, "spec", "securityContext", "supplementalGroupsPolicy") == "Strict",
     )
+
+
+def is_critical_pod(priority: int, *, of_node: bool) -> bool:
+    """Report whether the kubelet evicts other Pods for a Pod, and never evicts this one.
+
+    `of_node`: a static Pod or the mirror Pod of one. Source: pkg/kubelet/types `IsCriticalPod`.
+    """
+    return of_node or priority >= _SYSTEM_CRITICAL
 
 
 def _is_local(volume: ApiObject) -> bool:
@@ -97,4 +105,14 @@ def _requested(obj: ApiObject) -> ResourceList:
     return {name: amount + requests.overhead.get(name, 0) for name, amount in total.items() if amount}
 
 
-__all__ = ["BEST_EFFORT", "BURSTABLE", "CPU", "EPHEMERAL_STORAGE", "GUARANTEED", "MEMORY", "KubeletPod", "read_pod"]
+__all__ = [
+    "BEST_EFFORT",
+    "BURSTABLE",
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "GUARANTEED",
+    "MEMORY",
+    "KubeletPod",
+    "is_critical_pod",
+    "read_pod",
+]

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import NODE
-from forewarn.policies.kubelet.pods import SYSTEM_CRITICAL
+from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from forewarn.policies.objects.taints import untolerated_taint
@@ -351,14 +351,12 @@ def _pod_groups(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupV
 
 
 def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Return the lowest priority of the Pods that the kubelet may evict, by node.
-
-    Source: pkg/kubelet/types `IsCriticalPod`.
-    """
+    """Return the lowest priority of the Pods that the kubelet may evict, by node."""
     found: dict[str, int] = {}
     for pod in cluster.pods.values():
-        if pod.node_name and not pod.terminal and pod.owner_kind != NODE and pod.effective_priority < SYSTEM_CRITICAL:
-            found[pod.node_name] = min(found.get(pod.node_name, SYSTEM_CRITICAL), pod.effective_priority)
+        priority, node = pod.effective_priority, pod.node_name
+        if node and not pod.terminal and not is_critical_pod(priority, of_node=pod.owner_kind == NODE):
+            found[node] = min(found.get(node, priority), priority)
     return found
 
 
