@@ -13,12 +13,15 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.framework import Framework
+from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.pod_groups import of_a_group
+from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -44,6 +47,34 @@ def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
     if framework.without_columns:
         raise NotValid(framework.without_columns)
     return framework
+
+
+class NodeFilters:
+    """The filters of kube-scheduler's plugins that read only the node, as functions; cached.
+
+    Plugins of third parties are ignored. A Pod of another scheduler is evaluated by the first profile.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._configuration = snapshot, configuration_of(snapshot.semantics)
+        self._known: dict[Hashable, Callable[[Node], bool]] = {}
+
+    def of(self, pod: Pod) -> Callable[[Node], bool]:
+        """Return a function: node -> whether the filters of the Pod's profile allow the node, with any Pods on it."""
+        constraints = node_constraints_of(pod.spec)
+        key = pod.spec.scheduler_name, id(pod.spec) if constraints is None else constraints
+        if key not in self._known:
+            self._known[key] = self._made(pod)
+        return self._known[key]
+
+    def _made(self, pod: Pod) -> Callable[[Node], bool]:
+        profiles = self._configuration.profiles
+        profile = self._configuration.profile(pod.spec.scheduler_name) or next(iter(profiles.values()))
+        framework, foreign = Framework(self._snapshot, profile), foreign_at(profile, "filter")
+        plugins = [framework.plugin(name) for name in profile.at("filter") if name not in foreign]
+        found = [plugin.static_filter(pod) for plugin in plugins if hasattr(plugin, "static_filter")]
+        filters = [passes for passes in found if passes is not None]
+        return lambda node: all(passes(node) for passes in filters)
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:

@@ -14,8 +14,8 @@ from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
-from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.scheduling.victim import pod_priority
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import missing
@@ -25,7 +25,7 @@ from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.node import Node
@@ -178,7 +178,7 @@ def risks(
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
     losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
     by_group = _priorities_in_groups(cluster)
-    free_amounts, lowest, classes = _FreeAmounts(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
+    free_amounts, lowest, classes = _FreeAmounts(cluster, occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     found = [
         _risk(name, each, pods, classes, free_amounts, losses.get(name, ()), lowest)._replace(
             pod_groups=_pod_groups(cluster, pods), pod_losses=losses_of(pods, cluster.workload)
@@ -235,15 +235,15 @@ def _losses(
 class _FreeAmounts:
     """The free amounts of nodes if Pods below a priority were removed: (thousandths of a cpu, bytes)."""
 
-    def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
+    def __init__(self, cluster: ClusterSnapshot, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
         """`by_group`: Pod -> priority of its PodGroup, which replaces the Pod's own priority here."""
         self._by_group = by_group
         on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}
         for interval in occupancy.intervals:
             on.setdefault(interval.node, []).append(interval._replace(priority=self.priority(interval)))
         self._sums = {name: _sums(intervals, occupancy.nodes.get(name)) for name, intervals in on.items()}
-        self._schedulable = {name: node for name, node in occupancy.nodes.items() if not node.unschedulable}
-        self._free: dict[Hashable, tuple[int, int]] = {}
+        self._nodes, self._filters = occupancy.nodes, NodeFilters(cluster.scheduling)
+        self._free: dict[Callable[[Node], bool], tuple[int, int]] = {}
 
     def priority(self, interval: PodInterval) -> int:
         """Return the priority by which preemption compares a Pod."""
@@ -256,22 +256,21 @@ class _FreeAmounts:
         return sums[place]
 
     def most(self, names: Iterable[str], priority: int | None) -> tuple[int, int]:
-        """Return the maximum free amounts of the schedulable nodes among these; `priority`: as in `below`."""
-        found = [self.below(name, priority) for name in names if name in self._schedulable]
+        """Return the maximum free amounts of these nodes; `priority`: as in `below`."""
+        found = [self.below(name, priority) for name in names]
         return max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0)
 
     def free_for(self, pod: Pod) -> tuple[int, int]:
-        """Return the maximum free amounts of the nodes that the Pod's node selector, affinity and tolerations allow."""
-        affinity, tolerations = pod.spec.node_affinity, pod.spec.tolerations
-        key = (*sorted((affinity.node_selector or {}).items()), affinity.required, tolerations)
-        if key not in self._free:
-            allowed = (
-                name
-                for name, node in self._schedulable.items()
-                if affinity.matches(node.labels, name) and untolerated_taint(node.taints, tolerations) is None
-            )
-            self._free[key] = self.most(allowed, None)
-        return self._free[key]
+        """Return the maximum free amounts of the nodes that the filters allow for the Pod."""
+        passes = self._filters.of(pod)
+        if passes not in self._free:
+            self._free[passes] = self.most((name for name, node in self._nodes.items() if passes(node)), None)
+        return self._free[passes]
+
+    def is_allowed(self, pod: Pod) -> bool:
+        """Report whether the filters allow the Pod's node for a new Pod with the same constraints."""
+        node = self._nodes.get(pod.node_name)
+        return node is not None and self._filters.of(pod)(node)
 
 
 def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
@@ -308,11 +307,11 @@ def _risk(
     `lowest`: by node, the lowest priority of the Pods that the kubelet may evict.
     """
     least = min(intervals, key=lambda interval: interval.priority)
-    nodes = sorted({interval.node for interval in intervals})
     above = classes[bisect_right(classes, min(map(free_amounts.priority, intervals)), key=lambda each: each.value) :]
-    amounts = [free_amounts.most(nodes, None), *map(free_amounts.free_for, pods[:1])]  # a DaemonSet's names one node
+    allowed = {pod.node_name for pod in pods if free_amounts.is_allowed(pod)}
+    amounts = [free_amounts.most(allowed, None), *map(free_amounts.free_for, pods[:1])]  # a DaemonSet's names one node
     free = (max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
-    preemptors = [Preemptor(c.name, c.value, free, free_amounts.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
+    preemptors = [Preemptor(c.name, c.value, free, free_amounts.most(allowed, c.value)) for c in above[:MAX_CLASSES]]
     first = {interval.node for interval in intervals if lowest.get(interval.node) == interval.priority}
     return Risk(
         workload=name,
@@ -324,7 +323,7 @@ def _risk(
         preemptors=preemptors,
         losses=losses,
         first_on=len(first),
-        nodes=len(nodes),
+        nodes=len({interval.node for interval in intervals}),
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
 Obj = dict[str, Any]
 
@@ -98,15 +99,66 @@ def test_who_may_push_out_and_how_large_it_must_be_is_what_the_scheduler_does(
             assert predict(cluster, asks.obj).outcome == "pending"
 
 
-def test_free_nodes_count_if_the_workload_may_run_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    items = made(0)
-    for item in items:
-        if item["kind"] == "Pod":
-            item["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+def amounts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, items: list[Obj], name: str, *arguments: str
+) -> set[int]:
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-    found = told(capsys, "--cluster", str(tmp_path / "cluster.json"), "--most", "0")
-    least = {by["moreThan"]["milliCpu"] for risk in found["workloads"] for by in risk["mayBePreemptedBy"]}
-    assert least == {64_000}
+    found = told(capsys, "--cluster", str(tmp_path / "cluster.json"), "--most", "0", *arguments)
+    return {by[name]["milliCpu"] for risk in found["workloads"] for by in risk["mayBePreemptedBy"]}
+
+
+def pods_of(items: list[Obj]) -> list[Obj]:
+    return [item for item in items if item["kind"] == "Pod"]
+
+
+@pytest.mark.parametrize("key", ["gpu", "node.kubernetes.io/unschedulable"])
+def test_free_nodes_count_if_the_workload_may_run_there(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = made(0)
+    for pod in pods_of(items):
+        pod["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
+    assert amounts(capsys, tmp_path, items, "moreThan") == {64_000}
+
+
+ADDED = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["none"]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("profile", "scheduler", "least"),
+    [
+        ({"plugins": {"filter": {"disabled": [{"name": "NodeUnschedulable"}]}}}, "", {64_000}),
+        (
+            {"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": {REQUIRED: ADDED}}}]},
+            "",
+            {0},
+        ),
+        ({"plugins": {"filter": {"disabled": [{"name": "NodeUnschedulable"}]}}}, "another", {64_000}),
+    ],
+    ids=["a disabled plugin", "added affinity", "another scheduler"],
+)
+def test_the_profile_of_the_workload_counts(
+    profile: Obj, scheduler: str, least: set[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = made(0)
+    for pod in pods_of(items):
+        pod["spec"]["schedulerName"] = scheduler
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (tmp_path / "config.yaml").write_text(json.dumps({**config, "profiles": [profile]}))
+    options = ("--scheduler-config", str(tmp_path / "config.yaml"))
+    assert amounts(capsys, tmp_path, items, "moreThan", *options) == least
+
+
+def test_pods_on_a_cordoned_node_are_preempted_if_they_tolerate_its_taint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [item for item in made(0) if item["kind"] == "PriorityClass"]
+    tolerant = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
+    pod = make_pod("low").priority(10).request(cpu="1").on("n").spec(tolerations=[tolerant])
+    items += [make_node("n").has(cpu="4", memory="8Gi", pods="110").spec(unschedulable=True).obj, pod.obj]
+    assert amounts(capsys, tmp_path, items, "upTo") == {4000}
+    del pod.obj["spec"]["tolerations"]
+    assert amounts(capsys, tmp_path, items, "upTo") == {0}
 
 
 def test_the_losses_are_those_of_whatif(capsys: pytest.CaptureFixture[str]) -> None:
