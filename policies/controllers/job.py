@@ -10,7 +10,7 @@ from forewarn.policies.controllers.templates import labelled, pod_of_template, t
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import at, boolean, int32, text, timestamp
 from forewarn.policies.objects.items import items
-from forewarn.policies.objects.job import backoff_limit, wanted_active
+from forewarn.policies.objects.job import backoff_limit, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -210,15 +210,12 @@ def _is_ignored(pod: PodState, job: ApiObject) -> bool:
 def _policy_action(pod: PodState, job: ApiObject) -> str:
     """Return the action of the first rule of the Pod failure policy for the Pod's condition DisruptionTarget, or "".
 
-    Source: `matchPodFailurePolicy`.
+    Exit codes are not simulated. Source: `matchPodFailurePolicy`.
     """
     if not (pod.pod.preempted or pod.disrupted):
         return ""
-    for rule in items(job, "spec", "podFailurePolicy", "rules"):
-        for pattern in items(rule, "onPodConditions"):
-            if pattern.get("type") == "DisruptionTarget" and pattern.get("status", "True") == "True":
-                return text(rule, "action")
-    return ""
+    rules = items(job, "spec", "podFailurePolicy", "rules")
+    return next((text(rule, "action") for rule in rules if matches_disruption(rule)), "")
 
 
 def _is_suspended(job: ApiObject) -> bool:

@@ -39,10 +39,10 @@ def sync_unbound_claim(
     """
     if claim.volume_name:
         volume = volume_of(claim.volume_name)
-        if volume is None or (volume.claim is None and not could_hold(volume, claim)):
+        if volume is None or (volume.claim is None and not _satisfies(volume, claim)):
             return None
         return Bind(volume) if volume.claim is None or volume.bound_to(claim) else None
-    waits = storage_class is not None and storage_class.binding_mode == "WaitForFirstConsumer"
+    waits = storage_class is not None and storage_class.delays_binding
     best = _find_best_match(claim, volumes, waits=waits)
     if best is not None:
         return Bind(best)
@@ -51,6 +51,15 @@ def sync_unbound_claim(
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         return None
     return Provision(storage_class)
+
+
+def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Report whether a claim may name this unbound volume. Source: upstream `checkVolumeSatisfyClaim`."""
+    return (
+        could_hold(volume, claim)
+        and volume.storage_class == claim.storage_class
+        and set(claim.access_modes) <= set(volume.access_modes)
+    )
 
 
 def _find_best_match(

@@ -3,9 +3,9 @@ in turn.
 
 Runs scheduling cycles in the order in which victims terminate and controllers create Pods: few enough for an admission
 response. Only the first Pending Pods take part (`pending_in_order`). A replacement that a quota rejects is retried
-after each termination. In contrast to a simulation, steps take no time, there is no back-off, allowed disruptions of
-PDBs decrease and never recover, and the first of equal nodes by name is selected. Source: the controllers in
-policies.controllers.
+after each termination. In contrast to a simulation, steps take no time, there is no back-off except the first of a Job,
+allowed disruptions of PDBs decrease and never recover, and the first of equal nodes by name is selected. Source: the
+controllers in policies.controllers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.job import JOB_BACKOFF
 from forewarn.policies.controllers.ordinals import blocking_ordinal, ordinal_of
 from forewarn.policies.disclosure import count_range
-from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, recreator_of
+from forewarn.policies.forecast.replacements import Replacements, recreator_of
 from forewarn.policies.forecast.waiting import freed_by, may_be_helped, pending_in_order
 from forewarn.policies.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ class _Cascade:
             return
         self._replaced += 1
         kind = victim.owner_kind
-        when = deletion_time if kind in AFTER_TERMINATION else self._now + (JOB_BACKOFF if kind == JOB else 0.0)
+        failed_at = deletion_time if self._replacements.follows_termination(victim) else self._now
+        when = failed_at + (JOB_BACKOFF if kind == JOB else 0.0)
         counted = self._replacements.as_counted(replacement) if self._remaining_quota.limits(victim.namespace) else None
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, counted=counted)))
 
@@ -293,7 +295,7 @@ class _Cascade:
         Updates the snapshot, and plans the eviction of victims. Raises CutShort.
         """
         turn = [waiting for waiting in self._waiting if freed.nodes or waiting.is_new]
-        for waiting in sorted(turn, key=lambda waiting: -waiting.pod.effective_priority):
+        for waiting in sorted(turn, key=lambda waiting: queue_order(waiting.pod.effective_priority, 0)):
             is_woken = waiting.is_new or waiting.pod.nominated_node_name
             if not is_woken and not may_be_helped(waiting.pod, self._snapshot, freed):
                 continue

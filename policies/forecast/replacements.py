@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
+from forewarn.policies.controllers.job import only_replaces_failed
 from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import DAEMON_SET, STATEFUL_SET
+from forewarn.policies.kinds.registry import DAEMON_SET, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping
+from forewarn.policies.objects.job import fails_with_one_pod
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.quota import RemainingQuota
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.workload import Workload
 
 
 AFTER_TERMINATION: Final = (STATEFUL_SET, DAEMON_SET)
@@ -78,12 +81,14 @@ class Replacements:
         """Identities of the victims so far, which recreate no Pods."""
 
     def of(self, victim: Pod) -> Pod | None:
-        """Return the replacement of a victim; None if no controller creates one or admission rejects it. Raises
-        CutShort.
+        """Return the replacement of a victim; None if no controller creates one, the Job fails, or admission rejects
+        it. Raises CutShort.
         """
         if not is_recreated(victim, self._cluster, self._recreated, self.evicted):
             return None
         try:
+            if (job := self._job(victim)) is not None and fails_with_one_pod(job.object):
+                return None
             new_pod = self._made(controller_of(victim))
         except CutShort:
             raise
@@ -106,6 +111,16 @@ class Replacements:
             preemption_policy=new_pod.pod.preemption_policy,
             priority_class_name=new_pod.pod.priority_class_name,
         )
+
+    def follows_termination(self, victim: Pod) -> bool:
+        """Report whether the controller creates the replacement only after the victim has terminated."""
+        job = self._job(victim)
+        return victim.owner_kind in AFTER_TERMINATION or (job is not None and only_replaces_failed(job.object))
+
+    def _job(self, victim: Pod) -> Workload | None:
+        """Return the Job of a Pod; None if another object or no known object controls the Pod."""
+        key = controller_of(victim)
+        return self._cluster.workload(*key) if key is not None and victim.owner_kind == JOB else None
 
     def _made(self, key: Key | None) -> _Made | None:
         """Return a Pod of the workload's template after admission, which may set a newer default PriorityClass.

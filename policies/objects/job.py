@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"
 """A fix for Jobs that fail because of preempted or evicted Pods."""
 _DEFAULT_BACKOFF_LIMIT: Final = 6
+_MAX_INT32: Final = 2**31 - 1
 _SIGNALLED: Final = (143, 137)
 """Exit codes of containers after SIGTERM and SIGKILL."""
 
@@ -26,18 +27,30 @@ def disruption_action(job: ApiObject) -> str:
     Assumes that SIGTERM or SIGKILL ends the containers.
     """
     for rule in items(job, "spec", "podFailurePolicy", "rules"):
-        conditions = [at(pattern, "type") for pattern in items(rule, "onPodConditions")]
         codes, operator = at(rule, "onExitCodes", "values"), text(rule, "onExitCodes", "operator")
         listed = [code in codes for code in _SIGNALLED] if isinstance(codes, list) else []
-        if "DisruptionTarget" in conditions or (any(listed) if operator == "In" else listed and not all(listed)):
+        if matches_disruption(rule) or (any(listed) if operator == "In" else listed and not all(listed)):
             return text(rule, "action")
     return ""
 
 
+def matches_disruption(rule: ApiObject) -> bool:
+    """Report whether a podFailurePolicy rule matches the condition DisruptionTarget. Source: `matchOnPodConditions`."""
+    return any(
+        at(pattern, "type") == "DisruptionTarget" and text(pattern, "status", default="True") == "True"
+        for pattern in items(rule, "onPodConditions")
+    )
+
+
 def backoff_limit(job: ApiObject) -> int:
-    """Return the number of Pod failures that a Job tolerates (backoffLimit or its default). Raises InvalidObject."""
+    """Return the number of Pod failures that a Job tolerates (backoffLimit or its default). Raises InvalidObject.
+
+    Source: `SetDefaults_Job`.
+    """
     limit = int32(job, "spec", "backoffLimit")
-    return _DEFAULT_BACKOFF_LIMIT if limit is None else limit
+    if limit is not None:
+        return limit
+    return _DEFAULT_BACKOFF_LIMIT if int32(job, "spec", "backoffLimitPerIndex") is None else _MAX_INT32
 
 
 def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
 CORE = {"Node": "v1"}
+DISRUPTED = [{"type": "DisruptionTarget"}]
 KINDS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
 
 
@@ -78,6 +79,30 @@ def workload(kind: str, name: str, pods: int, spec: Any, policy: str = "Parallel
     if kind == "Job":
         return made.spec(parallelism=pods)
     return made.spec(replicas=pods, selector={"matchLabels": {"app": name}}, podManagementPolicy=policy)
+
+
+@pytest.mark.parametrize(
+    ("spec", "replaced"),
+    [
+        ({}, 1),
+        ({"backoffLimit": 0}, 0),
+        ({"podReplacementPolicy": "Failed"}, 1),
+        ({"podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": DISRUPTED}]}}, 0),
+        ({"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": DISRUPTED}]}, "backoffLimit": 0}, 1),
+    ],
+)  # fmt: skip
+def test_a_job_that_fails_replaces_no_pod(spec: dict[str, Any], replaced: int) -> None:
+    """As in a simulation: the Job's controller decides whether and when, and its Pod may preempt in turn."""
+    pod = make_pod("").request(cpu="4").priority(5).obj["spec"]
+    job = workload("Job", "job", 1, {**pod, "terminationGracePeriodSeconds": 60}).spec(**spec)
+    victim = make_pod("job-0").request(cpu="4").priority(5).labels(app="job").spec(terminationGracePeriodSeconds=60)
+    other = make_pod("other").request(cpu="4").on("n2", started=1)
+    made = [make_node("n1"), make_node("n2"), job, controlled(victim, "Job", "job").on("n1", started=1), other]
+    new = make_pod("new").priority(9).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
+    made[0].labels(**{"kubernetes.io/hostname": "n1"})
+    found = aftermath(made, new)
+    assert (found.replaced, found.lost) == (replaced, 1)
+    assert (found.preempted, found.levels, found.pending) == simulated(made, new)
 
 
 def random_world(seed: int, *, waits: bool = False) -> tuple[list[Made], Made]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.objects.job import fails_with_one_pod
+from forewarn.policies.objects.job import backoff_limit, fails_with_one_pod
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
@@ -66,6 +66,15 @@ def test_one_pod_fails_a_job_by_the_same_fields(spec: dict[str, Any], said: str)
         pytest.skip("kube-apiserver rejects it")
     with_one_pod = "backoffLimit is 0" in said or "a podFailurePolicy rule matches" in said
     assert fails_with_one_pod(job(spec)) is with_one_pod
+
+
+def test_a_rule_matches_only_the_status_of_its_pattern() -> None:
+    """The API server's default is True. Source: `matchOnPodConditions`, `SetDefaults_Job`."""
+    for status, fails in (("True", False), ("False", True)):
+        pattern = {"type": "DisruptionTarget", "status": status}
+        rules = [{"action": "Ignore", "onPodConditions": [pattern]}]
+        assert fails_with_one_pod(job({"backoffLimit": 0, "podFailurePolicy": {"rules": rules}})) is fails
+    assert (backoff_limit(job({})), backoff_limit(job({"backoffLimitPerIndex": 1}))) == (6, 2**31 - 1)
 
 
 @pytest.mark.parametrize(("ignored", "fails"), [(False, True), (True, False)])
