@@ -189,6 +189,11 @@ class StorageClass:
             created=timestamp(obj, "metadata", "creationTimestamp") or 0,
         )
 
+    @property
+    def delays_binding(self) -> bool:
+        """Whether claims wait until kube-scheduler selects a node. Source: component-helpers `IsDelayBindingMode`."""
+        return self.binding_mode == "WaitForFirstConsumer"
+
     def allows(self, labels: Mapping[str, str]) -> bool:
         """True if a node with these labels is in the allowed topologies.
 

@@ -156,7 +156,7 @@ def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
     """Return the value at `x` of the piecewise linear function through `points` (x, value); constant outside of the
     points.
 
-    Integers, rounded towards zero as in Go.
+    Integers, rounded towards zero as in Go. Source: `helper.BuildBrokenLinearFunction`.
     """
     for index, (right, value) in enumerate(points):
         if x <= right:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.quantity import NANO
+from forewarn.policies.scheduling.plugins.resource_allocation import broken_linear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 Shape = tuple[tuple[int, int], ...]
@@ -66,19 +65,4 @@ def bytes_of(nano: int | None) -> int:
 
 def _class_score(requested: int, capacity: int, shape: Shape) -> int:
     full = capacity == 0 or requested > capacity
-    return broken_line(shape, _FULL if full else requested * _FULL // capacity)
-
-
-def broken_line(shape: Sequence[tuple[int, int]], at: int) -> int:
-    """Return the score at utilization `at`, interpolated between the points of `shape`.
-
-    Source: `helper.BuildBrokenLinearFunction`.
-    """
-    for index, (utilization, score) in enumerate(shape):
-        if at <= utilization:
-            if index == 0:
-                return score
-            before, lower = shape[index - 1]
-            # As Go divides: towards zero.
-            return lower + int((score - lower) * (at - before) / (utilization - before))
-    return shape[-1][1]
+    return broken_linear(shape, _FULL if full else requested * _FULL // capacity)

@@ -236,12 +236,9 @@ class VolumeBinding(Plugin):
         return None
 
     def _is_delay_binding(self, claim: PersistentVolumeClaim) -> bool:
-        """Report whether the StorageClass of a claim has the mode WaitForFirstConsumer.
-
-        Source: component-helpers `IsDelayBindingMode`.
-        """
+        """Report whether the StorageClass of a claim delays binding."""
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
-        return storage_class is not None and storage_class.binding_mode == "WaitForFirstConsumer"
+        return storage_class is not None and storage_class.delays_binding
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo) -> tuple[bool, bool]:
         """Return (the node can mount the volumes, the volumes exist). Source: upstream `checkBoundClaims`."""

@@ -107,7 +107,7 @@ class VolumeZone(Plugin):
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
         if storage_class is None:
             return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
-        return "" if storage_class.binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
+        return "" if storage_class.delays_binding else "PersistentVolume had no name"
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Reject a node in another zone or region; a node without such labels passes. Upstream `Filter`."""
