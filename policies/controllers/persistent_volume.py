@@ -65,15 +65,21 @@ def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 def _find_best_match(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], *, waits: bool
 ) -> PersistentVolume | None:
-    """Return the volume that is reserved for the claim, otherwise the smallest of those that fit with the fewest access
-    modes; or None.
+    """Return a volume with the fewest access modes that include those of the claim: one that is reserved for the claim,
+    otherwise the smallest that fits; or None.
 
     `waits`: kube-scheduler selects among the unbound volumes, so only a reserved volume counts. Source: upstream
-    `findBestMatchForClaim`.
+    `findByClaim`, `FindMatchingVolume`.
     """
-    fitting = [volume for volume in each(volumes, 0.5) if could_hold(volume, claim)]
-    meant = next((volume for volume in fitting if volume.bound_to(claim)), None)
-    if meant is not None or waits:
-        return meant
-    free = [volume for volume in fitting if volume.claim is None and available_for(volume, claim)]
-    return min(free, key=lambda volume: (len(volume.access_modes), volume.capacity, volume.name), default=None)
+    found = [
+        volume
+        for volume in each(volumes, 0.5)
+        if could_hold(volume, claim)
+        and set(claim.access_modes) <= set(volume.access_modes)
+        and (volume.bound_to(claim) or (not waits and available_for(volume, claim)))
+    ]
+    return min(
+        found,
+        key=lambda volume: (len(volume.access_modes), not volume.bound_to(claim), volume.capacity, volume.name),
+        default=None,
+    )

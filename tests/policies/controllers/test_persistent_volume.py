@@ -9,6 +9,39 @@ import pytest
 from forewarn.policies.controllers.persistent_volume import Bind, sync_unbound_claim
 from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
 
+RWO, RWX = ["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "found"),
+    [
+        ([("free", RWO, False), ("reserved", RWX, True)], "free"),
+        ([("free", RWX, False), ("reserved", RWX, True)], "reserved"),
+        ([("reserved", ["ReadOnlyMany"], True)], ""),
+        ([("b", RWO, False), ("a", RWO, False), ("c", RWX, False)], "a"),
+    ],
+)
+def test_the_fewest_access_modes_come_before_a_reservation(
+    volumes: list[tuple[str, list[str], bool]], found: str
+) -> None:
+    """Upstream `findByClaim` searches the volumes with the fewest access modes first."""
+    claim = PersistentVolumeClaim.from_api(
+        {"metadata": {"namespace": "default", "name": "c"}, "spec": {"storageClassName": "a", "accessModes": RWO}}
+    )
+    reserved = {"claimRef": {"namespace": "default", "name": "c"}}
+    made = [
+        PersistentVolume.from_api(
+            {
+                "metadata": {"name": name},
+                "spec": {"storageClassName": "a", "accessModes": modes, **(reserved if is_reserved else {})},
+                "status": {"phase": "Available"},
+            }
+        )
+        for name, modes, is_reserved in volumes
+    ]
+    result = sync_unbound_claim(claim, None, lambda _: None, made)
+    assert (result.volume.name if isinstance(result, Bind) else "") == found
+
 
 @pytest.mark.parametrize(
     ("of_volume", "binds"),
