@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.workload import Workload
 
 
-AFTER_TERMINATION: Final = (STATEFUL_SET, DAEMON_SET)
+_AFTER_TERMINATION: Final = (STATEFUL_SET, DAEMON_SET)
 """Kinds whose controllers create the new Pod, under the same name, after the old one has terminated."""
 _MAKING: Final = 100
 """Units of work to create a Pod from a template."""
@@ -82,13 +82,13 @@ class Replacements:
 
     def of(self, victim: Pod) -> Pod | None:
         """Return the replacement of a victim; None if no controller creates one, the Job fails, or admission rejects
-        it. Raises CutShort.
+        it. Raises CutShort, and InvalidObject for an unreadable Job.
         """
         if not is_recreated(victim, self._cluster, self._recreated, self.evicted):
             return None
+        if (job := self._job(victim)) is not None and fails_with_one_pod(job.object):
+            return None
         try:
-            if (job := self._job(victim)) is not None and fails_with_one_pod(job.object):
-                return None
             new_pod = self._made(controller_of(victim))
         except CutShort:
             raise
@@ -96,7 +96,7 @@ class Replacements:
             return None
         number = next(self._numbers)
         name, uid = f"{victim.name}+{number}", f"{victim.identity}+{number}"
-        if new_pod is not None and victim.owner_kind not in AFTER_TERMINATION:
+        if new_pod is not None and victim.owner_kind not in _AFTER_TERMINATION:
             return replace(new_pod.pod, name=name, uid=uid)
         same = replace(victim, name=name, uid=uid, node_name="", nominated_node_name="", start_time=None, ready=False)
         if victim.owner_kind == DAEMON_SET and same.spec.node_affinity.required is not None:
@@ -113,9 +113,12 @@ class Replacements:
         )
 
     def follows_termination(self, victim: Pod) -> bool:
-        """Report whether the controller creates the replacement only after the victim has terminated."""
+        """Report whether the controller creates the replacement only after the victim has terminated.
+
+        Raises InvalidObject.
+        """
         job = self._job(victim)
-        return victim.owner_kind in AFTER_TERMINATION or (job is not None and only_replaces_failed(job.object))
+        return victim.owner_kind in _AFTER_TERMINATION or (job is not None and only_replaces_failed(job.object))
 
     def _job(self, victim: Pod) -> Workload | None:
         """Return the Job of a Pod; None if another object or no known object controls the Pod."""

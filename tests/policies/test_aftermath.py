@@ -17,6 +17,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, eva
 from forewarn.policies.findings import with_full_stop
 from forewarn.policies.forecast.aftermath import MAX_CYCLES, MAX_WORK, NOT_KNOWN, Aftermath, aftermath_of
 from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.rules.wording.forecasts import cascade
@@ -103,6 +104,14 @@ def test_a_job_that_fails_replaces_no_pod(spec: dict[str, Any], replaced: int) -
     found = aftermath(made, new)
     assert (found.replaced, found.lost) == (replaced, 1)
     assert (found.preempted, found.levels, found.pending) == simulated(made, new)
+
+
+def test_an_unreadable_job_is_no_guess() -> None:
+    """The rule that asks for the cascade then says that it is not known."""
+    job = workload("Job", "job", 1, make_pod("").obj["spec"]).spec(backoffLimit="x")
+    made = [make_node("n1"), job, controlled(make_pod("job-0").request(cpu="4"), "Job", "job").on("n1", started=1)]
+    with pytest.raises(InvalidObject, match="backoffLimit"):
+        aftermath(made, make_pod("new").priority(9).request(cpu="4"))
 
 
 def random_world(seed: int, *, waits: bool = False) -> tuple[list[Made], Made]:
