@@ -13,6 +13,7 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(VENV)/run: setup.cfg $(CONSTRAINTS)
+	@for part in policies webhook; do [ -e $$part ] || ln -s src/forewarn/$$part; done  # in an sdist
 	@test -x $(BIN)/python || { echo 'making $(VENV)' >&2; $(PYTHON) -m venv $(VENV); }
 	@echo 'installing forewarn and its libraries into $(VENV): half a minute to two' >&2
 	@$(INSTALL) -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp]'

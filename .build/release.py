@@ -77,8 +77,6 @@ def _normalize(sdist: Path, when: int) -> None:
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             member.mtime = when
             member.pax_headers = {}
-            if member.islnk():  # the package links to the folders, so tarfile has stored their files once
-                member.type, member.linkname, member.size = tarfile.REGTYPE, "", len(data or b"")
             tar.addfile(member, io.BytesIO(data) if data is not None else None)
     with open(sdist, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=when) as zipped:
         zipped.write(packed.getvalue())

@@ -57,7 +57,7 @@ class Machine:
         (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: forewarn-test\nVersion: 0\n")
         sources = setup["options.entry_points"]["forewarn.sources"]
         (installed / "entry_points.txt").write_text(f"[forewarn.sources]{sources}\n")
-        path = os.pathsep.join(map(str, (installed.parent, ROOT / ".build/src")))
+        path = os.pathsep.join(map(str, (installed.parent, ROOT / "src")))
         self._environment = {**os.environ, "PYTHONPATH": path, "KUBECONFIG": str(config)}
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
