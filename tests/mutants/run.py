@@ -65,10 +65,11 @@ class _Finder(MetaPathFinder):
 
 def modules() -> Iterator[tuple[str, Path, Sequence[str]]]:
     """(name, path, its test files) of every module that is listed."""
+    source_root = ROOT / "src"
     for listed, tests in TESTS.items():
-        found = sorted((ROOT / listed).rglob("*.py")) if (ROOT / listed).is_dir() else [ROOT / listed]
-        for path in found:
-            parts = path.relative_to(ROOT).with_suffix("").parts
+        listed_path = source_root / "forewarn" / listed
+        for path in sorted(listed_path.rglob("*.py")) if listed_path.is_dir() else [listed_path]:
+            parts = path.relative_to(source_root).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path, tests
 
 

@@ -110,6 +110,7 @@ class Forks:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of running the tests once."""
         paths = {str(path) for _, _, path in self._changed}
+        gc.unfreeze()  # what is frozen is not among the objects that gc lists
         functions = living(paths)
         gc.freeze()
         if session.testsfailed or not (took := self._as_all_is(session)):
