@@ -54,6 +54,11 @@ CASES: dict[str, tuple[list[Made], str, str]] = {
         "Pending: 1 Pod has scheduling gates",
         "PodGroup train (minCount 2): stays Pending: 1 Pod has scheduling gates",
     ),
+    "terminating Pods count for minCount, but are not scheduled": (
+        [pod_group(), member("one").terminating()],
+        'Pending: error in "DynamicResources" PodGroupPostFilter plugins: not found',
+        "PodGroup train (minCount 2): stays Pending: error in ",
+    ),
     "preempts Pods": (
         [pod_group(), member("one"), *VICTIMS],
         "would preempt 2 Pods: batch/low-1, batch/low-2",
@@ -70,7 +75,7 @@ CASES: dict[str, tuple[list[Made], str, str]] = {
         "PodGroup train (minCount 2): stays Pending: minCount (2) cannot be satisfied: ",
     ),
 }
-OUTCOMES = {"fits": "fits", "below": "pending", "a": "pending", "preempts": "preempts"}
+OUTCOMES = {"fits": "fits", "below": "pending", "a": "pending", "terminating": "pending", "preempts": "preempts"}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -1,0 +1,70 @@
+"""Constraints on the devices of a claim, step by step, as upstream's `constraint.go` decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from forewarn.policies.objects.devices import Attribute, Device, DeviceId
+from forewarn.policies.objects.resource_claim import DeviceConstraint
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling.devices.constraints import constraint
+
+ATTRIBUTE = "gpu.example/half"
+ALIKE = DeviceConstraint(frozenset(), ATTRIBUTE)
+DISTINCT = ALIKE._replace(distinct=True)
+Steps = list[tuple[str, Attribute | None, bool]]
+"""(request, value of the device's attribute; whether the device is accepted)."""
+
+
+def steps_of(of: DeviceConstraint, minor: int, steps: Steps) -> Steps:
+    tried = constraint(of, Semantics(minor))
+    identity = DeviceId("gpu.example", "pool", "device")
+    taken: Steps = []
+    for request, value, _ in steps:
+        device = Device("device", {} if value is None else {"half": value})
+        taken.append((request, value, tried.add(request, request, device, identity)))
+    return taken
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+@pytest.mark.parametrize(
+    ("of", "steps"),
+    [
+        (ALIKE, [("a", 1, True), ("b", 1, True), ("a", 2, False), ("b", 1, True)]),
+        (ALIKE, [("a", None, False), ("b", 1, True)]),
+        (ALIKE, [("a", 1, True), ("b", True, False), ("b", "1", False)]),
+        (ALIKE._replace(requests=frozenset("a")), [("a", 1, True), ("b", 2, True), ("b", None, True), ("a", 2, False)]),
+        (DISTINCT, [("a", 1, True), ("b", 2, True), ("c", 1, False), ("c", 3, True)]),
+        (DISTINCT, [("a", None, False)]),
+        (DISTINCT, [("a", 1, True), ("b", True, True)]),
+    ],
+)
+def test_a_device_is_accepted_if_it_satisfies_the_constraint(of: DeviceConstraint, minor: int, steps: Steps) -> None:
+    assert steps_of(of, minor, steps) == steps
+
+
+@pytest.mark.parametrize(("minor", "accepted"), [(36, True), (37, False)])
+def test_until_1_36_distinct_devices_of_one_request_differ_only_from_the_last(minor: int, accepted: bool) -> None:
+    steps: Steps = [("a", 1, True), ("a", 2, True), ("b", 1, accepted)]
+    assert steps_of(DISTINCT, minor, steps) == steps
+
+
+@pytest.mark.parametrize("of", [ALIKE, DISTINCT])
+@pytest.mark.parametrize("minor", [36, 37])
+def test_a_removed_device_no_longer_counts(of: DeviceConstraint, minor: int) -> None:
+    tried = constraint(of, Semantics(minor))
+    identity = DeviceId("gpu.example", "pool", "device")
+    first, second = Device("first", {"half": 1}), Device("second", {ATTRIBUTE: 1 if of.distinct else 2})
+    assert tried.add("a", "a", first, identity)
+    assert not tried.add("b", "b", second, identity)
+    tried.remove("a", "a")
+    assert tried.add("b", "b", second, identity)
+
+
+def test_the_name_of_an_alternative_and_of_its_request_select_the_constraint() -> None:
+    tried = constraint(ALIKE._replace(requests=frozenset({"a/large"})), Semantics(37))
+    identity = DeviceId("gpu.example", "pool", "device")
+    assert tried.add("a", "a/small", Device("one"), identity)
+    assert not tried.add("a", "a/large", Device("one"), identity)
+    other = DeviceId("other.example", "pool", "device")
+    assert not tried.add("a", "a/large", Device("one", {"half": 1}), other), "another driver's attributes"
