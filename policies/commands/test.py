@@ -112,10 +112,10 @@ def _evaluated(
 
 
 def status_of(results: Sequence[Result]) -> int:
-    """The exit status: BROKEN if one is violated, FAILED if one was not evaluated, otherwise OK."""
-    if any(result.broken for result in results):
-        return BROKEN
-    return FAILED if any(result.unanswered for result in results) else OK
+    """The exit status: FAILED if one was not evaluated, BROKEN if one is violated, otherwise OK."""
+    if any(result.unanswered for result in results):
+        return FAILED
+    return BROKEN if any(result.broken for result in results) else OK
 
 
 def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:

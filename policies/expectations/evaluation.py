@@ -71,20 +71,20 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
         broken = list(_not_fitting(expectation, setting, assumed))
         if broken or not _needs_more(expectation):
             return Verdict(expectation, 1, "current cluster" if broken else "", broken, notes=list(assumed))
-    count, of_nobody, not_modelled = 0, _patterns(expectation), dict[str, None]()
+    verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
     for question in _questions(expectation.when, setting):
-        count += 1
         answer = ask(question, setting.world(question.arrivals), without=False)
-        broken = list(_broken(expectation, answer))
+        verdict = verdict._replace(cases=verdict.cases + 1)
         assumed |= dict.fromkeys(answer.summary.assumes)
-        if broken:
-            return Verdict(expectation, count, question.title, broken, answer, list(assumed))
         not_modelled |= dict.fromkeys(answer.not_modelled)
         of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
+        if broken := list(_broken(expectation, answer)):
+            verdict = verdict._replace(case=question.title, broken=broken, answer=answer)
+            break
     unanswered, notes = list[str](), list[str]()
     for what, pattern in of_nobody.items():
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
-    return Verdict(expectation, count, unanswered=unanswered, notes=[*notes, *assumed, *list(not_modelled)[:_NAMED]])
+    return verdict._replace(unanswered=unanswered, notes=[*notes, *assumed, *list(not_modelled)[:_NAMED]])
 
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:

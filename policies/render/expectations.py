@@ -49,18 +49,16 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
     """Return the result for a verdict as text. `allow_empty`: parts of the expectation that select no Pod count as
     met.
     """
-    name, cases, answer = verdict.expectation.name, verdict.cases, verdict.answer
-    if not verdict.broken and allow_empty:
-        return Result(name, cases, notes=[*verdict.unanswered, *verdict.notes])
-    if not verdict.broken:
-        return Result(name, cases, unanswered=list(verdict.unanswered), notes=list(verdict.notes))
-    if answer is None:
-        return Result(name, cases, verdict.case, list(verdict.broken), notes=list(verdict.notes))
-    lines = list(timeline(answer.simulation))
-    more = [f"and {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
-    shown = [*lines[:MAX_LINES], *more]
-    about = verdict.case, list(verdict.broken), shown, answer_as_dict(answer), list(verdict.notes)
-    return Result(name, cases, *about)
+    answer, notes = verdict.answer, list(verdict.notes)
+    unanswered = [] if allow_empty else list(verdict.unanswered)
+    result = Result(verdict.expectation.name, verdict.cases, verdict.case, list(verdict.broken))
+    if allow_empty:
+        notes = [*verdict.unanswered, *notes]
+    if answer is not None:
+        lines = list(timeline(answer.simulation))
+        more = [f"and {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
+        result = result._replace(timeline=[*lines[:MAX_LINES], *more], answer=answer_as_dict(answer))
+    return result._replace(unanswered=unanswered, notes=notes)
 
 
 def render(results: Sequence[Result], paint: Painter = plain) -> Iterator[str]:

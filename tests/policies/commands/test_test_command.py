@@ -50,7 +50,7 @@ def evaluated(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any
     assert err == ""
     told: list[Any] = json.loads(out)["expectations"]
     assert status == (
-        1 if any("failures" in each for each in told) else 3 if any("notEvaluated" in e for e in told) else 0
+        3 if any("notEvaluated" in each for each in told) else 1 if any("failures" in each for each in told) else 0
     )
     return told
 
@@ -175,6 +175,23 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
             for each in ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).iter("error")
         ]
         assert len(errors) == 1
+
+
+def test_a_typo_beside_a_failure_has_no_answer_and_both_are_reported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    when = {"lost": {"zone": "a"}}
+    typo = {"name": "typo", "when": when, "expect": {"run": {"class": "glod"}}}
+    failure = {"name": "failure", "when": when, "expect": {"noPending": {"namespace": "reports"}}}
+    both = {"name": "both", "when": when, "expect": {**typo["expect"], **failure["expect"]}}
+    told = evaluated(capsys, tmp_path, typo, failure, both)
+    assert [("failures" in each, "notEvaluated" in each) for each in told] == [
+        (False, True),
+        (True, False),
+        (True, True),
+    ]
+    status, out, _ = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
+    assert (status, out.splitlines()[-2]) == (3, "3 expectations: 2 failed, 2 not evaluated")
 
 
 def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
