@@ -66,6 +66,21 @@ class Cascade(TypedDict, total=False):
     pendingNotEvaluated: int
 
 
+class GroupImpact(TypedDict):
+    """The outcome for the PodGroup of the new Pods. `missing`: number of Pods that the gang lacks."""
+
+    name: str
+    minCount: int
+    outcome: str
+    pods: NotRequired[int]
+    missing: NotRequired[int]
+    victims: NotRequired[list[str]]
+    moreVictims: NotRequired[int]
+    unnamedVictims: NotRequired[int]
+    unnamedPriorities: NotRequired[list[int | None]]
+    pdbViolations: NotRequired[int]
+
+
 class Reason(TypedDict):
     """A reason of kube-scheduler with the number of nodes; 0 for a reason that is not about single nodes."""
 
@@ -85,6 +100,7 @@ class Impact(TypedDict, total=False):
     priority: int
     newPods: int
     predicted: int
+    podGroup: GroupImpact
     preemptions: list[PreemptionBy]
     morePreemptions: int
     byPendingPods: list[PreemptionBy]

@@ -181,10 +181,9 @@ def test_a_typo_beside_a_failure_has_no_answer_and_both_are_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     when = {"lost": {"zone": "a"}}
-    typo = {"name": "typo", "when": when, "expect": {"run": {"class": "glod"}}}
-    failure = {"name": "failure", "when": when, "expect": {"noPending": {"namespace": "reports"}}}
-    both = {"name": "both", "when": when, "expect": {**typo["expect"], **failure["expect"]}}
-    told = evaluated(capsys, tmp_path, typo, failure, both)
+    typo, failure = {"run": {"class": "glod"}}, {"noPending": {"namespace": "reports"}}
+    entries = [{"name": "it", "when": when, "expect": each} for each in (typo, failure, {**typo, **failure})]
+    told = evaluated(capsys, tmp_path, *entries)
     assert [("failures" in each, "notEvaluated" in each) for each in told] == [
         (False, True),
         (True, False),
