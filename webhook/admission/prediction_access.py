@@ -42,16 +42,23 @@ SPENT: Final = "predictionBudget for the last hour is used up"
 _MAX_REVIEWS: Final = 4
 """Maximum number of namespaces with a separate access review; with more, the review is about all namespaces."""
 _SERVICE_ACCOUNTS: Final = "system:serviceaccount:"
-_CONTROLLERS: Final = f"{_SERVICE_ACCOUNTS}kube-system:"
-_CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+_CONTROLLERS: Final = (f"{_SERVICE_ACCOUNTS}kube-system:", "system:kube-controller-manager")
 _SPOKEN: Final = (Action.DENY, Action.WARN)
 _FIRST: Final = "preempts-running-pods"
 """The rule that reports a hidden prediction, if its action is visible."""
 
 
 def is_on_behalf(user: User, obj: ApiObject) -> bool:
-    """True for requests of controllers, and for objects with a controller."""
-    return user.name.startswith(_CONTROLLERS) or user.name == _CONTROLLER_MANAGER or has_controller(obj)
+    """True if a controller may write the response into Events of the namespace.
+
+    Any requester can write the owner references of an object, so they may only reduce what the response shows.
+    """
+    return _is_controller(user) or has_controller(obj)
+
+
+def _is_controller(user: User) -> bool:
+    service_accounts, process = _CONTROLLERS
+    return user.name.startswith(service_accounts) or user.name == process
 
 
 class PredictionAccess(NamedTuple):
@@ -74,6 +81,7 @@ class RequestAccess:
         """
         self._shared, self._user, self._namespace = shared, request.user, request.namespace
         self._config = config
+        self._is_controller = _is_controller(request.user)
         self._on_behalf = is_on_behalf(request.user, request.object)
         self._annotates, self._for_namespace = annotates, annotates or self._on_behalf
         self._asked, self._shown = False, EXACT
@@ -155,10 +163,10 @@ class RequestAccess:
     def _unknown(self, subject: ReviewedObject) -> tuple[str, ...]:
         """Return the namespaces for which an access review is necessary; empty if known answers already decide."""
         reviews = self._shared.reviews
-        if self._sees_all or self._on_behalf or reviews is None:
+        if self._sees_all or self._is_controller or reviews is None:
             return ()
         namespaces = self._namespaces(subject)
-        if namespaces and (self._annotates or self._may_list(namespaces) is False):
+        if namespaces and (self._for_namespace or self._may_list(namespaces) is False):
             return ()
         buckets = self._buckets()
         if buckets and self._shared.budget.level(buckets) is not Level.EXACT:
@@ -168,7 +176,7 @@ class RequestAccess:
     def _may_list(self, namespaces: Sequence[str]) -> bool | None:
         """True if the requester may list Pods in all these namespaces, by cached access reviews; None if unknown."""
         reviews = self._shared.reviews
-        if self._on_behalf or reviews is None:
+        if self._is_controller or reviews is None:
             return False
         known = [reviews.known(self._user, namespace) for namespace in namespaces]
         return False if False in known else None if None in known else True
@@ -187,16 +195,18 @@ class RequestAccess:
         return tuple(sorted(found))
 
     def _buckets(self) -> Mapping[str, Budget]:
-        """The budget buckets to take from, with their sizes; empty for a requester with access to all namespaces."""
+        """The budget buckets to take from, with their sizes; empty for a requester with access to all namespaces.
+
+        Users of the namespace read the answers to controllers. Without access to all namespaces, a controller outside
+        kube-system counts as a user, because users could claim to be one.
+        """
         budget, namespace = self._config.prediction_budget, self._namespace
-        on_behalf = self._on_behalf
-        if not on_behalf and (self._is_covered or self._may_list((ALL_NAMESPACES,))):
-            if self._is_covered or not (self._annotates and self._user.name.startswith(_SERVICE_ACCOUNTS)):
-                return {}
-            on_behalf = True
-        if on_behalf:
+        if not (self._is_controller or self._is_covered or self._may_list((ALL_NAMESPACES,))):
+            return {f"namespace {namespace}": budget.namespace, f"user {self._user.name}": budget.user}
+        is_account = self._user.name.startswith(_SERVICE_ACCOUNTS) and not self._is_covered
+        if self._on_behalf or (self._annotates and is_account):
             return {f"for namespace {namespace}": budget.namespace}
-        return {f"namespace {namespace}": budget.namespace, f"user {self._user.name}": budget.user}
+        return {}
 
 
 def without_prediction(

@@ -43,6 +43,8 @@ ONLY_COARSE = PredictionBudget(Budget(0, 1_000_000), Budget(0, 1_000_000))
 NOTHING = PredictionBudget(Budget(0, 0), Budget(0, 0))
 MAX_CPU = 16_000
 """Millicores of a node: what is free of it takes 14 questions."""
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 
 
 class Tenant:
@@ -117,7 +119,8 @@ def bisected(tenant: Tenant, node: str) -> tuple[int, int]:
     lowest, highest = 0, MAX_CPU
     while lowest < highest:
         middle = (lowest + highest + 1) // 2
-        answer = tenant.read(question(middle, node))
+        owners = [OWNER] * (tenant.asked % 2)  # an invented controller does not change who pays
+        answer = tenant.read(question(middle, node).metadata(ownerReferences=owners))
         if SPENT in answer:
             break
         fits = '"warnings": null' in answer
@@ -159,6 +162,35 @@ def test_many_accounts_of_a_namespace_learn_no_more_than_its_budget() -> None:
         found.append(bisected(tenant, f"node-{number}"))
     assert bits(found) <= 50
     assert tenant.shown("exact") + tenant.shown("coarse") == 2 * 50
+
+
+def test_an_account_learns_more_from_counts_of_pods_and_as_much_again_from_what_controllers_create() -> None:
+    """A workload's prediction says how many of its Pods fit: exactly, and later 0, 1 to 5 or more that do not."""
+    random = Random(30)
+    free = [random.randrange(MAX_CPU) for _ in range(50)]
+    tenant = Tenant(of_free_cpu(free), PredictionBudget(Budget(5, 20), Budget(10, 40)))
+    learned = []
+    for user, exact, coarse in (("kim", 5, 20), (CONTROLLER, 10, 40)):
+        tenant.user = user
+        nodes = range(exact + coarse)
+        asked = [_fitting(tenant, node, *((110, 146) if node < exact else (10, 1_067))) for node in nodes]
+        assert SPENT in tenant.read(question(7, "node-0"))
+        assert all(lowest <= left <= highest for left, (lowest, highest) in zip(free, asked, strict=False))
+        learned.append(bits(asked))
+    hours = [20 * learned[0], 20 * learned[1]]  # with the default budget
+    assert hours == [pytest.approx(1_313, abs=5), pytest.approx(2_626, abs=10)]
+
+
+def _fitting(tenant: Tenant, node: int, replicas: int, cpu: int) -> tuple[int, int]:
+    """The lowest and highest free CPU of a node, by how many replicas fit there."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": question(cpu, f"node-{node}").obj["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    (patch,) = json.loads(tenant.read({**deployment(), "spec": spec}))["written"] or [None]
+    impact = json.loads(patch["value"]["forewarn.dev/preemption-impact"]) if patch else {}
+    pending = count_range(impact["pending"]) if "coarse" in impact else None
+    fewest, most = pending or (impact.get("pending", 0),) * 2
+    most = replicas if most is None else most
+    return (replicas - most) * cpu, min((replicas - fewest + 1) * cpu - 1, MAX_CPU) if fewest else MAX_CPU
 
 
 # The Pods of others on a node
@@ -386,11 +418,10 @@ def test_the_right_to_list_pods_is_asked_about_once_and_only_for_other_namespace
 
 def test_what_a_controller_is_answered_is_never_everything() -> None:
     """The text of a denial becomes an Event of the namespace."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
     config = Config(actions={"preempts-running-pods": Action.DENY}, disclose_to=DiscloseTo((), by_access_review=True))
     tenant = Tenant(of_others([1, 2]), rights=Rights("kim"), config=config)
     assert "payroll/wages-0" in tenant.read(question(1000, "node", HIGH))
-    assert "payroll/wages-0" not in tenant.read(question(1000, "node", HIGH).metadata(ownerReferences=[owner]))
+    assert "payroll/wages-0" not in tenant.read(question(1000, "node", HIGH).metadata(ownerReferences=[OWNER]))
 
 
 def test_where_the_api_server_cannot_be_asked_nothing_is_predicted() -> None:
@@ -462,12 +493,28 @@ def test_two_users_have_a_budget_each_and_their_namespace_one() -> None:
     assert told == ["eecc", "eecc", "eecc", "nnnn", "nnnn"]
 
 
-def test_what_controllers_make_takes_nothing_from_what_people_ask() -> None:
-    tenant = Tenant(of_others([1, 2]), SMALL)
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
-    told = [tenant.read(question(n, "node", HIGH).metadata(ownerReferences=[owner])) for n in range(1, 14)]
-    assert _details(told) == "eeeeeeccccccn"
-    assert _details(_asks(tenant, 5)) == "eeccn"
+OPERATOR = "system:serviceaccount:argo:workflow-controller"
+
+
+@pytest.mark.parametrize(
+    ("user", "rights", "details"),
+    [
+        (CONTROLLER, None, ("eeeeeeccccccn", "eeccn")),
+        ("system:kube-controller-manager", None, ("eeeeeeccccccn", "eeccn")),
+        (OPERATOR, Rights(OPERATOR), ("eeeeeeeeccccc", "eeccn")),
+        (OPERATOR, Rights(), ("eeccnnnnnnnnn", "eeccn")),
+        ("kim", Rights(), ("eeccnnnnnnnnn", "nnnnn")),
+    ],
+)
+def test_only_controllers_take_nothing_from_what_people_ask(
+    user: str, rights: Rights | None, details: tuple[str, str]
+) -> None:
+    """Anybody can write an owner reference. A controller is in kube-system, or may list the Pods of all namespaces."""
+    tenant = Tenant(of_others([1, 2]), SMALL, rights)
+    tenant.user = user
+    told = [tenant.read(question(n, "node", HIGH).metadata(ownerReferences=[OWNER])) for n in range(1, 14)]
+    tenant.user = "kim"
+    assert (_details(told), _details(_asks(tenant, 5))) == details
 
 
 @pytest.mark.parametrize(
