@@ -157,9 +157,7 @@ def _tls_version(text: str) -> ssl.TLSVersion:
 FLAGS: Final = (
     _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; use :: in a Pod (IPv4 and IPv6)"),
     _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0 for a free port"),
-    _Flag(
-        "health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz, /metrics and /accuracy; 0 for a free port"
-    ),
+    _Flag("health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz and /metrics; 0 for a free port"),
     _Flag(
         "tls-cert",
         Path,

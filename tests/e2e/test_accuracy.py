@@ -6,7 +6,6 @@ SEED on which ones. And where something is made to come between, or to go wrong,
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -41,10 +40,7 @@ PATIENCE = ACCOUNTED + 10
 
 def told(webhook: Webhook) -> Obj:
     """What the replica has found so far."""
-    status, text = webhook.replicas[0].health("/accuracy")
-    assert status == 200, text
-    found: Obj = json.loads(text)
-    return found
+    return webhook.replicas[0].accuracy()
 
 
 def since(webhook: Webhook, before: Obj) -> dict[str, int]:

@@ -171,9 +171,7 @@ def account(webhook: Webhook) -> Obj:
 
     def is_complete() -> bool:
         nonlocal found
-        status, text = webhook.replicas[0].health("/accuracy")
-        assert status == 200, text
-        found = json.loads(text)
+        found = webhook.replicas[0].accuracy()
         return not found["workloads"]["open"]
 
     wait_until(is_complete, 120, "every workload has its result")

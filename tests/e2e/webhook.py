@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forewarn.webhook.commands.accuracy import read_table
 from forewarn.webhook.controllers.registration import grants_of
 from tests.e2e.api import PATHS, Refused
 from tests.e2e.installation import CONFIGURATIONS, NAMESPACE
@@ -92,6 +93,10 @@ class Replica:
             return 0, ""
         finally:
             connection.close()
+
+    def accuracy(self) -> Obj:
+        """What `forewarn webhook accuracy` prints."""
+        return read_table(self.health_port)
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over those of its labels that are not given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -22,11 +23,12 @@ from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook import accuracy as module
 from forewarn.webhook.accuracy import LAG, PATIENCE, RESULTS, SETTLING, Accuracy
+from forewarn.webhook.accuracy_socket import path_of, request_table, serve_table
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.expectations import NAMED, Act, Expectation, Victim, act_of, expectation_of
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.http.server import bind
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
 from tests.e2e.objects import node, running
@@ -223,8 +225,8 @@ def test_predictions_that_cannot_be_compared_are_counted(capsys: pytest.CaptureF
     for sent in (body(many), body(many), body(many, dryRun=True)):
         answer_now(asked, AdmissionCall(Hook.VALIDATE, sent, monotonic()))
     assert tracker.table()["notCompared"] == 2
-    with health_port(tracker) as url:
-        assert main(["webhook", "accuracy", "--url", url]) == 0
+    with serving_table(tracker) as port:
+        assert main(["webhook", "accuracy", "--health-port", str(port)]) == 0
     assert capsys.readouterr().out.startswith("Pods: the first action of kube-scheduler. Not compared: 2\n")
 
 
@@ -545,26 +547,28 @@ def test_what_a_prediction_process_found_is_followed_too() -> None:
 # Who is told
 
 
-@pytest.mark.parametrize(
-    ("address", "status"),
-    [
-        ("127.0.0.1", 200),
-        ("::1", 200),
-        ("::ffff:127.0.0.1", 200),
-        ("10.0.0.7", 403),
-        ("::ffff:10.0.0.7", 403),
-        ("fe80::1", 403),
-        ("", 403),
-        ("localhost", 403),
-    ],
-)
-def test_examples_are_for_who_is_in_the_pod(address: str, status: int) -> None:
-    client = create_health_app(Health(), Metrics(), Accuracy()).test_client()
-    response = client.get("/accuracy", environ_base={"REMOTE_ADDR": address})
-    assert response.status_code == status
-    assert (response.json or {}).get("kind") == ("Status" if status == 403 else None)
-    headers = {"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=127.0.0.1"}
-    assert client.get("/accuracy", environ_base={"REMOTE_ADDR": address}, headers=headers).status_code == status
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.7", ""])
+def test_no_address_reads_examples(address: str) -> None:
+    client = create_health_app(Health(), Metrics()).test_client()
+    assert client.get("/accuracy", environ_base={"REMOTE_ADDR": address}).status_code == 404
+
+
+def test_only_the_user_of_the_webhook_may_open_the_socket() -> None:
+    with serving_table(Accuracy()) as port:
+        assert path_of(port).stat().st_mode & 0o777 == 0o600
+    assert not path_of(port).exists()
+
+
+def test_a_socket_of_a_process_that_was_killed_is_replaced() -> None:
+    with bind("127.0.0.1", 0) as reserved:
+        port = reserved.getsockname()[1]
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.bind(str(path_of(port)))
+        with pytest.raises(ConnectionRefusedError):
+            request_table(port)
+        stop = serve_table(port, dict)
+        assert request_table(port) == b"{}"
+        stop()
 
 
 def test_metrics_have_results_and_no_names() -> None:
@@ -580,13 +584,15 @@ def test_metrics_have_results_and_no_names() -> None:
 
 
 @contextmanager
-def health_port(tracker: Accuracy | None) -> Iterator[str]:
-    sock = bind("127.0.0.1", 0)
-    end = serve_health(sock, create_health_app(Health(), Metrics(), tracker))
-    try:
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-    finally:
-        end()
+def serving_table(tracker: Accuracy) -> Iterator[int]:
+    """Yield the health port of the webhook whose table is served. The port is reserved, so other tests have others."""
+    with bind("127.0.0.1", 0) as reserved:
+        port = reserved.getsockname()[1]
+        stop = serve_table(port, tracker.table)
+        try:
+            yield port
+        finally:
+            stop()
 
 
 def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -601,8 +607,8 @@ def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixtur
     scene.watch(named_node("a", "1"), with_status(new_pod("late", "1"), reason="Unschedulable"))
     scene.now += SETTLING * 2
     scene.admit(new_pod("open", "1"))
-    with health_port(scene.accuracy) as url:
-        assert main(["webhook", "accuracy", "--url", url]) == 0
+    with serving_table(scene.accuracy) as port:
+        assert main(["webhook", "accuracy", "--health-port", str(port)]) == 0
         assert (
             capsys.readouterr().out
             == """\
@@ -633,36 +639,15 @@ explained, Pods, the last 1:
     in between: Node
 """
         )
-        assert main(["webhook", "accuracy", "--url", url, "-o", "json"]) == 0
+        assert main(["webhook", "accuracy", "--health-port", str(port), "-o", "json"]) == 0
         assert json.loads(capsys.readouterr().out) == scene.accuracy.table()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (["--url", "https://127.0.0.1:8080"], 2, "is not of the form http://HOST:PORT"),
-        (["--url", "http://127.0.0.1:99999"], 2, "Port out of range"),
-        (["--url", "http://127.0.0.1:8080/metrics"], 2, "is not of the form"),
-        (["--url", "http://127.0.0.1:1"], 3, "127.0.0.1 port 1: connection refused. Fix: "),
-        (["--url", "http://[::1"], 2, "Invalid IPv6 URL"),
-    ],
-)
-def test_the_command_says_what_is_wrong(
-    arguments: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if status == 2:
-        with pytest.raises(SystemExit) as ended:
-            main(["webhook", "accuracy", *arguments])
-        assert ended.value.code == status
-    else:
-        assert main(["webhook", "accuracy", *arguments]) == status
-    assert said in capsys.readouterr().err
-
-
-def test_without_watches_there_is_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
-    with health_port(None) as url:
-        assert main(["webhook", "accuracy", "--url", url]) == 3
-    assert "the cluster state comes from files" in capsys.readouterr().err
+def test_without_a_socket_the_command_names_the_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["webhook", "accuracy", "--health-port", "1"]) == 3
+    fix = "run it in the webhook's Pod: kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy"
+    said = f"forewarn webhook accuracy: {path_of(1)}: no webhook with a live cluster listens. Fix: {fix}\n"
+    assert capsys.readouterr().err == said
 
 
 WORKLOADS = Accuracy().table()["workloads"]
@@ -683,8 +668,8 @@ def test_whatever_answers_there_is_no_traceback(
 ) -> None:
     tracker = Accuracy()
     monkeypatch.setattr(tracker, "table", lambda: told)
-    with health_port(tracker) as url:
-        assert main(["webhook", "accuracy", "--url", url]) == 3
+    with serving_table(tracker) as port:
+        assert main(["webhook", "accuracy", "--health-port", str(port)]) == 3
     assert "what answers there is no webhook of this version" in capsys.readouterr().err
 
 
@@ -697,8 +682,8 @@ def test_nothing_unprintable_reaches_the_terminal(
     workloads = {**WORKLOADS, "notJudged": {text: 1}, "examples": [{**example, "workload": text}] * 50}
     table = {"results": results, "open": 0, "examples": [example] * 50, "workloads": workloads}
     monkeypatch.setattr(tracker, "table", lambda: table)
-    with health_port(tracker) as url:
-        assert main(["webhook", "accuracy", "--url", url]) == 0
+    with serving_table(tracker) as port:
+        assert main(["webhook", "accuracy", "--health-port", str(port)]) == 0
     out = capsys.readouterr().out
     assert not set("\033\u202e") & set(out)
     assert max(map(len, out.splitlines())) < 700

@@ -23,7 +23,7 @@ from forewarn.webhook.workload_accuracy import MAX_SECONDS, WORKLOAD_RESULTS, Wo
 from forewarn.webhook.workload_expectations import MAX_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
 from tests.builders import make_storage_class
 from tests.cases import cases
-from tests.webhook.test_accuracy import health_port, named_node, new_pod, placed, preempted, state_of
+from tests.webhook.test_accuracy import named_node, new_pod, placed, preempted, serving_table, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -497,8 +497,8 @@ def test_the_command_prints_what_became_of_workloads(capsys: pytest.CaptureFixtu
     scene.admit(deployment(1, name="gone"))
     scene.deleted("Deployment/gone")
     scene.admit(deployment(1, name="open"))
-    with health_port(scene.accuracy) as url:
-        assert main(["webhook", "accuracy", "--url", url]) == 0
+    with serving_table(scene.accuracy) as port:
+        assert main(["webhook", "accuracy", "--health-port", str(port)]) == 0
     told = capsys.readouterr().out
     assert (
         told[told.index("Workloads:") :]

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import sys
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from forewarn.policies.commands.cluster_command import add_output_option, output_of
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
 from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
+from forewarn.webhook.accuracy_socket import path_of, request_table
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-URL: Final = "http://127.0.0.1:8080"
-PATH: Final = "/accuracy"
+PORT: Final = 8080
 FAILED: Final = 3
-_SECONDS: Final = 5.0
-_MAX: Final = 1024 * 1024
 _CLIPPED: Final = 600
 _MEANING: Final = {
     "matched": "kube-scheduler did what was predicted",
@@ -43,10 +38,9 @@ _DESCRIPTION: Final = (
     "Compare the predictions of one replica of a running webhook with the events since its start. For Pods, forewarn "
     "compares a prediction with the first action of kube-scheduler. For workloads (Deployment, StatefulSet, "
     "ReplicaSet, DaemonSet, Job), forewarn compares a prediction with the state at the end of the rollout. The "
-    "examples in the output name Pods, so only the replica's own Pod can read them: use kubectl exec or kubectl "
-    "port-forward."
+    "examples in the output name Pods, so the command works only in the replica's own Pod: use kubectl exec."
 )
-_EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
+_EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --health-port 9090 -o json")
 
 
 _IN_ITS_POD: Final = (
@@ -59,22 +53,17 @@ class NoTable(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 2 for wrong usage, or 3 without a response."""
+    """Run the command; returns 0, or 3 without a table."""
     parser = Parser(prog="forewarn webhook accuracy", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.add_argument("--url", default=URL, metavar="URL", help=f"the webhook's health port (default: {URL})")
+    health_port = f"the webhook's health port (default: {PORT})"
+    port = integer_between(1, 65535)
+    parser.add_argument("--health-port", type=port, default=PORT, metavar="PORT", help=health_port)
     add_output_option(parser.add_argument)
     given = parser.parse_args(arguments)
     try:
-        url = urlsplit(given.url)
-        host, port = url.hostname, url.port
-    except ValueError as fault:
-        parser.error(f"--url {given.url!r}: {fault}")
-    if url.scheme != "http" or not host or url.path not in ("", "/") or url.query or url.fragment:
-        parser.error(f"--url {given.url!r} is not of the form http://HOST:PORT")
-    try:
-        table = _ask(host, port or 8080)
+        table = read_table(given.health_port)
     except NoTable as why:
-        return complain("webhook accuracy", f"{host} port {port or 8080}: {why}", FAILED)
+        return complain("webhook accuracy", f"{path_of(given.health_port)}: {why}", FAILED)
     with output_of(given):
         if given.output == "json":
             sys.stdout.write(as_json(table, indent=2))
@@ -83,24 +72,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _ask(host: str, port: int) -> dict[str, Any]:
-    """Request the table from the webhook. Raises NoTable."""
+def read_table(port: int) -> dict[str, Any]:
+    """The table of the webhook with this health port. Raises NoTable."""
     try:
-        with closing(http.client.HTTPConnection(host, port, timeout=_SECONDS)) as connection:
-            connection.request("GET", PATH)
-            response = connection.getresponse()
-            status, body = response.status, response.read(_MAX + 1)
-    except ConnectionRefusedError:
-        raise NoTable(f"connection refused. Fix: {_IN_ITS_POD}") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise NoTable(f"no answer: {_plain(reason(error) or type(error).__name__)}") from None
-    try:
-        document = json.loads(body)
-    except ValueError:
+        document = json.loads(request_table(port))
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise NoTable(f"no webhook with a live cluster listens. Fix: {_IN_ITS_POD}") from None
+    except OSError as error:
+        raise NoTable(f"no answer: {reason(error)}") from None
+    except (ValueError, RecursionError):
         document = None
-    if status != http.HTTPStatus.OK:
-        message = document.get("message") if isinstance(document, dict) else None
-        raise NoTable(_plain(str(message)) if message else f"HTTP status {status}")
     if not _is_table(document):
         raise NoTable("what answers there is no webhook of this version")
     table: dict[str, Any] = document

@@ -17,9 +17,11 @@ from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import is_empty
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import complain
 from forewarn.webhook.accuracy import Accuracy
+from forewarn.webhook.accuracy_socket import path_of, serve_table
 from forewarn.webhook.admission.callers import BadTokens, Callers, none, read_tokens
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.gate import Gate
@@ -183,9 +185,10 @@ def _run(settings: Settings) -> int:
             _scheduler(settings, state, metrics),
         ]
         stack.callback(check_regularly(looks).set)
-        compared = accuracy if state.api else None
         pages = _pages(settings, recent, accuracy, stack) if recent else None
-        stack.callback(serve_health(plain, create_health_app(health, metrics, compared), pages))
+        stack.callback(serve_health(plain, create_health_app(health, metrics), pages))
+        if state.api:
+            _serve_accuracy(plain.getsockname()[1], accuracy, stack)
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
@@ -201,6 +204,15 @@ def _pages(settings: Settings, recent: RecentDecisions, accuracy: Accuracy, stac
     pages = OperatorsPages(settings, lambda: {"decisions": recent.table(), "accuracy": accuracy.table()})
     stack.callback(pages.stop)
     return pages.path
+
+
+def _serve_accuracy(port: int, accuracy: Accuracy, stack: ExitStack) -> None:
+    """Serve the table to `forewarn webhook accuracy`. Admission does not depend on it."""
+    try:
+        stack.callback(serve_table(port, accuracy.table))
+    except OSError as error:
+        fields = {"file": str(path_of(port)), "reason": reason(error)}
+        log_event("forewarn webhook accuracy is not available", fields, logging.WARNING)
 
 
 def _forget_deleted(to_come: AdmittedPods, delta: Changed) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from forewarn.webhook.http.asgi import Application, Message, Receive, Send
 
-OWN_PATHS: Final = ("/livez", "/readyz", "/metrics", "/accuracy")
+OWN_PATHS: Final = ("/livez", "/readyz", "/metrics")
 MAX_REQUESTS: Final = 16
 """Requests to the pages at a time, also those that wait for the progress of a question."""
 MAX_BODY: Final = 1 << 20

@@ -180,7 +180,7 @@ def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys:
         ("why --help", "  kubectl forewarn why shop/web-5d9c7-x2x1z"),
         ("webhook", "usage: kubectl forewarn webhook COMMAND"),
         ("--help", "usage: kubectl forewarn COMMAND"),
-        ("webhook accuracy --url http://127.0.0.1:1", "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook"),
+        ("webhook accuracy --health-port 1", "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook"),
     ],
 )
 def test_messages_and_help_name_the_command_that_was_typed(
@@ -194,13 +194,6 @@ def test_messages_and_help_name_the_command_that_was_typed(
     with suppress(SystemExit):
         main_of_forewarn(line.split())
     assert said.replace("kubectl forewarn", "forewarn") in "".join(capsys.readouterr())
-
-
-def test_a_refused_connection_names_the_command_for_the_pod(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main_of_forewarn(["webhook", "accuracy", "--url", "http://127.0.0.1:1"]) == 3
-    fix = "run it in the webhook's Pod: kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy"
-    told = f"forewarn webhook accuracy: 127.0.0.1 port 1: connection refused. Fix: {fix}\n"
-    assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize("command", ["audit", "why shop/web-0", "snapshot -o dump.json", "webhook doctor"])

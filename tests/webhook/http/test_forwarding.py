@@ -83,7 +83,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_own_paths_are_not_forwarded(served: Served) -> None:
-    for path in ("/livez", "/readyz", "/metrics", "/accuracy"):
+    for path in ("/livez", "/readyz", "/metrics"):
         served.send("GET", path)
     assert served.pages.requests == []
 

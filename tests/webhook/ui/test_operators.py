@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from forewarn.policies.cli import main
 from forewarn.webhook.commands.operators import _spare_memory
 from forewarn.webhook.ui.processes import MORE_MEMORY
 from tests.webhook.scripted_api import Handler, ScriptedApi, kubeconfig, scripted_api
@@ -117,6 +118,13 @@ def test_probes_need_no_token_and_pages_do(running: Webhook) -> None:
         answer = running.get(path)
         assert answer.status == 401
         assert "a-1" not in answer.text
+
+
+def test_accuracy_has_no_address_and_the_command_reads_it(running: Webhook, capsys: pytest.CaptureFixture[str]) -> None:
+    assert running.get("/accuracy").status == 401, "of the pages"
+    assert running.get("/accuracy", "for-ada").status == 404
+    assert main(["webhook", "accuracy", "--health-port", str(running.port), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["open"] == 0
 
 
 def test_an_operator_sees_the_cluster_and_asks(running: Webhook) -> None:
