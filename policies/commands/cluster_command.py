@@ -119,9 +119,9 @@ def use_kubeconfig(options: argparse.Namespace) -> None:
         os.environ["KUBECONFIG"] = options.kubeconfig
 
 
-def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> None:
+def choose_cluster(options: argparse.Namespace, parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Complete `options.cluster` from `--context` and `--kubeconfig`; the default is the current context if
-    `required`.
+    `required`. Exits if they have no effect.
 
     `options.announced` becomes the running cluster that is used by default; `loaded` prints its name on standard
     error. `options.several` becomes true if the command line selects several clusters, also if a pattern matches only
@@ -130,6 +130,7 @@ def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> Non
     use_kubeconfig(options)
     options.contexts = contexts = getattr(options, "contexts", ())
     snapshots = getattr(options, "clusters", ())
+    _check_context(options, parser)
     options.several = bool(snapshots) or len(contexts) > 1 or any(map(is_pattern, contexts))
     if options.several:
         return
@@ -138,6 +139,21 @@ def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> Non
     options.cluster = [live if source == LIVE else source for source in options.cluster]
     if not options.cluster and (required or options.context or options.kubeconfig):
         options.cluster, options.announced = [live], live
+
+
+def _check_context(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if `--context` or `--kubeconfig` is given, but all clusters of the command line are other ones."""
+    given, snapshots = options.cluster, getattr(options, "clusters", [])
+    is_live = any(source.partition(":")[0] == LIVE for source in given) or bool(options.contexts)
+    for option, value, is_read in (
+        ("context", options.contexts, not given or LIVE in given),
+        ("kubeconfig", options.kubeconfig, is_live or not (given or snapshots)),
+    ):
+        if value and not is_read:
+            other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])
+            getattr(options, "own", parser).error(
+                f"--{option} selects a running cluster; remove it or --{other} {cut(source, 200)}"
+            )
 
 
 def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) -> Cache:
@@ -256,7 +272,7 @@ def output_of(options: argparse.Namespace) -> Iterator[None]:
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the options of a command about a cluster, and complete `options.cluster` (see `choose_cluster`)."""
     options = parsed(parser, arguments)
-    choose_cluster(options)
+    choose_cluster(options, parser)
     if options.several:
         _check_several(options, parser)
     return options

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = _parser()
     given = parser.parse_args(arguments)
-    choose_cluster(given, required=False)
+    choose_cluster(given, parser, required=False)
     if bool(given.batch) == bool(given.filename):
         parser.error("name manifests with -f")
     if given.batch and given.fail_on:

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = lint_parser()
     options = parsed(parser, arguments)
-    choose_cluster(options, required=False)
+    choose_cluster(options, parser, required=False)
     release = release_of(options, parser) if options.cluster or names_a_release(options) else None
     try:
         outputs = lint_output.targets(options.output, os.environ)

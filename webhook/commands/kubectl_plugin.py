@@ -110,6 +110,8 @@ def translated(given: Given) -> list[str]:
     has_cluster = any(word.partition("=")[0] in _CLUSTERS for word in words) or "--batch" in words
     if command not in (*_NO_CLUSTER, "webhook accuracy"):
         added += [word for context in contexts for word in ("--context", context)]
+    if has_cluster and flags.get("kubeconfig"):
+        added += ["--kubeconfig", flags["kubeconfig"]]
     if command in _FILES_ONLY and not has_cluster:
         added += ["--cluster", "live"]
     if command in _OF_A_NAMESPACE and rest[:2] != ["whatif", "merge"]:

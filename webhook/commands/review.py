@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    choose_cluster(options, required=False)
+    choose_cluster(options, parser, required=False)
     release = release_of(options, parser)
     try:
         config = configuration(options.config, options.admission_config)

@@ -204,6 +204,51 @@ def test_a_file_that_does_not_exist_is_wrong_usage(
     assert "Traceback" not in said
 
 
+WITH_CONTEXT: Final = [
+    row for (_, option), row in MISSING.items() if option == "--cluster" and row[:2] != ("webhook", "serve")
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--context", "prod"), "--context selects a running cluster; remove it or --cluster {none}"),
+        (("--kubeconfig", "{pod}"), "--kubeconfig selects a running cluster; remove it or --cluster {none}"),
+    ],
+)
+@pytest.mark.parametrize("command", WITH_CONTEXT, ids=" ".join)
+def test_a_context_beside_a_file_is_wrong_usage(
+    command: tuple[str, ...],
+    given: tuple[str, ...],
+    message: str,
+    places: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert status((*command, *given), places) == 2
+    assert message.format(**places) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ("--cluster", "live:a", "--context", "b"),
+            "--context selects a running cluster; remove it or --cluster live:a",
+        ),
+        (
+            ("--clusters", "{none}", "--kubeconfig", "{pod}"),
+            "--kubeconfig selects a running cluster; remove it or --clusters {none}",
+        ),
+        (("--cluster", "live", "--context", "b", "--kubeconfig", "{none}"), "no such file"),
+    ],
+)
+def test_a_context_beside_another_cluster_is_wrong_usage(
+    given: tuple[str, ...], message: str, places: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(("audit", *given), places) == 2
+    assert message.format(**places) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsers: list[argparse.ArgumentParser] = []

@@ -206,6 +206,14 @@ def test_an_unknown_context_is_wrong_usage(
     assert (err.count("\n"), 'context "stagin" not found in' in err) == (1, True)
 
 
+def test_a_kubeconfig_beside_a_file_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "config"
+    config.write_text("{}")
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "--kubeconfig", str(config), "--cluster", "webhook/sample/cluster.yaml"])
+    assert "--kubeconfig selects a running cluster; remove it or --cluster webhook" in capsys.readouterr().err
+
+
 def test_a_kubeconfig_option_that_names_no_file_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main_of_forewarn(["why", "a/b", "--kubeconfig", "none"])
