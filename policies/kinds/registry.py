@@ -174,6 +174,19 @@ def listed_as_empty(obj: Mapping[str, Any]) -> str:
     return f"{version.rpartition('/')[0]}/{kind.removesuffix('List')}"
 
 
+def incomplete_list(obj: Any) -> str:
+    """Return the problem of a List that is one page of several; an empty string for any other value.
+
+    Source: apimachinery `ListMeta`.
+    """
+    if not isinstance(obj, dict) or "items" not in obj or not isinstance(metadata := obj.get("metadata"), dict):
+        return ""
+    for field in ("continue", "remainingItemCount"):
+        if metadata.get(field):
+            return f"incomplete list: metadata.{field} is set. Fix: write all pages into one list (kubectl get)"
+    return ""
+
+
 def is_namespaced(kind: str) -> bool:
     """Report whether a `group/Kind` is namespaced; true for unknown kinds."""
     spec = BY_GROUP_KIND.get(kind)

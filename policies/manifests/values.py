@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.kinds.registry import incomplete_list
 from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
 from forewarn.policies.manifests.object_finder import filled_in, items_of
 from forewarn.policies.manifests.yaml.construct import Construction
@@ -47,12 +48,13 @@ def _values(document: Document) -> Iterator[Value]:
     if len(document.data) > _LONG and (cut := _cut(document)) is not None:
         try:
             parent = _value(cut[0])
-            for item in cut[1] if items_of(parent) is not None else ():
+            is_split = items_of(parent) is not None and not incomplete_list(parent)
+            for item in cut[1] if is_split else ():
                 yield Value(filled_in(leniently(_value, item), parent), item.line + 1)
         except Fault:
             pass  # An anchor in another item, or a fault indeed: the whole document will tell. What came, comes again.
         else:
-            if items_of(parent) is not None:
+            if is_split:
                 return
     value = leniently(_value, document)
     if value is not None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import listed
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, listed_as_empty
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, incomplete_list, listed_as_empty
 from forewarn.policies.manifests import NO_KIND, Fault, items_of, values
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources.errors import SourceError, reason
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
+from forewarn.policies.sources.identities import Identities
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
 from forewarn.policies.sources.text import TextStream
 
@@ -178,7 +179,7 @@ class _Loading:
 
     def __init__(self, cache: Cache, progress: Callable[[int], None] | None) -> None:
         self.cache, self.count, self._progress = cache, 0, progress
-        self._found = False
+        self._found, self._source, self._identities = False, "", Identities()
 
     def source(self, source: str) -> None:
         """Load all objects of one source. Raises SourceError."""
@@ -187,7 +188,7 @@ class _Loading:
             for obj in named:
                 self._add(obj, source)
             return
-        self._found = False
+        self._found, self._source = False, source
         for file in find_files([source], _SUFFIXES):
             self._file(file)
         if not self._found:
@@ -207,7 +208,8 @@ class _Loading:
             return
         self._found = True
         try:
-            self.cache.add(obj)
+            if self.cache.add(obj):
+                self._identities.check(obj, self._source or file, file, line)
         except InvalidObject as error:
             raise SourceError(file, str(error), line) from None
         self.count += 1
@@ -241,6 +243,8 @@ class _Loading:
     def _flat(self, value: Any, name: str, line: int) -> None:
         """Add a value, or all items if it is a List."""
         items = items_of(value)
+        if problem := incomplete_list(value):
+            raise SourceError(name, problem, line)
         if items is None or listed_as_empty(value):
             self._add(value, name, line)
             return

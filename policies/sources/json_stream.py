@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from forewarn.policies.kinds.registry import listed_as_empty
+from forewarn.policies.kinds.registry import incomplete_list, listed_as_empty
 from forewarn.policies.manifests import filled_in, items_of
 from forewarn.policies.manifests.json.text import problem_of
 
@@ -84,6 +84,8 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
     window.take("}")
     for text, item_line in untyped:
         yield from _flat(filled_in(json.loads(text), head), item_line)
+    if problem := incomplete_list(head):
+        raise JsonFault(problem, line)
     if "items" not in head or (listed_as_empty(head) and not found):
         yield Located(head, line)
 
@@ -101,6 +103,8 @@ def _items(window: _Window) -> Iterator[tuple[Any, int]]:
 def _flat(value: Any, line: int) -> Iterator[Located]:
     """Yield a value, or the items of a List, recursively."""
     items = items_of(value)
+    if problem := incomplete_list(value):
+        raise JsonFault(problem, line)
     if items is None or listed_as_empty(value):
         yield Located(value, line)
         return

@@ -167,6 +167,87 @@ def test_kinds_that_play_no_part_are_counted(tmp_path: Path) -> None:
     assert (cache.skipped["Secret"], len(_pods(cache))) == (1, 1)
 
 
+def _named(kind: str, uid: str, **more: Any) -> dict[str, Any]:
+    version = {"Deployment": "apps/v1", "PriorityClass": "scheduling.k8s.io/v1"}.get(kind, "v1")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "kube-system", "uid": uid}, **more}
+
+
+def _node(cpu: Any, uid: str = "") -> dict[str, Any]:
+    return _named("Node", uid, status={"allocatable": {"cpu": cpu}})
+
+
+TEMPLATE: dict[str, Any] = {"spec": {"template": {"spec": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (_named("Namespace", "1"), _named("Namespace", "2"), "Namespace kube-system has another UID"),
+        (_named("Deployment", "1", **TEMPLATE), _named("Deployment", "2", **TEMPLATE), "has another UID"),
+        (_named("PriorityClass", "1", value=1), _named("PriorityClass", "2", value=1), "has another UID"),
+        (_node("4"), _node("8"), "Node kube-system has other allocatable resources"),
+        (_node("4", "1"), _node("8", "1"), "has other allocatable resources"),
+        (_node("4", "1"), _node("4000m"), ""),
+        (_named("Namespace", "1"), _named("Namespace", "1"), ""),
+        (_named("Namespace", "1"), _named("Namespace", ""), ""),
+        (_named("Namespace", "1"), _named("Secret", "2"), ""),
+    ],
+)
+def test_two_clusters_in_a_directory_are_an_error(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], problem: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(first))
+    (tmp_path / "b.json").write_text(json.dumps(_list(second)))
+    if not problem:
+        load_cluster(str(tmp_path))
+        return
+    with pytest.raises(SourceError) as caught:
+        load_cluster(str(tmp_path))
+    message = str(caught.value)
+    assert problem in message
+    assert message.startswith(f"{tmp_path}/b.json:1: ")
+    assert f"than in {tmp_path}/a.yaml:1: these are two clusters. Fix: " in message
+
+
+def test_a_later_source_replaces_a_node_but_no_object_of_another_uid(tmp_path: Path) -> None:
+    given = {"a": _node("4", "1"), "b": _node("8"), "c": _node("8", "2")}
+    for name, node in given.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(node))
+    a, b, c = (str(tmp_path / f"{name}.json") for name in given)
+    (stored,) = load_cluster(a, b).snapshot().objects.nodes.values()
+    assert stored.allocatable.milli_cpu == 8000
+    with pytest.raises(SourceError, match="has another UID"):
+        load_cluster(a, b, c)
+
+
+PARTS = [{"continue": "abc"}, {"remainingItemCount": 7}, {"continue": "abc", "remainingItemCount": 7}]
+
+
+@pytest.mark.parametrize("form", ["json", "sorted", "yaml", "nested", "nested.yaml", "long"])
+@pytest.mark.parametrize("metadata", PARTS)
+def test_one_page_of_a_list_is_an_error(tmp_path: Path, metadata: dict[str, Any], form: str) -> None:
+    page = {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [_pod("a")]}
+    if form == "long":
+        page["items"] = [_pod(f"p{number}") for number in range(20_000)]
+    text = {
+        "json": json.dumps(page),
+        "sorted": json.dumps(page, sort_keys=True),
+        "nested": json.dumps(_list(page)),
+        "nested.yaml": yaml.safe_dump(_list(page)),
+    }.get(form) or yaml.dump(page, Dumper=yaml.CSafeDumper)
+    assert (len(text) > 1 << 20) == (form == "long")
+    (tmp_path / "page").write_text(text)
+    with pytest.raises(SourceError, match=f"page:1: incomplete list: metadata.{next(iter(metadata))} is set. Fix: "):
+        load_cluster(str(tmp_path / "page"))
+
+
+def test_the_last_page_of_a_list_is_a_list(tmp_path: Path) -> None:
+    page = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": ""}, "items": []}
+    for text in (json.dumps(page), yaml.safe_dump(page)):
+        (tmp_path / "page").write_text(text)
+        assert load_cluster(str(tmp_path / "page")).listed == {"/Pod"}
+
+
 def test_an_empty_list_is_an_empty_cluster(tmp_path: Path) -> None:
     for text in (json.dumps(_list()), "apiVersion: v1\nkind: List\nitems: []\n"):
         (tmp_path / "a.json").write_text(text)
