@@ -137,6 +137,7 @@ class Problem(NamedTuple):
     `remediation`: the fix, as an imperative; empty with Text or Details. `path`: the wrong value; empty for an absent
     field (the object's name is shown). `location` overrides `path` for positions outside the object. `detail`: JSON
     for programs, with all names. `severity`: lowers the rule's severity; a note never warns or denies.
+    `is_incomplete`: the deadline stopped a prediction; the finding has the id INCOMPLETE, and never denies.
     """
 
     message: str | Text | Details
@@ -146,6 +147,11 @@ class Problem(NamedTuple):
     object: ObjectRef | None = None
     detail: Mapping[str, Any] = {}
     severity: Severity | None = None
+    is_incomplete: bool = False
+
+
+INCOMPLETE: Final = "prediction-incomplete"
+"""Id of a finding that only says that a prediction did not finish in time."""
 
 
 class Finding(NamedTuple):

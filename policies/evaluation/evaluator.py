@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.disclosure import EXACT, OPEN, Disclose, Shown
-from forewarn.policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
+from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
 from forewarn.policies.kinds.registry import (
     GROUP_TEMPLATES,
     LIMIT_RANGE,
@@ -372,6 +372,8 @@ def _finding(
 
         full, detail, audience = text_of(message, OPEN), document_of(message), reader()
         limited = full if audience is OPEN else text_of(message, audience)
+    if problem.is_incomplete:
+        rule, action = INCOMPLETE, Action.WARN if action is Action.DENY else action
     return Finding(
         location=problem.location or subject.locate(problem.path),
         severity=severity if problem.severity is None else max(severity, problem.severity),
@@ -382,4 +384,5 @@ def _finding(
         path=cut(field_path(problem.path), _MAX_CHARACTERS),
         detail=detail,
         for_requester=None if limited in (None, full) else limited.limited(_MAX_CHARACTERS),
+        not_evaluated=problem.is_incomplete,
     )

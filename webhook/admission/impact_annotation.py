@@ -17,6 +17,7 @@ import orjson
 
 from forewarn.policies.config import Annotate
 from forewarn.policies.disclosure import OPEN, Audience
+from forewarn.policies.findings import INCOMPLETE
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.metering import never
 from forewarn.policies.objects.fields import NOTHING, at
@@ -39,7 +40,9 @@ ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
 AUDIT_KEY: Final = "preemption-impact"
 PREDICTING: Final = frozenset(rule.ID for rule in RULES if rule.DEPENDS_ON.stored == ALL_SCHEDULED)
-"""Ids of the rules whose findings have the impact as their detail."""
+"""Ids of the rules about predictions."""
+ABOUT_PREDICTIONS: Final = PREDICTING | {INCOMPLETE}
+"""Ids of the findings that have the impact as their detail."""
 _ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
 """Fields that the API server sets in a new object between /mutate and /validate (rest.BeforeCreate)."""
 _REMEMBERED: Final = 512

@@ -18,7 +18,7 @@ from forewarn.policies.objects.fields import InvalidObject, has_controller
 from forewarn.policies.objects.pod_affinity import ALL_NAMESPACES, other_namespaces
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.webhook.admission.impact_annotation import PREDICTING
+from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
 from forewarn.webhook.admission.prediction_budget import Level
 from forewarn.webhook.admission.unchanged import changes_pods
 
@@ -218,7 +218,7 @@ def without_prediction(
     """
     shown = tuple(
         finding
-        if finding.rule not in PREDICTING or finding.action not in _SPOKEN
+        if finding.rule not in ABOUT_PREDICTIONS or finding.action not in _SPOKEN
         else finding._replace(
             for_requester=Text(f"{_DENIED} prediction not shown: {why}" if finding.action is Action.DENY else "")
         )

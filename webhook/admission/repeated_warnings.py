@@ -119,7 +119,7 @@ def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
     `annotated`: forewarn writes the impact annotation on the object.
     """
     object_name = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
-    where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
+    where = " (see its annotation)" if annotated and finding.rule in impact_annotation.ABOUT_PREDICTIONS else ""
     tail = f"{where} [{finding.rule}]"
     versions = tuple(f"{object_name}: {version}" for version in finding.text.shorter)
     text = Text(f"{object_name}: {one_line(finding.text.problem)}", shorter=versions)

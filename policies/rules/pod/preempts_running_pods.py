@@ -15,7 +15,9 @@ rollout terminates old Pods, Pending Pods of other workloads may use the free ca
 Pods only if they preempt running Pods, and are not themselves preempted by new Pods of the rollout. The rule does not
 evaluate changes that create no Pods, such as a smaller number of replicas or a deletion. To see which Pending Pods
 start after such a change, run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule
-reports the victims of the whole group, with its Pending Pods in the cluster.
+reports the victims of the whole group, with its Pending Pods in the cluster. If the time for the prediction runs out
+before a victim is known, the id of the message is `prediction-incomplete`, and the webhook warns even if this rule
+denies.
 
 Cluster:
 
@@ -131,7 +133,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield _preemption(impact, preempting, victims, path, context)
     elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
         impact.check_bounds()
-        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path)
+        is_late = impact.rest == "unknown"
+        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path, is_incomplete=is_late)
 
 
 def _preemption(

@@ -13,6 +13,7 @@ import pytest
 
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.disclosure import Disclose
+from forewarn.policies.findings import Action
 from forewarn.policies.forecast.forecast import Forecast
 from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.objects.fields import at
@@ -160,7 +161,8 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
-    assert "time ran out before it was predicted whether any of 5 new Pods would preempt others" in response.warnings[0]
+    said = "time ran out before it was predicted whether any of 5 new Pods would preempt others."
+    assert response.warnings == (f"{said} Fix: run `forewarn predict` [prediction-incomplete]",)
     told = {"priority": 1000, "newPods": 5, "predicted": 0, "incomplete": True}
     assert json.loads(response.audit["preemption-impact"]) == told
     assert json.loads(_annotation(review(obj), expired=True)) == told
@@ -187,17 +189,15 @@ def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cp
 
 
 @pytest.mark.parametrize(
-    ("cpus", "said"),
+    ("cpus", "said", "rule"),
     [
-        (
-            "1",
-            ". Time ran out after 1 of 5 new Pods. Fix: ",
-        ),
-        ("2", "only 1 of 5 new Pods were predicted in time; they preempt no Pod"),
+        ("1", ". Time ran out after 1 of 5 new Pods. Fix: ", "preempts-running-pods"),
+        ("2", "only 1 of 5 new Pods were predicted in time; they preempt no Pod", "prediction-incomplete"),
     ],
 )
-def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: str) -> None:
-    """Pods that spread over two things at once are predicted one by one."""
+@pytest.mark.parametrize("action", [Action.WARN, Action.DENY])
+def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: str, rule: str, action: Action) -> None:
+    """Pods that spread over two things at once are predicted one by one. What is not predicted is never denied."""
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     spread = {"maxSkew": 9, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
@@ -205,8 +205,12 @@ def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: s
     node = {**NODE, "metadata": {"name": "node-1", "labels": {"host": "node-1", "zone": "a"}}}
     node["status"] = {"allocatable": {"cpu": cpus, "memory": "1Gi", "pods": "10"}}
     asked = chain([False], repeat(True))
-    response = decided(Hook.VALIDATE, review(obj), state=cluster(node, VICTIM), expired=lambda: next(asked)).response
-    assert said in response.warnings[0]
+    config, state = Config(actions={"preempts-running-pods": action}), cluster(node, VICTIM)
+    response = decided(Hook.VALIDATE, review(obj), state=state, config=config, expired=lambda: next(asked)).response
+    assert response.allowed is (action is Action.WARN or rule == "prediction-incomplete")
+    told = response.warnings[0] if response.allowed else response.message
+    assert said in told
+    assert told.endswith(f" [{rule}]")
     assert json.loads(response.audit["preemption-impact"])["incomplete"] is True
 
 
