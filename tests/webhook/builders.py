@@ -108,6 +108,10 @@ def cluster(*more: dict[str, Any]) -> ClusterSnapshot:
 
 
 def review(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any) -> dict[str, Any]:
+    """An AdmissionReview; the objects are in the namespace of the request, as an API server makes sure."""
+    if namespace := request.get("namespace"):
+        obj, old = (_moved(stated, namespace) for stated in (obj, request.get("oldObject")))
+        request = {**request, "oldObject": old}
     about = obj or request.get("oldObject") or {"kind": "Pod", "metadata": {}}
     group, resource = RESOURCES[about["kind"]]
     return {
@@ -130,6 +134,13 @@ def review(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any
             **request,
         },
     }
+
+
+def _moved(obj: dict[str, Any] | None, namespace: str) -> dict[str, Any] | None:
+    metadata = obj.get("metadata") if obj else None
+    if not obj or not isinstance(metadata, dict) or "namespace" not in metadata:
+        return obj
+    return {**obj, "metadata": {**metadata, "namespace": namespace}}
 
 
 def body(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any) -> bytes:

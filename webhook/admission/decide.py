@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.copies import replace
 from forewarn.policies.evaluation.evaluator import may_deny
-from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text
+from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
 from forewarn.policies.kinds.registry import NAMESPACE
+from forewarn.policies.objects.fields import namespace_of as namespace_in
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Decision, Verdict, decision_of, passed
@@ -43,6 +44,9 @@ def evaluate_review(review: ReviewContext) -> Decision:
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if review.hook is Hook.MUTATE:
         decision = decide_mutation(review)
+    elif where := _foreign_namespace(request):
+        why = f"its namespace {quote(where)} is not that of the request"
+        decision = decide_unread(request, review.hook, cluster, config, time.now, why, "remove metadata.namespace")
     else:
         subject = subject_of(request, cluster, config)
         if subject is None:
@@ -53,8 +57,20 @@ def evaluate_review(review: ReviewContext) -> Decision:
     return decision.audited(STALE_CACHE_KEY, time.staleness if cluster is not None else "")
 
 
+def _foreign_namespace(request: AdmissionRequest) -> str:
+    """The first namespace of an object that is not the namespace of the request; "" if there is none."""
+    stated = (namespace_in(obj) for obj in (request.object, request.old) if obj)
+    return next((name for name in stated if name not in ("", request.namespace)), "")
+
+
 def decide_unread(
-    request: AdmissionRequest, hook: Hook, cluster: ClusterSnapshot | None, config: Config, now: datetime, why: str
+    request: AdmissionRequest,
+    hook: Hook,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    now: datetime,
+    why: str,
+    remedy: str = "make the object smaller or less nested, or try again",
 ) -> Decision:
     """Return the decision on a request whose objects forewarn cannot read: a denial if an enabled rule could deny the
     request, otherwise a warning.
@@ -67,6 +83,6 @@ def decide_unread(
     if hook is Hook.MUTATE:  # `/validate` denies the request.
         return Decision(AdmissionResponse(request.uid, audit={NOT_EVALUATED: why}), Verdict.ALLOWED)
     action = Action.DENY if may_deny(request.kind.group_kind, request.operation, config) else Action.WARN
-    message, remedy = f"not evaluated: {why}", "make the object smaller or less nested, or try again"
-    finding = Finding(NO_LOCATION, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, Text(message, remedy), action)
+    text = Text(f"not evaluated: {why}", remedy)
+    finding = Finding(NO_LOCATION, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, text, action)
     return decision_of(request.uid, (finding,))

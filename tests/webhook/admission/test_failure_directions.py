@@ -229,6 +229,21 @@ def _(_: Running) -> None:
     passes(review({**deployment(), "spec": {"template": "text"}}))
 
 
+@row("foreign-namespace", "forewarn.webhook.admission.decide.evaluate_review")
+def _(_: Running) -> None:
+    config = read_config("allowedClasses: [{classes: [gold], namespaces: [shop]}]", "c")
+    for about, denied in ((pod("gold", 1000), True), (deployment(), False)):
+        elsewhere = {**about, "metadata": {**about["metadata"], "namespace": "shop"}}
+        for objects in ({"object": elsewhere}, {"oldObject": elsewhere, "operation": "UPDATE"}):
+            given = review(about)
+            given["request"] |= objects
+            decision = decided(Hook.VALIDATE, given, config=config)
+            assert decision.response.allowed is not denied
+            (said,) = [decision.response.message] if denied else decision.response.warnings
+            assert said.startswith('not evaluated: its namespace "shop" is not that of the request. Fix: remove')
+            assert decided(Hook.MUTATE, given, config=config).response.allowed
+
+
 @row("dry-run", "forewarn.webhook.admission.global_default.default_candidate_of")
 def _(_: Running) -> None:
     for hook in Hook:
