@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.controllers.own_pods import controlled, owned_pods_of
+from forewarn.policies.controllers.own_pods import controlled, owned_pods_of, pods_of
 from forewarn.policies.controllers.templates import template_of
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.cow_table import derived
@@ -196,7 +196,7 @@ class _Run(Simulation):
     def _load_all_of(self, top: WorkloadState) -> None:
         """Load a workload, the workloads that it controls, and their Pods. Raises CutShort and InvalidObject."""
         workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
-        pods = owned_pods_of(self._cluster, top.object)
+        pods = owned_pods_of(self._cluster, top.object) or pods_of(self._cluster, top.object)
         looked_at = len(self.api.nodes) if top.key[0] == DAEMON_SET else len(pods)
         if looked_at > MAX_PER_OBJECT:
             raise CutShort("a workload has too many pods, or nodes, to look at")
