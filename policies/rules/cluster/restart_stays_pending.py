@@ -1,7 +1,7 @@
 """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-Why: while the workload runs, you do not notice that replacement Pods fit on no node. The nodes of the running Pods are
-cordoned or deleted, or no node has enough free capacity.
+Why: while the workload runs, you do not notice that replacement Pods fit on no node, or that a ResourceQuota would
+reject them. The nodes of the running Pods are cordoned or deleted, or no node has enough free capacity.
 
 Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. The simulation
 adds no nodes, although an autoscaler may add nodes.
@@ -69,18 +69,19 @@ Good:
             image: db
             resources: {requests: {cpu: 500m}}
 
-Fix: uncordon nodes or free capacity before you restart the workload. Or set maxUnavailable, so that a Deployment
-terminates old Pods first. `forewarn predict` shows for each node why a Pod does not fit.
+Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set maxUnavailable, so that a
+Deployment terminates old Pods first. `forewarn predict` shows for each node why a Pod does not fit.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from forewarn.policies.rules.support.details import StaysPending
 from forewarn.policies.rules.support.restarts import restarts_of
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,13 +93,17 @@ TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
+_QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace before you restart the workload"
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield a problem for each workload whose restart would leave Pods Pending that block the rollout."""
+    """Yield a problem for each workload whose restart would not finish, because of Pending or rejected Pods."""
     restarts = restarts_of(context)
     for restart in restarts.found:
         if restart.is_blocked:
             pending = next(found for found in restart.impact.predictions if found.outcome == "pending")
             yield Problem(StaysPending(restart.impact, pending, restart.reasons, is_restart=True), object=restart.ref)
+        elif restart.rejection:
+            problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
+            yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref)
     restarts.require_all()

@@ -40,12 +40,14 @@ _MAX_CHECKED: Final = 100
 class Restart(NamedTuple):
     """A workload, and the impact of restarting it on running Pods.
 
-    `reasons`: why new Pods stay Pending (see `reasons_of`), if they block the rollout.
+    `reasons`: why new Pods stay Pending (see `reasons_of`), if they block the rollout. `rejection`: upstream's message,
+    if a ResourceQuota still rejects new Pods at the end.
     """
 
     ref: ObjectRef
     impact: Impact
     reasons: Sequence[tuple[str, int]] = ()
+    rejection: str = ""
 
     @property
     def is_blocked(self) -> bool:
@@ -168,11 +170,22 @@ def _restart(
         return None  # other rules say what is wrong with it
     if impact is None:
         return None
-    restart = Restart(workload.ref, impact)
+    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone) if impact.rest == "refused" else "")
     if not restart.is_blocked:
         return restart
     pending = [found for found in impact.predictions if found.outcome == "pending"]
     return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
+
+
+def _rejection(subject: ReviewedObject, alone: Context) -> str:
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    try:
+        use = quota_use_of(alone).of(subject)
+    except (InvalidObject, TooLarge):
+        return ""
+    faults = () if use is None else use.faults
+    return "".join(fault.message for fault in faults[:1] if fault.kind != "must-specify")  # quota-requirement-missing
 
 
 def _postpone(impact: Impact, waiting: Waiting) -> Never:

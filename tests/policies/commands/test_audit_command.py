@@ -29,7 +29,7 @@ from forewarn.policies.render.html.audit import page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.restarts import restarts_of
 from forewarn.policies.sources import load_cluster
-from tests.builders import make_node, make_pod
+from tests.builders import Made, make_node, make_pod
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
 
@@ -299,6 +299,31 @@ def full_of(names: tuple[str, ...], victim_priority: int, image: str) -> list[An
     return [*cluster, other.obj]
 
 
+@pytest.mark.parametrize(
+    ("hard", "strategy", "rejected"),
+    [
+        (1, {"maxSurge": 1, "maxUnavailable": 0}, True),
+        (1, {"maxSurge": 1, "maxUnavailable": 1}, False),
+        (2, {"maxSurge": 1, "maxUnavailable": 0}, False),
+        (0, {"maxSurge": 0, "maxUnavailable": 1}, True),
+    ],
+    ids=["no surge Pod admitted", "the old Pod goes first", "room for the surge Pod", "quota lowered"],
+)
+def test_a_restart_that_a_quota_blocks_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hard: int, strategy: dict[str, int], rejected: bool
+) -> None:
+    cluster = full_of(("a",), 0, "batch")
+    cluster[1]["spec"]["strategy"] = {"rollingUpdate": strategy}
+    quota = Made("v1", "ResourceQuota", "pods", "team").spec(hard={"pods": str(hard)})
+    cluster.append(quota.status(hard={"pods": str(hard)}, used={"pods": "1"}).obj)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
+    _, out, _ = run(capsys, "--cluster", str(path), "-v", "--select", "restart-stays-pending")
+    message = "Deployment team/a: a restart now would not finish: exceeded quota: pods, requested: pods=1"
+    assert (message in out) is rejected
+    assert bool(out) is rejected
+
+
 def contended(tmp_path: Path) -> Path:
     """A cluster file: four Deployments of different priorities on a full node, and Pods that wait for the node."""
     objects = full_of(("a", "b", "c", "d"), -10, "batch")
@@ -351,7 +376,7 @@ def test_the_restarts_of_the_highest_priority_are_simulated_first(
         return [(finding.get("object", {}).get("name", ""), finding["message"]) for finding in found]
 
     every = messages()
-    assert {name for name, _ in every} == {"a", "b", "d"}
+    assert {name for name, _ in every} == {"a", "b", "c", "d"}
     with patch("forewarn.policies.commands.audit.MAX_SIMULATED_PODS", 10):
         assert messages("--all-restarts") == every
         first = messages()
