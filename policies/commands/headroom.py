@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.capacity_buffers import BufferCache, Buffers
     from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup, OfPodGroup
     from forewarn.policies.whatif.placeholders import Placeholders
+    from forewarn.policies.whatif.quota_room import QuotaRoom
 
 OK, FOUND, USAGE, FAILED = range(4)
 _LONG: Final = 200
@@ -110,8 +111,12 @@ def _status(least: Headroom, at_least: int | None, *, preempting: bool) -> int:
     fitting = least.more[preempting]
     if at_least is None or fitting >= at_least:
         return OK
-    how = "with" if preempting else "without"
-    return complain("", f"{least.name}: {fitting} of {at_least} Pods fit {how} preemption (--at-least)", FOUND)
+    from forewarn.policies.render.headroom import limits_text
+
+    how, count = ("with", least.preempting) if preempting else ("without", least.without)
+    limits = limits_text(count, least.quota)
+    what = f"{least.name}: {fitting} of {at_least} Pods fit {how} preemption (--at-least)"
+    return complain("", f"{what}: {limits}" if limits else what, FOUND)
 
 
 def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling) -> Headroom:
@@ -174,10 +179,10 @@ def _as_dict(found: Headroom) -> dict[str, Any]:
         **of_pod_group,
         "priority": found.pod.effective_priority,
         "priorityClass": found.pod.priority_class_name,
-        "withoutPreemption": _count(found.without) | {"byZone": dict(found.by_zone)},
-        "withPreemption": _count(found.preempting),
+        "withoutPreemption": _limited(found.without, found.quota) | {"byZone": dict(found.by_zone)},
+        "withPreemption": _limited(found.preempting, found.quota),
         "byClass": [
-            {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_count(c.fitting)}
+            {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_limited(c.fitting, c.quota)}
             for c in found.by_class
         ],
         "reasons": dict(found.reasons),
@@ -186,6 +191,7 @@ def _as_dict(found: Headroom) -> dict[str, Any]:
             for left in found.stranded
         ],
         **groups,
+        **({} if found.quota is None else {"quota": found.quota._asdict()}),
         "notes": list(found.notes),
     }
 
@@ -197,6 +203,12 @@ def _group_as_dict(group: OfGroup) -> dict[str, Any]:
 
 def _count(count: Count) -> dict[str, Any]:
     return {"pods": count.pods, "atLeast": not count.is_exact}
+
+
+def _limited(count: Count, quota: QuotaRoom | None) -> dict[str, Any]:
+    from forewarn.policies.whatif.headroom import within
+
+    return _count(within(count, quota)) | ({} if quota is None else {"nodes": count.pods, "quota": quota.pods})
 
 
 def _pod_group_as_dict(pod_group: OfPodGroup) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.expectations.document import ANY
-from forewarn.policies.findings import cut, listed, plural
+from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.simulation.summary import unsettled
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 5
 _LONGEST: Final = 80
+_LONGEST_MESSAGE: Final = 200
 """Maximum characters of a pattern in a note."""
 _EMPTY: Final = '""'
 
@@ -230,9 +231,11 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
     for obj in objects:
         found = headroom(cluster, obj)
         assumed |= dict.fromkeys(found.assumes)
-        count = found.preempting if fit.preempting else found.without
+        count = found.pods[fit.preempting]
         if count.pods < fit.replicas:
             reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in found.reasons])
+            if found.quota is not None and found.quota.pods == count.pods:
+                reasons = cut(one_line(found.quota.message), _LONGEST_MESSAGE)
             how = "with preemption" if fit.preempting else "without preemption"
             fitting = plural(count.pods, "more Pod fits", "more Pods fit")
             yield f"{found.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import limited
 from forewarn.policies.render.markdown import text_of
+from forewarn.policies.whatif.headroom import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
     from forewarn.policies.whatif.placeholders import ForGroup, ForPool, Placeholders
+    from forewarn.policies.whatif.quota_room import QuotaRoom
 
 _SHOWN: Final = 5
+_LONGEST: Final = 40
 _MAX_GROUPS: Final = 20
 _GIB: Final = 2**30
 _LARGE_CPU: Final = 10**8
@@ -49,6 +52,24 @@ def count_text(count: Count) -> str:
     return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
 
 
+def limits_text(count: Count, quota: QuotaRoom | None, zones: str = "") -> str:
+    """Return the two limits as a phrase, `nodes: 4 more; ResourceQuota team: 0 more`; without a quota, `zones`.
+
+    `zones`: a phrase with the Pods of each zone.
+    """
+    if quota is None:
+        return zones
+    name = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "quota"
+    on_nodes = f"nodes: {'' if count.is_exact else 'at least '}{count.pods} more{', ' if zones else ''}{zones}"
+    return f"{on_nodes}; {name}: {quota.pods} more"
+
+
+def with_limits(count: Count, quota: QuotaRoom | None, zones: str = "") -> str:
+    """Return the number of Pods that fit and that quotas admit as a phrase, with both limits if a quota applies."""
+    limits = limits_text(count, quota, zones)
+    return count_text(within(count, quota)) + (f" ({limits})" if limits else "")
+
+
 def size_of(pod: Pod) -> str:
     """A phrase with a Pod's requests, for example `0.5 cpu and 6Gi memory each`."""
     asks = pod.occupies.resource
@@ -64,7 +85,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         preempting = f"{group.preempting} with preemption for the group"
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in headroom.by_zone.items()], _SHOWN)
-    yield paint(f"without preemption: {count_text(headroom.without)}", style) + (f" ({zones})" if zones else "")
+    yield paint(f"without preemption: {with_limits(headroom.without, headroom.quota, zones)}", style)
     by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     if by_node:
         yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
@@ -78,7 +99,9 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         free = stranded_text(stranded)
         if free:
             yield f"stranded on nodes with {insufficient_text(stranded)}: {free}"
-    yield f"with preemption: {count_text(headroom.preempting)}{_never(headroom)}"
+    if headroom.quota is not None:
+        yield f"then the quota rejects the next Pod: {one_line(headroom.quota.message)}"
+    yield f"with preemption: {with_limits(headroom.preempting, headroom.quota)}{_never(headroom)}"
     if headroom.by_class:
         yield "with preemption, by PriorityClass:"
     yield from (f"  {_of_class(each)}" for each in headroom.by_class)
@@ -106,7 +129,8 @@ def up_to_nodes(count: int) -> str:
 
 
 def _of_class(row: OfClass) -> str:
-    return f"{row.name} ({row.priority}{'' if row.preempts else ', never preempts'}): {count_text(row.fitting)}"
+    count = with_limits(row.fitting, row.quota)
+    return f"{row.name} ({row.priority}{'' if row.preempts else ', never preempts'}): {count}"
 
 
 def insufficient_text(stranded: Stranded) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.forecast.pod_groups import CLAIMS, needs_claims
 from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -28,10 +30,11 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.autoscalers import is_expendable
 from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, EquivalenceGroup, Estimate
+from forewarn.policies.whatif.quota_room import quota_room, without_status
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.node_groups import NodeGroup
+    from forewarn.policies.whatif.quota_room import QuotaRoom
 
 MAX_SEQUENTIAL: Final = 2_000
 """Maximum Pods that are scheduled one after the other, if no faster method can count them."""
@@ -65,13 +69,14 @@ class Count(NamedTuple):
 class OfClass(NamedTuple):
     """The number of Pods that would fit with preemption if they had this PriorityClass.
 
-    `preempts`: false if the class has preemptionPolicy Never.
+    `preempts`: false if the class has preemptionPolicy Never. `quota`: as in `Headroom`.
     """
 
     name: str
     priority: int
     preempts: bool
     fitting: Count
+    quota: QuotaRoom | None = None
 
 
 class Stranded(NamedTuple):
@@ -116,9 +121,10 @@ class OfPodGroup(NamedTuple):
 class Headroom(NamedTuple):
     """The headroom for one object: how many more of its Pods fit.
 
-    `without`, `preempting`: without preemption and with it. `reasons`: upstream's reasons why nodes accept no more
-    Pods, with the number of nodes, most nodes first. `groups`: the result for each node group in the file's order; None
-    without node groups.
+    `without`, `preempting`: on the nodes, without preemption and with it. `reasons`: upstream's reasons why nodes
+    accept no more Pods, with the number of nodes, most nodes first. `groups`: the result for each node group in the
+    file's order; None without node groups. `quota`: the room in the namespace's quotas; None if no quota limits the
+    Pods.
     """
 
     name: str
@@ -134,13 +140,24 @@ class Headroom(NamedTuple):
     assumes: Sequence[str] = ()
     of_pod_group: OfPodGroup | None = None
     """The number of PodGroups, if the Pods belong to one."""
+    quota: QuotaRoom | None = None
+
+    @property
+    def pods(self) -> tuple[Count, Count]:
+        """The number of Pods that fit on the nodes and that quotas admit, without and with preemption."""
+        return within(self.without, self.quota), within(self.preempting, self.quota)
 
     @property
     def more(self) -> tuple[int, int]:
-        """The number of replicas or PodGroups that fit, without and with preemption."""
+        """The number of replicas or PodGroups that fit and that quotas admit, without and with preemption."""
         if self.of_pod_group is None:
-            return self.without.pods, self.preempting.pods
+            return self.pods[0].pods, self.pods[1].pods
         return self.of_pod_group.without, self.of_pod_group.preempting
+
+
+def within(count: Count, quota: QuotaRoom | None) -> Count:
+    """Return the smaller of the Pods that fit on nodes and the Pods that quotas admit."""
+    return Count(quota.pods) if quota is not None and quota.pods < count.pods else count
 
 
 def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
@@ -148,7 +165,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
 
     `autoscaling`: node groups that may grow; None for none.
     """
-    pod, notes = _one_more(cluster, obj)
+    pod, counted, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
     member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
     if member is not None and needs_claims(snapshot, member):
@@ -163,14 +180,18 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     last = replace(pod, preemption_policy=PREEMPT_NEVER)
     prediction = Prediction(full, last, reasons=True) if full is not None else None
     notes = notes if full is not None else [*notes, _NOT_FILLED]
-    groups = None
+    quota_for = partial(quota_room, cluster, counted, pod.namespace)
+    quota, groups = quota_for(pod.priority_class_name), None
     if autoscaling is not None and autoscaling.groups:
         groups = _by_group(cluster, pod, full, autoscaling.groups)
         if is_expendable(pod, autoscaling.cutoff):
             notes = [*notes, f"cluster-autoscaler does not scale up for it: priority below cutoff {autoscaling.cutoff}"]
-    by_class = _by_class(cluster, pod, without, as_group=member is not None)
+    by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
-    assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods)
+    assumed = (
+        *assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True),
+        *without_status(cluster, pod.namespace),
+    )
     notes = [*notes, *ahead_in_queue(pod, cluster), *assumed]
     return Headroom(
         name=str(ref_of(obj, "default")),
@@ -184,7 +205,10 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         notes=notes,
         groups=groups,
         assumes=assumed,
-        of_pod_group=None if member is None else _of_pod_group(cluster, obj, member, without, preempting),
+        of_pod_group=None
+        if member is None
+        else _of_pod_group(cluster, obj, member, within(without, quota), within(preempting, quota)),
+        quota=quota,
     )
 
 
@@ -193,7 +217,7 @@ def _of_pod_group(
 ) -> OfPodGroup | None:
     """Return how many PodGroups of an object fit. Raises InvalidObject.
 
-    `without`, `preempting`: the numbers of single Pods that fit without and with preemption.
+    `without`, `preempting`: the numbers of single Pods that fit, and that quotas admit, without and with preemption.
     """
     group = cluster.objects.pod_groups[pod.namespace, pod.spec.pod_group]
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
@@ -207,8 +231,9 @@ def _of_pod_group(
     return OfPodGroup(group.key, size, group.min_count, groups(without), groups(preempting))
 
 
-def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]:
-    """Return the next Pod of an object, as admission completes the Pod, with notes about what is left out.
+def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, ApiObject, list[str]]:
+    """Return the next Pod of an object, as admission completes the Pod; its API object before admission; and notes
+    about what is left out.
 
     Raises InvalidObject.
     """
@@ -220,10 +245,12 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
     if not template.is_template:
         pod = replace(admitted(obj, cluster), name="one-more", uid="")
         whole = without_missing_claims(pod, cluster)
-        return whole, [] if whole is pod else [WITHOUT_CLAIMS]
+        return whole, obj, [] if whole is pod else [WITHOUT_CLAIMS]
     own = pods_of(cluster, obj)
     new = new_pods(cluster, obj, template.object, len(own) + 1, own)
-    return new.pods[0], [WITHOUT_CLAIMS] if new.without_claims else []
+    pod = new.pods[0]
+    counted = made_of(pod.namespace, obj, template.object)
+    return pod, counted, [WITHOUT_CLAIMS] if new.without_claims else []
 
 
 def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
@@ -326,10 +353,17 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
         yield replace(pod, name=f"{pod.name}-{number}", uid="")
 
 
-def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: bool) -> list[OfClass]:
+def _by_class(
+    cluster: ClusterSnapshot,
+    pod: Pod,
+    without: Count,
+    quota_for: Callable[[str], QuotaRoom | None],
+    *,
+    as_group: bool,
+) -> list[OfClass]:
     """Return the result for the Pod's own class and each class recommended for use, lowest priority first.
 
-    Classes with equal value and preemption policy are computed only once.
+    Classes with equal value and preemption policy are computed only once. `quota_for`: the room by PriorityClass.
     """
     known: dict[tuple[int, bool], Count] = {}
     counted: list[OfClass] = []
@@ -344,7 +378,8 @@ def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: b
         )
         if (found.value, never) not in known:
             known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
-        counted.append(OfClass(found.name, found.value, not never, known[found.value, never]))
+        fitting = known[found.value, never]
+        counted.append(OfClass(found.name, found.value, not never, fitting, quota_for(found.name)))
     return counted
 
 

@@ -4,22 +4,38 @@ from typing import Any, NotRequired, TypedDict
 
 
 class WithoutPreemption(TypedDict):
-    """Replicas that fit without preemption."""
+    """Replicas that fit without preemption. `nodes`, `quota`: as in `Replicas`."""
 
     pods: int
     atLeast: bool
+    nodes: NotRequired[int]
+    quota: NotRequired[int]
     byZone: dict[str, int]
 
 
 class Replicas(TypedDict):
-    """Number of replicas that fit. `atLeast`: more replicas may fit."""
+    """Number of replicas that fit. `atLeast`: more replicas may fit.
+
+    `nodes`, `quota`: if a ResourceQuota limits the Pods, the numbers of which `pods` is the smaller.
+    """
 
     pods: int
     atLeast: bool
+    nodes: NotRequired[int]
+    quota: NotRequired[int]
 
 
 ReplicasWithClass = TypedDict(
-    "ReplicasWithClass", {"class": str, "priority": int, "preempts": bool, "pods": int, "atLeast": bool}
+    "ReplicasWithClass",
+    {
+        "class": str,
+        "priority": int,
+        "preempts": bool,
+        "pods": int,
+        "atLeast": bool,
+        "nodes": NotRequired[int],
+        "quota": NotRequired[int],
+    },
 )
 """Replicas that would fit with a PriorityClass."""
 
@@ -144,6 +160,14 @@ class CapacityBuffers(TypedDict):
     others: OtherBuffers
 
 
+class Quota(TypedDict):
+    """The ResourceQuota that rejects the Pod after `pods` more, and kube-apiserver's message."""
+
+    pods: int
+    quota: str
+    message: str
+
+
 class Headroom(TypedDict):
     """A line of `forewarn headroom`: one object. `podGroup`: only if the object's Pods belong to a PodGroup."""
 
@@ -157,6 +181,7 @@ class Headroom(TypedDict):
     reasons: dict[str, int]
     stranded: list[Stranded]
     nodeGroups: NotRequired[list[GroupReplicas]]
+    quota: NotRequired[Quota]
     notes: list[str]
     placeholders: NotRequired[Placeholders]
     capacityBuffers: NotRequired[CapacityBuffers]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.render.headroom import count_text, size_of, stranded_text
+from forewarn.policies.findings import one_line
+from forewarn.policies.render.headroom import limits_text, size_of, stranded_text, with_limits
 from forewarn.policies.render.html.elements import data, display_text, document, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_DRAWN = 200_000
 """Maximum new Pods in the picture."""
+_TILES: Final = ("more Pods fit", "more Pods with preemption")
 
 
 def page(headroom: Headroom, cluster: ClusterSnapshot) -> str:
@@ -52,8 +54,7 @@ def _header(headroom: Headroom) -> Element:
     first = " and ".join(headroom.stranded[0].scarce) if headroom.stranded else "-"
     figures = element(
         "dl",
-        tile("more Pods fit", _number(headroom.without), not headroom.without.pods),
-        tile("more Pods with preemption", _number(headroom.preempting), not headroom.preempting.pods),
+        *(tile(name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True)),
         tile("runs out on most nodes", first, bad=False),
         class_="tiles",
     )
@@ -75,6 +76,10 @@ def _why(headroom: Headroom) -> Iterator[Element]:
     shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
     stranded = [(" and ".join(each.scarce), each.nodes, stranded_text(each) or "-") for each in headroom.stranded]
     beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))
+    if headroom.quota is not None:
+        limits = limits_text(headroom.without, headroom.quota)
+        text = f"{limits}. Then the quota rejects the next Pod: {one_line(headroom.quota.message)}"
+        yield section("Quota", "quota-title", element("p", display_text(text)))
     parts = [shown] if rows else [element("p", "Too many Pods fit to determine what runs out first.")]
     yield section("What runs out", "why-title", *parts, beside if stranded else None)
 
@@ -89,7 +94,7 @@ def _groups(headroom: Headroom) -> Iterator[Element]:
 def _classes(headroom: Headroom) -> Iterator[Element]:
     if headroom.by_class:
         rows = [
-            (each.name, each.priority, "yes" if each.preempts else "never", count_text(each.fitting))
+            (each.name, each.priority, "yes" if each.preempts else "never", with_limits(each.fitting, each.quota))
             for each in headroom.by_class
         ]
         heads = ("class", "priority", "preempts", "fit with preemption")

@@ -26,7 +26,7 @@ from forewarn.policies.objects.resource_list import mask, subtract_to_zero
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.quantity import ZERO, Quantity
+from forewarn.policies.quantity import Quantity
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.rule_text import class_to_be
 
@@ -130,7 +130,7 @@ class QuotaUse:
                 stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
             for quota in stored.values():
                 check_quota_extent(quota.spec, quota.name)
-            self._at_start[namespace] = tuple(_in_force(stored[name]) for name in sorted(stored))
+            self._at_start[namespace] = tuple(stored[name].in_force() for name in sorted(stored))
         return self._at_start[namespace]
 
     def _count(self, namespace: str) -> int:
@@ -293,11 +293,6 @@ def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, cla
     if context.phase is Phase.VALIDATE and not template.is_template:
         return pod  # it has been through LimitRanger
     return with_limit_range_defaults(pod, context.limit_ranges_of(subject.effective_namespace))
-
-
-def _in_force(quota: ResourceQuota) -> ResourceQuota:
-    hard = quota.hard or quota.spec_hard
-    return replace(quota, hard=hard, used={**dict.fromkeys(hard, ZERO), **quota.used})
 
 
 def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:

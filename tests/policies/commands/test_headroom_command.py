@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.headroom import Headroom, headroom
 from forewarn.policies.whatif.node_groups import NodeGroup, read_node_groups
-from tests.builders import cluster, make_node, make_pod
+from forewarn.policies.whatif.quota_room import quota_room
+from tests.builders import Made, cluster, make_node, make_pod
 from tests.cases import cases
 
 if TYPE_CHECKING:
@@ -377,3 +379,87 @@ def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))
     assert len(found.groups or ()) == 500
     assert (found.groups or ())[-1].why_not == "estimate limit reached"
+
+
+def quota_of(hard: dict[str, str], used: dict[str, str] | None, namespace: str = "default", **spec: Any) -> Made:
+    quota = Made("v1", "ResourceQuota", "team", namespace).spec(hard=hard, **spec)
+    return quota if used is None else quota.status(hard=hard, used=used)
+
+
+def class_of(name: str, value: int) -> Made:
+    made_class = Made("scheduling.k8s.io/v1", "PriorityClass", name)
+    made_class.obj["value"] = value
+    return made_class
+
+
+GOLD = {"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}
+
+
+@pytest.mark.parametrize(
+    ("quota", "admitted_pods", "message"),
+    [
+        (quota_of({"pods": "5"}, {"pods": "5"}), 0, "exceeded quota: team, requested: pods=1"),
+        (quota_of({"pods": "8"}, {"pods": "5"}), 3, "exceeded quota: team, requested: pods=1"),
+        (quota_of({"requests.cpu": "2"}, {"requests.cpu": "500m"}), 1, "requested: requests.cpu=1"),
+        (quota_of({"limits.cpu": "9"}, {"limits.cpu": "0"}), 0, "must specify limits.cpu"),
+        (quota_of({"pods": "3"}, None), 3, "exceeded quota: team"),
+        (quota_of({"pods": "0"}, {"pods": "0"}, scopeSelector={"matchExpressions": [GOLD]}), 0, "exceeded quota"),
+        (quota_of({"pods": "0"}, {"pods": "0"}, scopes=["BestEffort"]), None, ""),
+        (quota_of({"count/secrets": "0"}, {"count/secrets": "0"}), None, ""),
+    ],
+    ids=["used up", "three left", "cpu", "no limits", "no status", "its class", "another scope", "other objects"],
+)
+def test_the_smaller_of_nodes_and_quota_counts(quota: Made, admitted_pods: int | None, message: str) -> None:
+    node, pod = make_node("n1"), make_pod("new").request(cpu="1")
+    pod.spec(priorityClassName="gold")
+    found = headroom(cluster(node, quota, class_of("gold", 1000), class_of("silver", 10)), pod.obj)
+    assert found.without.pods == 4
+    assert found.more == ((4, 4) if admitted_pods is None else (admitted_pods, admitted_pods))
+    assert (found.quota and found.quota.pods) == admitted_pods
+    assert message in (found.quota.message if found.quota else "")
+    assert [(each.name, each.quota and each.quota.pods) for each in found.by_class] == [
+        ("silver", None if "scopeSelector" in quota.obj["spec"] else admitted_pods),
+        ("gold", admitted_pods),
+    ]
+    assert any("ResourceQuota team has no status" in note for note in found.notes) == (not quota.obj["status"])
+
+
+def test_limit_ranges_add_to_the_quota_of_each_pod() -> None:
+    limits = Made("v1", "LimitRange", "defaults", "default")
+    limits.spec(limits=[{"type": "Container", "defaultRequest": {"cpu": "500m"}}])
+    quota = quota_of({"requests.cpu": "2"}, {"requests.cpu": "0"})
+    pod = make_pod("new").obj
+    pod["spec"]["containers"] = [{"name": "c"}]
+    del pod["metadata"]["uid"]  # a new Pod
+    found = headroom(cluster(make_node("n1"), limits, quota), pod)
+    assert found.more == (4, 4)
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.sampled_from(["pods", "requests.cpu", "count/pods"]))
+def test_the_quota_admits_as_many_pods_as_its_admission_plugin(hard: int, used: int, resource: str) -> None:
+    state = cluster(quota_of({resource: str(hard)}, {resource: str(used)}), make_node("n1"))
+    pod, remaining = make_pod("new").request(cpu="500m").obj, RemainingQuota(state.quotas_of)
+    room = quota_room(state, pod, "default", "")
+    assert room is not None
+    assert [remaining.take("default", pod) for _ in range(room.pods + 1)] == [True] * room.pods + [False]
+
+
+def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "quota.json").write_text(json.dumps(quota_of({"pods": "4"}, {"pods": "4"}, "shop").obj))
+    given_quota = (*SHOWN, "--cluster", str(tmp_path / "quota.json"))
+    status, out, err = run(capsys, *given_quota, "--at-least", "1")
+    assert status == 1
+    assert "without preemption: no more Pods (nodes: 4 more, zone a 2, zone b 2; ResourceQuota team: 0 more)\n" in out
+    assert "then the quota rejects the next Pod: exceeded quota: team, requested: pods=1" in out
+    assert "with preemption: no more Pods (nodes: 8 more; ResourceQuota team: 0 more)\n" in out
+    assert "0 of 1 Pods fit without preemption (--at-least): nodes: 4 more; ResourceQuota team: 0 more" in err
+    for form in ("markdown", "html"):
+        assert "nodes: 4 more" in run(capsys, *given_quota, "-o", form)[1].replace("\\", "")
+    written = json.loads(run(capsys, *given_quota, "-o", "json")[1])
+    assert {key: written["withPreemption"][key] for key in ("pods", "nodes", "quota")} == {
+        "pods": 0,
+        "nodes": 8,
+        "quota": 0,
+    }

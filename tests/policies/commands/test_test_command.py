@@ -17,6 +17,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.expectations.document import read_expectations
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.sources import load_cluster
+from tests.builders import Made
 
 CLUSTER = ("--cluster", "docs/examples/whatif/cluster.yaml")
 CLASS = """
@@ -44,9 +45,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return status, out, err
 
 
-def evaluated(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any) -> list[Any]:
+def evaluated(
+    capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any, more: tuple[str, ...] = ()
+) -> list[Any]:
     (path / "expectations.json").write_text(json.dumps(expectations))
-    status, out, err = run(capsys, str(path / "expectations.json"), *CLUSTER, "-o", "json")
+    status, out, err = run(capsys, str(path / "expectations.json"), *CLUSTER, *more, "-o", "json")
     assert err == ""
     told: list[Any] = json.loads(out)["expectations"]
     assert status == (
@@ -133,6 +136,16 @@ def test_whether_it_holds(
     (told,) = evaluated(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
     assert told["met"] is not broken
     assert bool(told.get("failures")) is broken
+
+
+def test_fewer_pods_fit_if_a_quota_admits_fewer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    quota = Made("v1", "ResourceQuota", "pods", "shop").spec(hard={"pods": "6"})
+    (tmp_path / "quota.json").write_text(json.dumps(quota.status(hard={"pods": "6"}, used={"pods": "4"}).obj))
+    fit = {"fit": {"file": str(Path("docs/examples/headroom/cache.yaml").absolute()), "replicas": 3}}
+    expectation = {"name": "it", "expect": fit}
+    assert evaluated(capsys, tmp_path, expectation)[0]["met"]
+    (told,) = evaluated(capsys, tmp_path, expectation, more=("--cluster", str(tmp_path / "quota.json")))
+    assert "2 more Pods fit without preemption, expected 3 (exceeded quota: pods" in str(told["failures"])
 
 
 def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
