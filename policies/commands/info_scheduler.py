@@ -93,6 +93,10 @@ def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iter
         yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
     for name in sorted(set(profile.plugin_names) & set(profile.args)):
         yield f"  {name}: {_args(profile.args[name])}"
+    for name in profile.at("score"):
+        if profile.plugins[name].needs_pre_score and name not in profile.at("preScore"):
+            error = "if several nodes are feasible, the scheduling cycle ends in an error"
+            yield f"  {name} scores without its PreScore: {error}. Fix: enable it at preScore, or disable it at score"
     without = columns_of(profile).without
     yield f"  evaluated {f'node by node: {without} is not vectorized' if without else 'for all nodes at once'}"
 

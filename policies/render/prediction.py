@@ -13,6 +13,7 @@ from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
+from forewarn.policies.rules.support.pending_reasons import cycle_error
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 
@@ -267,9 +268,8 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return "the cluster has no nodes"
     if prediction.pre_filter is not None:
         return "; ".join(prediction.pre_filter.reasons)
-    errors = [reason for s in prediction.statuses.values() if s.code == "Error" for reason in s.reasons]
-    if errors:
-        return f"kube-scheduler fails to evaluate it: {errors[0]}"
+    if prediction.error:
+        return cycle_error(prediction)
     if prediction.preemption.ineligible_reason:
         return f"fits on no node and may not preempt: {prediction.preemption.ineligible_reason}"
     return "fits on no current node, even after preempting all Pods of lower priority"

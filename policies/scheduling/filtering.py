@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MIN_FEASIBLE_NODES: Final = 100
 NOT_SCORED: Final = -1
 """In place of a percentageOfNodesToScore, if nothing scores nodes."""
+SCHEDULER_ERROR: Final = "SchedulerError"
+"""The reason of a Pod's condition PodScheduled after a cycle that ended in an error."""
 _LEAST_PERCENT: Final = 5
 """Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
 
@@ -60,10 +62,10 @@ class Filtered:
         self.nodes, self.statuses, self.rejected, self.restricting = nodes, statuses, rejected, restricting
 
     @property
-    def error(self) -> bool:
-        """Whether upstream ends the cycle with an error."""
-        rejected = self.rejected is not None and self.rejected.code is Code.ERROR
-        return rejected or any(status.code is Code.ERROR for status in self.statuses.by_node.values())
+    def error(self) -> str:
+        """The error that ends the cycle, or ""."""
+        found = (self.rejected, *self.statuses.by_node.values())
+        return next(("; ".join(status.reasons) for status in found if status and status.code is Code.ERROR), "")
 
 
 def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:

@@ -136,6 +136,9 @@ def columns_of(profile: Profile) -> ProfileInColumns:
     """Return how the numpy implementation evaluates the plugins of a profile; cached for each profile."""
     plugins, static, late = list[str](), list[str](), list[str]()
     before, filters = profile.at("preFilter"), profile.at("filter")
+    for name in (*profile.at("preScore"), *profile.at("score")):
+        if _may_fail_to_score(profile, name):
+            return ProfileInColumns(name)
     for name in dict.fromkeys((*filters, *before)):
         plugin = profile.plugins[name]
         halved = (hasattr(plugin, "pre_filter") and name not in before) or name not in filters
@@ -155,15 +158,15 @@ def columns_of(profile: Profile) -> ProfileInColumns:
     return ProfileInColumns("", tuple(plugins), tuple(static), tuple(late), preempts, _scores_in_columns(profile))
 
 
+def _may_fail_to_score(profile: Profile, name: str) -> bool:
+    """Report whether the profile may lack the PreFilter or PreScore that a plugin needs to score."""
+    plugin = profile.plugins[name]
+    needed = (("preFilter", plugin.scores_what_pre_filter_found), ("preScore", plugin.needs_pre_score))
+    return any(error and name not in profile.at(point) for point, error in needed)
+
+
 def _scores_in_columns(profile: Profile) -> bool:
-    """Report whether all PreScore and Score plugins are part of kube-scheduler, and the profile contains the PreFilter
-    and PreScore that their Score may need.
-    """
-    before, scores = profile.at("preScore"), profile.at("score")
-    for name in {*before, *scores}:
-        plugin = profile.plugins[name]
-        if plugin.foreign or (name not in before and hasattr(plugin, "pre_score")):
-            return False
-        if plugin.scores_what_pre_filter_found and name not in profile.at("preFilter"):
-            return False
-    return True
+    """Report whether all PreScore and Score plugins are part of kube-scheduler, and those at Score also at PreScore."""
+    before = profile.at("preScore")
+    plugins = {name: profile.plugins[name] for name in (*before, *profile.at("score"))}
+    return not any(p.foreign or (name not in before and hasattr(p, "pre_score")) for name, p in plugins.items())

@@ -98,7 +98,7 @@ class Prediction(SchedulingCycle):
     @property
     def not_scored(self) -> str:
         """The reason why the best of several feasible nodes is unknown; "" if the best node is known."""
-        return "" if self._best_in_columns else self._scored[1]
+        return "" if self._best_in_columns else self._scored.unknown
 
     @property
     def node(self) -> str:

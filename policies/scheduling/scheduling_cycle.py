@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
 from forewarn.policies.scheduling.framework import (
     FILTERS,
-    Code,
     CycleState,
     Framework,
     NodeToStatus,
@@ -64,12 +64,25 @@ NO_PREEMPTION: Final = "no plugin of the profile preempts"
 class _Decision(NamedTuple):
     """The names of the feasible nodes; if there are none, the first preemption candidate by name.
 
-    `fault`: why forewarn does not predict the decision.
+    `error`: the error of PreScore or Score that ends the cycle, or "". `fault`: why forewarn does not predict the
+    decision.
     """
 
     feasible: Sequence[str] = ()
     nominated: Candidate | None = None
     fault: str = ""
+    error: str = ""
+
+
+class Scored(NamedTuple):
+    """The scores of feasible nodes: node -> plugin -> weighted score, and the sum as `total`.
+
+    `error`: the error that ends the cycle, or "". `unknown`: why the scores are unknown, or "".
+    """
+
+    scores: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    error: str = ""
+    unknown: str = ""
 
 
 class SchedulingCycle:
@@ -134,9 +147,20 @@ class SchedulingCycle:
             found = self._in_columns or self._walked_through
             preempts = found.nominated is not None
             fault = extender_decisions(self._extenders, fits=bool(found.feasible), preempts=preempts)
-            return _Decision(fault=fault) if fault else found
+            return _Decision(fault=fault) if fault else found._replace(error=self._error_of_scores(found.feasible))
         except PluginFault as fault:
             return _Decision(fault=str(fault))
+
+    def _error_of_scores(self, feasible: Sequence[str]) -> str:
+        """Return the error with which PreScore or Score ends the cycle, or "". Stores the scores.
+
+        The Score plugins in columns return no errors. The nominated node is not scored.
+        """
+        own = self.pod.nominated_node_name
+        if len(feasible) < 2 or self.framework.scores_in_columns or (own and own in feasible):
+            return ""
+        self.__dict__["_scored"] = scored = self.score(self._rows_of(feasible))
+        return scored.error
 
     @property
     def _pre_enqueue_reason(self) -> str:
@@ -224,8 +248,13 @@ class SchedulingCycle:
 
     @property
     def fits(self) -> bool:
-        """Whether a node can run the Pod without preemption."""
-        return bool(self._decision.feasible)
+        """Whether kube-scheduler binds the Pod to a node without preemption."""
+        return bool(self._decision.feasible) and not self._decision.error
+
+    @property
+    def error(self) -> str:
+        """The error that ends the cycle, or "". kube-scheduler then retries the Pod, without preemption."""
+        return self._decision.error or ("" if self.not_predicted else self._filtered.error)
 
     @property
     def statuses(self) -> Mapping[str, Status]:
@@ -252,10 +281,9 @@ class SchedulingCycle:
     @property
     def rejection(self) -> Rejection:
         """The reason why no node fits, for queueing hints and for the Pod's condition PodScheduled."""
+        if self.error:
+            return Rejection(error=self.error)
         filtered = self._filtered
-        if filtered.error:
-            found = [filtered.rejected, *filtered.statuses.by_node.values()]
-            return Rejection(error=next("; ".join(s.reasons) for s in found if s and s.code is Code.ERROR))
         rejected = filtered.rejected
         statuses = [rejected] if rejected is not None else list(self.statuses.values())
         plugins = frozenset((*filtered.restricting, *(status.plugin for status in statuses))) - {""}
@@ -273,34 +301,31 @@ class SchedulingCycle:
         """Node -> plugin -> weighted score, and the sum as `total`; empty if scores are unknown, or for fewer
         than two feasible nodes.
         """
-        return self._scored[0]
+        return self._scored.scores
 
     @cached_property
-    def _scored(self) -> tuple[Mapping[str, Mapping[str, int]], str]:
-        """(`scores`, the reason why scores are unknown or "")."""
+    def _scored(self) -> Scored:
         return self.score(self._feasible_rows)
 
-    def score(self, rows: NDArray[np.intp]) -> tuple[Mapping[str, Mapping[str, int]], str]:
-        """Return (scores, the reason why scores are unknown or "") for these feasible nodes, given as row numbers.
-
-        The scores are as in `scores`, in the order of `rows`.
-        """
+    def score(self, rows: NDArray[np.intp]) -> Scored:
+        """Return the scores of these feasible nodes, given as row numbers, in their order."""
         if len(rows) < 2:
-            return {}, ""
-        if self._prioritizer is not None:
-            return {}, f"{named(self._prioritizer)} scores them too, and cannot be asked"
+            return Scored()
         nodes = [self.snapshot.node_infos[row] for row in rows.tolist()]
+        asked = f"{named(self._prioritizer)} scores them too, and cannot be asked" if self._prioritizer else ""
+        if asked and self.framework.scores_in_columns:
+            return Scored(unknown=asked)
+        with suppress(NotValid):
+            return Scored(self._scores_in_columns(rows, nodes))
+        framework, extenders = self.framework, self.configuration.extenders
+        prioritize = framework.prioritize_nodes if framework.scores or extenders else framework.run_score_plugins
         try:
-            return self._scores_in_columns(rows, nodes), ""
-        except NotValid:
-            pass
-        try:
-            scores = self.framework.prioritize_nodes(self._filtered_state(nodes), self.pod, nodes)
+            scores = prioritize(self._filtered_state(nodes), self.pod, nodes)
         except PluginFault as fault:
-            return {}, str(fault)
+            return Scored(unknown=str(fault))
         if isinstance(scores, Status):
-            return {}, f"the cycle ends in an error: {', '.join(scores.reasons)}"
-        return scores, ""
+            return Scored(error=", ".join(scores.reasons))
+        return Scored(unknown=asked) if asked else Scored(scores)
 
     def _filtered_state(self, nodes: Sequence[NodeInfo]) -> CycleState:
         """Return the state of the plugins after PreFilter and Filter on these feasible nodes.
@@ -319,7 +344,10 @@ class SchedulingCycle:
     @property
     def _feasible_rows(self) -> NDArray[np.intp]:
         """Row numbers of the nodes that can run the Pod without preemption."""
-        feasible, rows = self._decision.feasible, self.snapshot.rows
+        return self._rows_of(self._decision.feasible)
+
+    def _rows_of(self, feasible: Sequence[str]) -> NDArray[np.intp]:
+        rows = self.snapshot.rows
         if isinstance(feasible, NodeNames):
             return feasible.rows
         return np.fromiter((rows[name] for name in feasible), np.intp, len(feasible))
@@ -355,6 +383,8 @@ class SchedulingCycle:
             return Preemption()
         framework, statuses = self.framework, self._filtered.statuses
         if self._filtered.nodes:
+            if self._decision.error:
+                return Preemption()
             reason = pod_eligible_to_preempt_others(self.pod, self.snapshot, statuses.is_unresolvable)
             return Preemption(eligible=not reason, ineligible_reason=reason)
         result, post_filter_results = framework.run_post_filter_plugins(self._state, self.pod, statuses)

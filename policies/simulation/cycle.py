@@ -234,6 +234,8 @@ class SchedulingAlgorithm:
         is_feasible[[snapshot.rows[name] for name in feasible]] = True
         found = found_in_order(is_feasible, self._rows(snapshot), percentage_of(prediction.framework))
         self._go_on(snapshot, min(found.evaluated, prediction.evaluated_nodes))
+        if prediction.error:
+            return ""
         return self._best(snapshot, found.rows, partial(_total_scores, prediction))
 
     def _rejected(self, prediction: Prediction) -> Rejected:
@@ -265,10 +267,10 @@ class SchedulingAlgorithm:
 
 def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     """Return [index in `rows`]: the total score of a node. Raises NotPredicted if the scores are unknown."""
-    scores, why = prediction.score(rows)
-    if why:
-        raise NotPredicted(f"not predicted: Pod {prediction.pod.key}: {why}")
-    return np.array([row["total"] for row in scores.values()])
+    scored = prediction.score(rows)
+    if scored.unknown:
+        raise NotPredicted(f"not predicted: Pod {prediction.pod.key}: {scored.unknown}")
+    return np.array([row["total"] for row in scored.scores.values()])
 
 
 def _message_of(prediction: Prediction) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
+from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
 from forewarn.policies.scheduling.queue.events import (
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 QUEUE_STARTS: Final = -0.5
 """The time at which the periodic flushes of the queue begin, in simulated seconds."""
 _UNSCHEDULABLE: Final = "Unschedulable"
-_ERROR: Final = "SchedulerError"
 Steps = "Generator[float | None, None, None]"
 
 
@@ -222,7 +222,7 @@ class Scheduler:
         pod = info.pod
         self.nominator.add(pod, result.nominated)
         self.api.timeline.add("unschedulable", pod.key, message=result.message)
-        condition = (_ERROR if result.error else _UNSCHEDULABLE, result.message)
+        condition = (SCHEDULER_ERROR if result.error else _UNSCHEDULABLE, result.message)
         is_unchanged = self.api.conditions.get(pod.uid) == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
         if is_unchanged and not nominates:

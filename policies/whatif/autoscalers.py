@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.options import Options
+from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -89,7 +90,7 @@ def after_predictions(
 
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
-    waiting = [Waiting(p.pod) for p in predictions if p.outcome == "pending"]
+    waiting = [Waiting(p.pod, tried=not p.error) for p in predictions if p.outcome == "pending"]
     found = autoscalers(waiting, cluster.scheduling, autoscaling)
     if not waiting or not autoscaling.groups:
         return found
@@ -155,7 +156,8 @@ def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
     tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
         if state.active and not state.pod.node_name:
-            yield Waiting(state.pod, state.pod.key in tried)
+            reason, _ = simulation.api.conditions.get(state.pod.uid, ("", ""))
+            yield Waiting(state.pod, state.pod.key in tried and reason != SCHEDULER_ERROR)
 
 
 def _counted(found: Counter[str], pending: int) -> Counted:

@@ -28,6 +28,7 @@ IDS: Final = (
     "overtaken",
     "never-preempts",
     "fits-nowhere",
+    "cycle-error",
     "daemonset-pod-pending",
     "preempted-for-the-default",
     "preempted-for-a-class-that-is-gone",

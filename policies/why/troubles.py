@@ -18,6 +18,7 @@ from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, cycle_error
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.missing_lists import assumptions
@@ -195,6 +196,8 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = listed([victim.key for victim in prediction.victims], 5)
         yield Trouble("will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", queued.note)
+    elif prediction.error:
+        yield Trouble("cycle-error", cycle_error(prediction), CHECK_PROFILE)
     elif prediction.outcome == "pending" and not _ending_on_nominated_node(prediction):
         yield _fits_nowhere(cluster, queued)
 

@@ -113,7 +113,7 @@ def error_parts(error: str, walked: Prediction, got: Any) -> Iterator[Part]:
     """Where upstream's cycle ends in an error, so it does here. In a dry run it leaves the pod pending."""
     where = error.partition(":")[0].partition(" ")[0]
     if where in ("PreScore", "Score"):
-        yield "error", "the cycle ends in an error", walked.not_scored.partition(":")[0]
+        yield "error", ("pending", True), (got["outcome"], bool(walked.error))
     elif where == "dry":
         yield "error", "pending", got["outcome"]
     else:

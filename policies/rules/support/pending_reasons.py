@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.scheduling.schedule_one import Prediction
+
+
+CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info scheduler`"
+"""The fix for a scheduling cycle that ends in an error."""
+
+
+def cycle_error(prediction: Prediction) -> str:
+    """The reason of a Pod whose scheduling cycle ends in an error."""
+    return f"kube-scheduler's cycle ends in an error: {prediction.error}"
 
 
 def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
@@ -19,6 +28,8 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
     from forewarn.policies.scheduling.preemption import NO_VICTIMS
 
     first = predictions[0]
+    if first.error:
+        return [(cycle_error(first), 0)]
     if first.pre_filter is not None:
         return [("; ".join(first.pre_filter.reasons), 0)]
     counts: Counter[str] = Counter()

@@ -9,6 +9,7 @@ from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.rules.support.details import Cause
+from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
@@ -274,6 +275,8 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
         why = "no known node fits; time ran out before the reasons were predicted"
         return Text(f"{start} even with preemption: {why}", _PREDICT)
     fix, more = _fix_of(details.reasons) or _PREDICT, (*_terminated(impact, audience), *gaps)
+    if stuck.error:
+        return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE, more, (start,), _unfinished(impact, gaps))
     if stuck.pre_filter is not None:
         return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), _unfinished(impact, gaps))
     reason = stuck.preemption.ineligible_reason

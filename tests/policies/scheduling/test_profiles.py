@@ -12,10 +12,14 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.forecast.placement import place
 from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.forecast.waiting import pending_in_order
+from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.render.prediction import render
+from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
@@ -30,9 +34,9 @@ from tests.policies.scheduling.profiles import args, cluster, config, point, ran
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.test_vectorized import said
+from tests.policies.test_aftermath import evaluated
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -227,8 +231,8 @@ def test_devices_do_not_score_without_what_pre_filter_finds() -> None:
     )
     given["profiles"][0]["plugins"]["filter"] = point(disabled=("DynamicResources",))
     found = policies.predict(cluster(semantics(given), make_node("a"), make_node("b")), make_pod("new").obj)
-    assert found.feasible == ["a", "b"]
-    assert found.not_scored == 'the cycle ends in an error: plugin "DynamicResources" failed with: not found'
+    assert (found.feasible, found.outcome, found.best_nodes) == (["a", "b"], "pending", [])
+    assert found.error == 'plugin "DynamicResources" failed with: not found'
 
 
 def test_a_plugin_does_not_run_at_pre_score_without_what_pre_filter_finds() -> None:
@@ -237,7 +241,35 @@ def test_a_plugin_does_not_run_at_pre_score_without_what_pre_filter_finds() -> N
     given = config({"plugins": {"preFilter": without, "filter": without, "score": scores}})
     state = cluster(semantics(given, base=Semantics(37)), make_node("a"), make_node("b"))
     found = policies.predict(state, make_pod("new").obj)
-    assert found.not_scored == 'the cycle ends in an error: running PreScore plugin "VolumeBinding": not found'
+    assert (found.outcome, found.error) == ("pending", 'running PreScore plugin "VolumeBinding": not found')
+
+
+NEEDS_PRE_SCORE = {"TaintToleration", "InterPodAffinity", "PodTopologySpread"}
+"""The plugins whose Score upstream returns an error without the state of their PreScore."""
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    sorted(NEEDS_PRE_SCORE | {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity", "VolumeBinding"}),
+)
+def test_a_score_plugin_that_reads_what_pre_score_writes_ends_the_cycle_in_an_error_without(plugin: str) -> None:
+    """Only if several nodes are scored: one node, or the nominated node, is taken without scores."""
+    given = semantics(config({"plugins": {"preScore": point(disabled=(plugin,))}}))
+    made, two = make_pod("new"), cluster(given, make_node("a"), make_node("b"))
+    new = made.obj
+    prediction, fails = policies.predict(two, new), plugin in NEEDS_PRE_SCORE
+    assert (prediction.outcome, bool(prediction.error)) == (("pending", True) if fails else ("fits", False))
+    assert prediction.victims == ()
+    assert policies.predict(cluster(given, make_node("a")), new).node == "a"
+    assert policies.predict(two, {**new, "status": {"nominatedNodeName": "b"}}).node == "b"
+    assert place(two, new, 2).outcomes == {"pending" if fails else "fits": 2}
+    assert (capacity_for(two.scheduling, Pod.from_api(new)) is None) is fails
+    decided = algorithm_for(two.scheduling).schedule_pod(two.scheduling, prediction.pod)
+    assert (isinstance(decided, Rejected) and decided.error) is fails
+    if fails:
+        told = f"stays Pending: kube-scheduler's cycle ends in an error: {prediction.error}"
+        assert told in "".join(render(place(two, new), two))
+        assert any("stays Pending: kube-scheduler's cycle ends in an error" in text for text in evaluated(two, made))
 
 
 def test_a_plugin_that_rejects_every_node_is_heard() -> None:
