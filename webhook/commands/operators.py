@@ -30,7 +30,8 @@ from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered, limit_memory
 from forewarn.webhook.ui.server import serving
 from forewarn.webhook.ui.shown import Cluster
-from forewarn.webhook.ui.viewers import Tokens, Viewers
+from forewarn.webhook.ui.token_reviews import Tokens
+from forewarn.webhook.ui.viewers import Viewers
 
 if TYPE_CHECKING:
     from forewarn.webhook.settings import Settings

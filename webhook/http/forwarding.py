@@ -1,34 +1,40 @@
 """The operators' pages on the health port: requests go to the process of the pages, and its answers come back in parts.
 
-The health port itself answers its own paths, so pages delay no probe. Only the headers below are forwarded: a client
-cannot claim to be another one.
+The health port itself answers its own paths, so pages delay no probe. Only the headers below are forwarded. The
+address of a client limits its requests, and proves nothing: a sidecar gives all clients the same one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from forewarn.webhook.http.addresses import is_loopback
+from forewarn.webhook.http.slots import Bodies, Client, NoSlot, Slots
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
-    from collections.abc import Callable
     from pathlib import Path
 
     from forewarn.webhook.http.asgi import Application, Message, Receive, Send
 
 OWN_PATHS: Final = ("/livez", "/readyz", "/metrics")
-MAX_REQUESTS: Final = 16
-"""Requests to the pages at a time, also those that wait for the progress of a question."""
 MAX_BODY: Final = 1 << 20
 _MAX_HEAD: Final = 64 * 1024
 _PART: Final = 64 * 1024
-_BODY_SECONDS: Final = 10.0
 _HEAD_SECONDS: Final = 660.0
 """Seconds until the first byte of an answer: the first page reads the cluster."""
+_READ_SECONDS: Final = 30.0
+"""Seconds for a client to read a part of an answer."""
+_PROVEN: Final = 256
+_UNAUTHORIZED: Final = 401
+_DIGITS: Final = 18
+_USER: Final = b"x-forewarn-user"
+"""Header of answers to a user of the cluster, by which the process says that the credentials are valid."""
 _FORWARDED: Final = (
     b"host",
     b"authorization",
@@ -51,6 +57,8 @@ _BACK: Final = (
     b"www-authenticate",
 )
 _METHODS: Final = ("GET", "POST")
+Answered = Callable[..., None]
+"""Called with the status of an answer, and `has_user`."""
 
 
 class _Rejected(Exception):
@@ -64,7 +72,9 @@ class Forwarding:
 
     def __init__(self, own: Application, path: Callable[[], Path]) -> None:
         """`path`: the Unix socket of the process."""
-        self._own, self._path, self._inside = own, path, 0
+        self._own, self._path = own, path
+        self._slots, self._bodies = Slots(), Bodies()
+        self._proven: OrderedDict[str, None] = OrderedDict()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -72,31 +82,56 @@ class Forwarding:
             await self._own(scope, receive, send)
             return
         try:
-            if self._inside >= MAX_REQUESTS:
-                raise _Rejected(503, "too many requests; try again later")
-            self._inside += 1
-            try:
-                await self._forward(scope, receive, send)
-            finally:
-                self._inside -= 1
+            await self._forward(scope, receive, send)
+        except NoSlot:
+            await _reject(send, _Rejected(503, "too many requests; try again later"))
         except _Rejected as fault:
             await _reject(send, fault)
 
     async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["method"] not in _METHODS:
-            raise _Rejected(405, "only GET and POST are allowed")
+        parts, credentials, address = [_head(scope)], _credentials(scope), _address(scope)
+        client = Client(True, credentials) if credentials in self._proven else Client(False, address)
+        if scope["method"] == "POST":
+            try:
+                async with self._bodies.arriving(address):
+                    body = await _body(scope, receive)
+                    parts += [b"content-length: %d\r\n\r\n" % len(body), body]
+                    del body
+                    slot = await self._slots.enter(client)
+            except TimeoutError:
+                raise _Rejected(408, "the body did not arrive in time") from None
+        else:
+            parts.append(b"\r\n")
+            slot = await self._slots.enter(client)
+
+        def answered(status: int, *, has_user: bool) -> None:
+            if credentials and (has_user or status == _UNAUTHORIZED):
+                self._prove(credentials, valid=has_user)
+            if has_user:
+                self._slots.prove(slot, Client(True, credentials))
+
         try:
-            body = await asyncio.wait_for(_body(receive), _BODY_SECONDS)
-        except TimeoutError:
-            raise _Rejected(408, "the body did not arrive in time") from None
+            await self._exchange(parts, receive, send, answered)
+        finally:
+            self._slots.leave(slot)
+
+    def _prove(self, credentials: str, *, valid: bool) -> None:
+        self._proven.pop(credentials, None)
+        if valid:
+            self._proven[credentials] = None
+        if len(self._proven) > _PROVEN:
+            self._proven.popitem(last=False)
+
+    async def _exchange(self, parts: list[bytes], receive: Receive, send: Send, answered: Answered) -> None:
         try:
             reader, writer = await asyncio.open_unix_connection(self._path(), limit=_MAX_HEAD)
         except OSError:
             raise _Rejected(503, "the pages are starting; try again in a few seconds") from None
         try:
-            writer.write(_request(scope, body))
+            writer.writelines(parts)
+            parts.clear()
             disconnected = asyncio.ensure_future(_disconnected(receive))
-            answer = asyncio.ensure_future(_answer(reader, send))
+            answer = asyncio.ensure_future(_answer(reader, send, answered))
             await asyncio.wait((disconnected, answer), return_when=asyncio.FIRST_COMPLETED)
             disconnected.cancel()
             if answer.done():
@@ -107,18 +142,28 @@ class Forwarding:
             writer.transport.abort()  # close() waits for a process that does not read
 
 
-async def _body(receive: Receive) -> bytes:
-    parts, size, more = [], 0, True
-    while more:
+def _address(scope: Message) -> str:
+    return str(scope["client"][0]) if scope.get("client") else ""
+
+
+def _credentials(scope: Message) -> str:
+    """A hash of what identifies a user; empty without it."""
+    shown = [value for name, value in sorted(scope["headers"]) if name in (b"authorization", b"cookie") and value]
+    return blake2b(b"\n".join(shown), digest_size=16).hexdigest() if shown else ""
+
+
+async def _body(scope: Message, receive: Receive) -> bytes:
+    announced = dict(scope["headers"]).get(b"content-length", b"")
+    size, body, more = int(announced[:_DIGITS]) if announced.isdigit() else 0, bytearray(), True
+    while more and max(size, len(body)) <= MAX_BODY:
         message = await receive()
         if message["type"] != "http.request":
             raise _Rejected(400, "the client disconnected")
-        part, more = message.get("body", b""), message.get("more_body", False)
-        size += len(part)
-        if size > MAX_BODY:
-            raise _Rejected(413, f"the body is larger than {MAX_BODY} bytes")
-        parts.append(part)
-    return b"".join(parts)
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    if max(size, len(body)) > MAX_BODY:
+        raise _Rejected(413, f"the body is larger than {MAX_BODY} bytes")
+    return bytes(body)
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -126,26 +171,25 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def _request(scope: Message, body: bytes) -> bytes:
-    """The request as HTTP/1.0, so that the end of the answer is the end of the connection."""
+def _head(scope: Message) -> bytes:
+    """The first lines of the request as HTTP/1.0, so that the end of the answer is the end of the connection."""
+    if scope["method"] not in _METHODS:
+        raise _Rejected(405, "only GET and POST are allowed")
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    client = b"loopback" if scope.get("client") and is_loopback(scope["client"][0]) else b"other"
     headers = [(name, value) for name, value in scope["headers"] if name in _FORWARDED]
     if len({name for name, _ in headers}) < len(headers):
         raise _Rejected(400, "a header is repeated")
     lines = [
         scope["method"].encode() + b" " + target + b" HTTP/1.0",
-        b"x-forewarn-client: " + client,
+        b"x-forewarn-client: " + _address(scope).encode(),
         *(name + b": " + value for name, value in headers),
     ]
     if any(byte in line for line in lines for byte in b"\r\n\0"):
         raise _Rejected(400, "a header contains a control character")
-    if scope["method"] == "POST":
-        lines.append(b"content-length: %d" % len(body))
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+    return b"".join(line + b"\r\n" for line in lines)
 
 
-async def _answer(reader: StreamReader, send: Send) -> None:
+async def _answer(reader: StreamReader, send: Send, answered: Answered) -> None:
     try:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_SECONDS)
         first, *lines = head.rstrip().split(b"\r\n")
@@ -153,11 +197,17 @@ async def _answer(reader: StreamReader, send: Send) -> None:
     except (OSError, EOFError, TimeoutError, ValueError, IndexError, asyncio.LimitOverrunError):
         raise _Rejected(502, "the process of the pages gave no answer") from None
     split = (line.partition(b": ") for line in lines)
-    headers = [(name.lower(), value) for name, _, value in split if name.lower() in _BACK]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
-    with suppress(OSError):
+    headers = [(name.lower(), value) for name, _, value in split]
+    answered(status, has_user=any(name == _USER for name, _ in headers))
+    back = [(name, value) for name, value in headers if name in _BACK]
+    await send({"type": "http.response.start", "status": status, "headers": [*back, (b"connection", b"close")]})
+    with suppress(ConnectionError):
         while part := await reader.read(_PART):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            sent = send({"type": "http.response.body", "body": part, "more_body": True})
+            try:
+                await asyncio.wait_for(sent, _READ_SECONDS)
+            except TimeoutError:
+                return  # the client does not read; uvicorn closes the connection
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -107,8 +107,14 @@ def webhook(api: ScriptedApi, scratch: Path) -> Iterator[Webhook]:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
-    with scripted_api() as api, webhook(api, tmp_path_factory.mktemp("operators")) as found:
+def api() -> Iterator[ScriptedApi]:
+    with scripted_api() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(api: ScriptedApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    with webhook(api, tmp_path_factory.mktemp("operators")) as found:
         yield found
 
 
@@ -166,6 +172,22 @@ def test_port_forward_gets_a_session_for_a_token(running: Webhook) -> None:
     assert "for-ada" not in cookie
     assert running.get("/", Cookie=cookie.partition(";")[0]).status == 200
     assert running.get("/enter", "", "POST", urlencode({"token": "wrong"}), **form).status == 401
+
+
+def test_few_invalid_tokens_of_an_address_reach_the_api_server(running: Webhook, api: ScriptedApi) -> None:
+    assert running.get("/warnings", "for-ada").status == 200
+    statuses = []
+    for number in range(60):
+        address = ("127.0.0.9", 0)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, MAX_SECONDS, source_address=address)
+        connection.request("GET", "/", headers={"Authorization": f"Bearer invalid-{number}"})
+        statuses.append(connection.getresponse().status)
+        connection.close()
+    assert statuses[:10] == [401] * 10
+    assert set(statuses) == {401, 429}
+    reviewed = [posted for path, posted in api.posted if path.endswith("/tokenreviews")]
+    assert sum(review["spec"]["token"].startswith("invalid-") for review in reviewed) == statuses.count(401)
+    assert running.get("/warnings", "for-ada").status == 200
 
 
 def test_the_pages_start_again_and_end_with_the_webhook(tmp_path: Path) -> None:
