@@ -14,7 +14,7 @@ from forewarn.policies.metering import limited
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
-from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_group, why_group_not_predicted
 from forewarn.policies.scheduling.queue.pod_info import order_of_member
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ TIES: Final = (
 )
 MAX_MEMBERS: Final = 1_000
 """Maximum Pods of a PodGroup if work is limited: each of them has a scheduling cycle."""
-CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
 _MAX_NAMED: Final = 10
 """Maximum names of victims in JSON: the annotations of an object may have 256 KiB."""
 

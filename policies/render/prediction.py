@@ -16,6 +16,7 @@ from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.rules.support.pending_reasons import cycle_error
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
+from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +74,8 @@ def render(
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
     """The caveats of all predictions, each once."""
     predictions = placement.predictions
-    if any(prediction.not_predicted and prediction.pod.spec.pod_group for prediction in predictions):
+    grouped = (p for p in predictions if p.not_predicted and p.pod.spec.pod_group)
+    if any(not why_group_not_predicted(p.pod, p.snapshot) for p in grouped):
         yield GROUPS
     if not predictions or not all(prediction.not_predicted for prediction in predictions):
         yield from (line for line in placement_notes(placement) if applied is None or line is not ONE_BY_ONE)

@@ -5,14 +5,17 @@ Source: kubernetes 1.37 `pkg/scheduler/schedule_one_podgroup.go`; gate GenericWo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kinds.registry import POD_GROUP
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
 
 
 def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
@@ -40,9 +43,13 @@ def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
         if POD_GROUP in objects.unlisted:
             return "the cluster state has no list of PodGroups"
         return "the PodGroup does not exist, so kube-scheduler does not try its Pods"
-    if group.other_features:
-        return f"the PodGroup has {' and '.join(group.other_features)}, which forewarn does not model"
-    return ""
+    return unmodelled_fields(group)
+
+
+def unmodelled_fields(group: PodGroup) -> str:
+    """Return the fields of a PodGroup that forewarn does not model, as a sentence; "" without such fields."""
+    fields = " and ".join(group.other_features)
+    return f"the PodGroup has {fields}, which forewarn does not model" if fields else ""
 
 
 def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
+from forewarn.policies.scheduling.pod_groups import CLAIMS, unmodelled_fields
 from forewarn.policies.scheduling.queue.events import POD_GROUP_ADD, POD_GROUP_DELETE, POD_GROUP_UPDATE
 from forewarn.policies.scheduling.status import Code, unresolvable
 from forewarn.policies.simulation.cycle import NotPredicted, Rejected
@@ -225,12 +226,9 @@ class PodGroupScheduling:
 
 def _check_modelled(group: PodGroup, pods: list[Pod], snapshot: Snapshot) -> None:
     """Raise NotPredicted for a PodGroup with unsupported fields, or with volumes or devices to bind."""
-    why = ""
-    if group.other_features:
-        why = f"it has {' and '.join(group.other_features)}"
-    elif any(pod.spec.claims_devices or pod.spec.has_storage for pod in pods) and _has_open_claims(pods, snapshot):
-        why = "kube-scheduler must bind volumes or allocate devices of its Pods"
-    if why:
+    why = unmodelled_fields(group)
+    has_claims = any(pod.spec.claims_devices or pod.spec.has_storage for pod in pods)
+    if why := why or (CLAIMS if has_claims and _has_open_claims(pods, snapshot) else ""):
         raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
 
 

@@ -11,7 +11,7 @@ from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
-from forewarn.policies.forecast.pod_groups import CLAIMS, needs_claims
+from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, metered
@@ -24,7 +24,7 @@ from forewarn.policies.scheduling.framework import PluginFault
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.pod_group_preemption import without_victims
-from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_group, why_group_not_predicted
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below

@@ -39,7 +39,7 @@ expect: {fit: {file: new.json, replicas: 1, preempting: true}}
 
 def group(priority: int = 100, **spec: Any) -> Made:
     made = Made("scheduling.k8s.io/v1beta1", "PodGroup", "train", "ml")
-    return made.spec(schedulingPolicy={"gang": {"minCount": 2}}, priority=priority, **spec)
+    return made.spec(**{"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": priority, **spec})
 
 
 def grouped(name: str, cpu: str) -> MadePod:
@@ -187,6 +187,25 @@ def test_other_answers_go_by_groups_too(
     entry: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert expected in Asked(tmp_path, with_victims(), new_pod()).told(entry, capsys)
+
+
+@pytest.mark.parametrize("entry", OF_A_PREEMPTOR)
+@pytest.mark.parametrize(
+    ("field", "what"),
+    [
+        ({"parentCompositePodGroupName": "all"}, "a parent CompositePodGroup"),
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, "scheduling constraints"),
+        ({"resourceClaims": [{"name": "a", "resourceClaimName": "a"}]}, "resource claims"),
+    ],
+    ids=["composite", "constraints", "claims"],
+)
+def test_every_command_says_the_same_of_a_group_that_is_not_predicted(
+    entry: str, field: dict[str, Any], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = group(schedulingPolicy={"gang": {"minCount": 1}}, **field)
+    told = Asked(tmp_path, [*base(), made], grouped("new", "1")).told(entry, capsys)
+    assert f"the PodGroup has {what}, which forewarn does not model" in told
+    assert "whatif apply" not in told
 
 
 def test_risk_compares_by_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

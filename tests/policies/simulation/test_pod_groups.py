@@ -237,7 +237,7 @@ def test_members_of_another_priority_are_an_error() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_other_gates_add_is_not_predicted(spec: dict[str, Any], why: str) -> None:
-    with pytest.raises(NotPredicted, match=f"not predicted: PodGroup default/train: it has {why}"):
+    with pytest.raises(NotPredicted, match=f"not predicted: PodGroup default/train: the PodGroup has {why}, which"):
         run(nodes=[node("n1")], arrivals=[arrival(1, group("train", **spec)), *TRAIN])
 
 
