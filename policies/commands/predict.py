@@ -143,11 +143,13 @@ def rows_of(
 
 
 def _losses(victims: Sequence[Pod], cluster: ClusterSnapshot) -> dict[str, Any]:
-    """What fails or is interrupted without these victims; empty if nothing is."""
+    """What fails or is interrupted without these victims, and which of them are of DaemonSets; without empty lists."""
     from forewarn.policies.objects.pod_loss import losses_of
+    from forewarn.policies.render.prediction import daemons_of
 
-    pod_losses = losses_of(victims, cluster.workload)
-    return {"losses": [loss.to_dict() for loss in pod_losses]} if pod_losses else {}
+    pod_losses = [loss.to_dict() for loss in losses_of(victims, cluster.workload)]
+    found = {"losses": pod_losses, "daemonSetVictims": daemons_of(victims)}
+    return {key: value for key, value in found.items() if value}
 
 
 def groups_of(applied: Applied) -> Iterator[GroupForecast]:

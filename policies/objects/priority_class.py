@@ -14,6 +14,7 @@ PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 PREEMPT_NEVER: Final = "Never"
 POLICIES: Final = (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER)
 HIGHEST_USER_DEFINABLE_PRIORITY: Final = 1_000_000_000
+HIGHEST_SYSTEM_PRIORITY: Final = 2_000_001_000
 SYSTEM_PRIORITY_CLASS_PREFIX: Final = "system-"
 OWN_CLASSES: Final = ("forewarn", "forewarn-audit-cron-job", "forewarn-sweep")
 """The classes of forewarn's own Pods (manifests/base, manifests/components, manifests/jobs)."""
@@ -51,6 +52,6 @@ class PriorityClass(NamedTuple):
 
 SYSTEM_CLASSES: Final = (
     PriorityClass("system-cluster-critical", 2_000_000_000),
-    PriorityClass("system-node-critical", 2_000_001_000),
+    PriorityClass("system-node-critical", HIGHEST_SYSTEM_PRIORITY),
 )
 """The classes that every API server creates at start. Source: pkg/apis/scheduling/v1/helpers.go."""

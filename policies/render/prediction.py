@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
+from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
-from forewarn.policies.rules.support.pending_reasons import cycle_error
+from forewarn.policies.rules.support.pending_reasons import CLASS_FOR_DAEMONS, cycle_error, needs_class
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
@@ -89,6 +90,8 @@ def _reasons(
         yield from _why_not_lines(prediction, cluster)
     if prediction.outcome in ("pending", "preempts"):
         yield from (f"  note: {line}" for line in explanations(prediction, cluster))
+    if needs_class(prediction):
+        yield f"  Fix: {CLASS_FOR_DAEMONS}"
     caveats = () if prediction.not_predicted else prediction.caveats
     yield from (f"  note: {line}" for line in (*_attempts(prediction, applied), *caveats))
 
@@ -217,11 +220,25 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
 
 
 def affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
-    """What fails or is interrupted without these victims."""
+    """What fails or is interrupted without these victims, and which of them are of DaemonSets."""
     losses = losses_of(victims, cluster.workload)
     yield from (f"preempting {loss.pod} {loss.sentence}" for loss in losses[:_MAX_LOSSES])
     if len(losses) > _MAX_LOSSES:
         yield f"{len(losses) - _MAX_LOSSES} more fail or are interrupted"
+    daemons = daemons_of(victims)
+    for each in daemons[:_MAX_LOSSES]:
+        yield f"DaemonSet {each['daemonSet']} recreates {each['pod']} on {each['node']} only"
+    if len(daemons) > _MAX_LOSSES:
+        yield f"{len(daemons) - _MAX_LOSSES} more victims are of DaemonSets"
+
+
+def daemons_of(victims: Sequence[Pod]) -> list[dict[str, str]]:
+    """Return the victims of DaemonSets, which recreate a Pod on the same node only, as JSON objects."""
+    return [
+        {"pod": pod.key, "daemonSet": f"{pod.namespace}/{pod.owner.name}", "node": pod.node_name}
+        for pod in victims
+        if pod.owner is not None and pod.owner_kind == DAEMON_SET
+    ]
 
 
 def pdbs_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:

@@ -18,7 +18,12 @@ from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
-from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, cycle_error
+from forewarn.policies.rules.support.pending_reasons import (
+    CHECK_PROFILE,
+    CLASS_FOR_DAEMONS,
+    cycle_error,
+    needs_class,
+)
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.missing_lists import assumptions
@@ -125,7 +130,7 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
     yield Trouble(
         "daemonset-pod-pending",
         f"DaemonSet {record.owner[1]} creates it for {record.target_node} only{others}",
-        "use a higher class, such as system-node-critical, for the DaemonSet",
+        CLASS_FOR_DAEMONS if needs_class(prediction) else "",
     )
 
 

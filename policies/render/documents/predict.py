@@ -30,6 +30,14 @@ class Explanation(TypedDict):
     because: str
 
 
+class DaemonSetVictim(TypedDict):
+    """A victim that DaemonSet `daemonSet` (`namespace/name`) recreates on the same node only."""
+
+    pod: str
+    daemonSet: str
+    node: str
+
+
 class PredictedPod(TypedDict):
     """A line of `forewarn predict`: one Pod. `losses`: what fails or is interrupted without the victims."""
 
@@ -54,6 +62,7 @@ class PredictedPod(TypedDict):
     how: NotRequired[Explanation]
     basis: NotRequired[str]
     losses: NotRequired[list[PodLoss]]
+    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
     autoscalers: NotRequired[Autoscalers]
 
 
@@ -77,6 +86,7 @@ class PredictedPodGroup(TypedDict):
     nodes: dict[str, int]
     victims: list[str]
     losses: NotRequired[list[PodLoss]]
+    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
     missing: NotRequired[int]
     message: NotRequired[str]
     standing: list[str]

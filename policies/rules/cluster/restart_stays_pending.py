@@ -80,6 +80,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from forewarn.policies.rules.support.details import StaysPending
+from forewarn.policies.rules.support.pending_reasons import needs_class
 from forewarn.policies.rules.support.restarts import restarts_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 
@@ -102,7 +103,8 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     for restart in restarts.found:
         if restart.is_blocked:
             pending = next(found for found in restart.impact.predictions if found.outcome == "pending")
-            yield Problem(StaysPending(restart.impact, pending, restart.reasons, is_restart=True), object=restart.ref)
+            details = StaysPending(restart.impact, pending, restart.reasons, True, needs_class(pending))
+            yield Problem(details, object=restart.ref)
         elif restart.rejection:
             problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
             yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref)

@@ -64,7 +64,8 @@ Good:
         resources: {requests: {cpu: 400m}}
 
 Fix: lower the requests below the allocatable resources of the largest node, or change node selectors, affinity or
-tolerations. `forewarn predict` shows for each node why a Pod does not fit.
+tolerations. If Pods of a DaemonSet fit only without other Pods on their nodes, use a higher PriorityClass. `forewarn
+predict` shows for each node why a Pod does not fit.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ from forewarn.policies.findings import Action, Problem, Severity
 from forewarn.policies.metering import CutShort
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from forewarn.policies.rules.support.details import GroupPending, StaysPending
-from forewarn.policies.rules.support.pending_reasons import reasons_of
+from forewarn.policies.rules.support.pending_reasons import needs_class, reasons_of
 from forewarn.policies.rules.support.predictions import predicted_of
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
     reasons: list[tuple[str, int]] = []
+    is_class_needed = False
     with suppress(CutShort):
         reasons = reasons_of(pending)
-    yield Problem(StaysPending(impact, pending[0], reasons), template.at("containers"))
+        is_class_needed = needs_class(pending[0])
+    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed)
+    yield Problem(details, template.at("priorityClassName" if is_class_needed else "containers"))

@@ -77,13 +77,14 @@ class NotPredicted(NamedTuple):
 class StaysPending(NamedTuple):
     """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
     reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
-    workload.
+    workload. `needs_class`: a higher PriorityClass helps (`pending_reasons.needs_class`).
     """
 
     impact: Impact
     stuck: Prediction
     reasons: Sequence[tuple[str, int]] = ()
     is_restart: bool = False
+    needs_class: bool = False
 
 
 class GroupPreemption(NamedTuple):

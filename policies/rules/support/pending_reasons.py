@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,6 +16,22 @@ if TYPE_CHECKING:
 
 CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info scheduler`"
 """The fix for a scheduling cycle that ends in an error."""
+
+CLASS_FOR_DAEMONS: Final = "give the DaemonSet a PriorityClass that preempts Pods on its nodes"
+
+
+def needs_class(prediction: Prediction) -> bool:
+    """Report whether a Pending Pod of a DaemonSet would fit on its node if it could preempt all Pods there, except
+    those of the highest system class.
+    """
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+    pod, snapshot = prediction.pod, prediction.snapshot
+    info = snapshot.get(pod.spec.node_affinity.only_node)
+    if prediction.outcome != "pending" or pod.owner_kind != DAEMON_SET or info is None:
+        return False
+    lower = [other for other in info.pods if other.effective_priority < HIGHEST_SYSTEM_PRIORITY]
+    return Prediction(snapshot.with_pods((), lower), pod).fits
 
 
 def cycle_error(prediction: Prediction) -> str:

@@ -9,7 +9,7 @@ from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.rules.support.details import Cause
-from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE
+from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, CLASS_FOR_DAEMONS
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
@@ -274,7 +274,7 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     if not details.reasons:
         why = "no known node fits; time ran out before the reasons were predicted"
         return Text(f"{start} even with preemption: {why}", _PREDICT)
-    fix, more = _fix_of(details.reasons) or _PREDICT, (*_terminated(impact, audience), *gaps)
+    fix, more = _fix_of_pending(details) or _PREDICT, (*_terminated(impact, audience), *gaps)
     if stuck.error:
         return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE, more, (start,), _unfinished(impact, gaps))
     if stuck.pre_filter is not None:
@@ -312,8 +312,14 @@ def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> st
 
 
 def _fix_of_restart(details: StaysPending) -> str:
+    if details.needs_class:
+        return CLASS_FOR_DAEMONS
     fix = _fix_of(details.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
     return f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT
+
+
+def _fix_of_pending(details: StaysPending) -> str:
+    return CLASS_FOR_DAEMONS if details.needs_class else _fix_of(details.reasons)
 
 
 def _fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:

@@ -1,0 +1,77 @@
+"""Pods of DaemonSets: victims are named as such, and a higher PriorityClass is the fix for one that does not fit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.builders import Made, MadePod, make_node, make_pod
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIX = "Fix: give the DaemonSet a PriorityClass that preempts Pods on its nodes"
+
+
+def daemon_set(name: str, cpu: str, **spec: Any) -> Made:
+    labels, pod = {"app": name}, make_pod("").request(cpu=cpu).obj["spec"]
+    template = {"metadata": {"labels": labels}, "spec": {**pod, **spec}}
+    return Made("apps/v1", "DaemonSet", name, "ops").spec(selector={"matchLabels": labels}, template=template)
+
+
+def daemon(node: str, cpu: str, priority: int = 0) -> MadePod:
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": True}
+    pod = make_pod(f"agent-{node}", "ops").request(cpu=cpu).labels(app="agent").priority(priority).on(node)
+    return pod.metadata(ownerReferences=[owner])
+
+
+def asked(directory: Path, cluster: list[Made], new: Made, *command: str) -> str:
+    (directory / "cluster.json").write_text(json.dumps({"kind": "List", "items": [each.obj for each in cluster]}))
+    (directory / "new.json").write_text(json.dumps(new.obj))
+    given = ["-f", directory / "new.json"] if command[0] != "lint" else [directory / "new.json"]
+    return forewarn(*command, *given, "--cluster", directory / "cluster.json").stdout
+
+
+def test_victims_of_daemon_sets_are_named(tmp_path: Path) -> None:
+    other = make_pod("other").request(cpu="2").on("n1")
+    cluster = [make_node("n1").has(cpu="4"), daemon_set("agent", "2"), daemon("n1", "2"), other]
+    new = make_pod("new").request(cpu="4").priority(9)
+    text = asked(tmp_path, cluster, new, "predict")
+    assert text.count("DaemonSet") == text.count("DaemonSet ops/agent recreates ops/agent-n1 on n1 only") == 1
+    (line,) = asked(tmp_path, cluster, new, "predict", "-o", "json").splitlines()
+    assert json.loads(line)["daemonSetVictims"] == [{"pod": "ops/agent-n1", "daemonSet": "ops/agent", "node": "n1"}]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "other", "spec", "fix"),
+    [
+        ("3", 0, {}, FIX),
+        ("3", 5, {}, FIX),
+        ("3", -5, {"preemptionPolicy": "Never"}, FIX),
+        ("5", 0, {}, "Fix: lower requests"),
+        ("3", 2_000_001_000, {}, "Fix: lower requests"),
+    ],
+    ids=["equal priority", "higher priority", "never preempts", "larger than the node", "system-node-critical"],
+)
+def test_a_class_is_the_fix_if_it_helps(cpu: str, other: int, spec: dict[str, Any], fix: str, tmp_path: Path) -> None:
+    cluster = [make_node("n1").has(cpu="4"), make_pod("other").request(cpu="2").priority(other).on("n1")]
+    new = daemon_set("logs", cpu, **spec)
+    assert fix in asked(tmp_path, cluster, new, "lint")
+    assert (FIX in asked(tmp_path, cluster, new, "predict")) is (fix == FIX)
+
+
+def test_a_class_is_no_fix_for_other_workloads(tmp_path: Path) -> None:
+    cluster: list[Made] = [make_node("n1").has(cpu="4"), make_pod("other").request(cpu="2").on("n1")]
+    new = daemon_set("logs", "3")
+    new.obj["kind"] = "ReplicaSet"
+    assert FIX not in asked(tmp_path, cluster, new, "lint") + asked(tmp_path, cluster, new, "predict")
+
+
+def test_the_audit_names_the_class_for_a_restart(tmp_path: Path) -> None:
+    waits = make_pod("waits").request(cpu="3").priority(5)
+    made = [make_node("n1").has(cpu="4"), daemon_set("agent", "2"), daemon("n1", "2"), waits]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
+    assert FIX in forewarn("audit", "-v", "--cluster", tmp_path / "cluster.json").stdout
