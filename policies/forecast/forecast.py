@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from forewarn.policies.forecast.bounds import (
     too_many_pods,
     too_many_preemptions,
 )
+from forewarn.policies.forecast.daemon_order import order_of
 from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
 from forewarn.policies.forecast.replacements import is_recreated
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.changes import PodChange
     from forewarn.policies.forecast.rehearsal import Rehearsal
     from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -144,7 +147,7 @@ class Forecast:
 
         arriving = change.pods[: 1 if change.one_by_one else most]
         if not arriving:
-            return impact._replace(rest="refused")
+            return impact._replace(rejected=impact.new)
         if len(arriving) > MAX_SEQUENTIAL:
             raise too_many_pods(MAX_SEQUENTIAL)
         is_rollout = change.rolled_out is not None or any(change.deleted.values()) or change.creates_claims is not None
@@ -189,8 +192,6 @@ class Forecast:
             return None
         if claims and not lists_storage(self._cluster.objects):
             return None
-        from forewarn.policies.forecast.rehearsal import rehearse
-
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
@@ -202,14 +203,42 @@ class Forecast:
                     return impact._replace(fitting=impact.new)
                 if self._before_simulation is not None:
                     self._before_simulation(impact, waiting)
-                creates = found.rolled_out is None and not found.own  # else what is stored must be known
-                rehearsal = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
+                if isinstance(found.pods, DaemonPods):
+                    order = order_of(self._snapshot() if found.keeps_old else emptied, found.pods)
+                    nodes = order.nodes if order else found.pods.nodes
+                    return self._of_daemons(found, change, impact, waiting, nodes)
+                return self._of_rehearsal(self._rehearse(found, change, waiting), found, impact)
         except InvalidObject:
             return None
-        return None if claims and rehearsal.has_unknown_volumes else self._of_rehearsal(rehearsal, found, impact)
+
+    def _rehearse(self, found: PodChange, change: ApiObject, waiting: Waiting, nodes: Sequence[str] = ()) -> Rehearsal:
+        """Simulate a change. `nodes`: see `rehearse`. Raises CutShort and InvalidObject."""
+        from forewarn.policies.forecast.rehearsal import rehearse
+
+        creates = found.rolled_out is None and not found.own  # else what is stored must be known
+        return rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates, nodes=nodes)
+
+    def _of_daemons(
+        self, found: PodChange, change: ApiObject, impact: Impact, waiting: Waiting, nodes: Sequence[str]
+    ) -> Impact | None:
+        """Return the impact of a change to a DaemonSet by simulations in this order of nodes and in reverse: the one
+        with more victims.
+        """
+        rehearsal, is_by_chance = self._rehearse(found, change, waiting, nodes), False
+        if rehearsal.preempting or rehearsal.by_waiting:
+            with suppress(CutShort):
+                other = self._rehearse(found, change, waiting, nodes[::-1])
+                is_by_chance = other.outcome != rehearsal.outcome
+                rehearsal = max(rehearsal, other, key=lambda one: len(one.victims))
+        done = self._of_rehearsal(rehearsal, found, impact)
+        return None if done is None else done._replace(by_chance=is_by_chance)
 
     def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
-        """Return the impact after a simulation; None if a new Pod is Pending only because the simulation ended."""
+        """Return the impact after a simulation; None if a new Pod is Pending only because the simulation ended, or
+        because a provisioner is unknown.
+        """
+        if change.creates_claims is not None and rehearsal.has_unknown_volumes:
+            return None
         if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
             return None
         self._next = lambda: rehearsal.snapshot
@@ -218,12 +247,13 @@ class Forecast:
         if change.under_way:  # the number of new Pods with the old template is unknown
             impact = impact._replace(new=max(impact.new, rehearsal.created, others))
         fitting = max(min(rehearsal.created, impact.new) - others, 0)
-        missing = impact.new - fitting - others
+        missing = max(impact.new - fitting - others, 0)
         wanted = self._aftermath and (rehearsal.preempting or rehearsal.by_waiting)
         return impact._replace(
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             fitting=fitting,
-            rest="" if missing <= 0 else "refused" if rehearsal.rejected else "later",
+            rejected=missing if rehearsal.rejected else 0,
+            rest="later" if missing and not rehearsal.rejected else "",
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             aftermath=rehearsal.aftermath if wanted else None,
@@ -258,21 +288,26 @@ class Forecast:
 
         `most` None: all. Raises CutShort.
         """
-        rejected = most is not None and most < len(change.pods) and not change.deleted_first
+        rejected = 0 if most is None or change.deleted_first else max(len(change.pods) - most, 0)
         arriving = change.pods[:most] if rejected else change.pods
         if not arriving:
-            return impact._replace(rest="refused")
+            return impact._replace(rejected=rejected)
+        impact = impact._replace(rejected=rejected)
         self._waiting = None
         let_in: dict[str, Prediction] = {}
         self._end_before(0, change, impact, let_in)
-        done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
+        if rejected and isinstance(change.pods, DaemonPods):
+            impact = impact._replace(by_chance=True)
+            done = self._on_some_nodes(change.pods, len(arriving), impact)
+        else:
+            done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
         done = self._sequentially(arriving, impact, change, let_in) if done is None else done
         if let_in:
             self._placed.update(let_in)
             preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
             placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
             done = done._replace(let_in=placed, by_waiting=preempt)
-        return done._replace(rest="refused") if rejected and done.rest in ("", "later") else done
+        return done._replace(rejected=0) if done.rest == "later" else done
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
         """Return the impact if all Pods fit or a DaemonSet has one for each node; None if they must be predicted one by
@@ -295,8 +330,26 @@ class Forecast:
         self._next = partial(filled, self._snapshot(), arriving[: capacity.total], capacity.by_node)
         return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change, {})
 
-    def _on_each_node(self, arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode) -> Impact:
-        """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims."""
+    def _on_some_nodes(self, pods: DaemonPods, created: int, impact: Impact) -> Impact | None:
+        """Return the impact of a DaemonSet of which a quota admits only `created` Pods, on nodes that chance selects;
+        None if their outcomes depend on each other.
+        """
+        order = order_of(self._snapshot(), pods)
+        if order is None:
+            return None
+        arriving = DaemonPods(pods.anywhere, order.nodes[:created])
+        on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
+        assert on_each is not None
+        impact = impact._replace(by_chance=order.counts_by_chance(created))
+        return self._on_each_node(arriving, impact, on_each, is_elsewhere=len(order.preempting) > created)
+
+    def _on_each_node(
+        self, arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode, *, is_elsewhere: bool = False
+    ) -> Impact:
+        """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims.
+
+        `is_elsewhere`: whether the Pods may preempt on other nodes instead.
+        """
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
         placed = [node for node in arriving.nodes if node in on_each_node.fits]
@@ -307,7 +360,8 @@ class Forecast:
                 found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
                 return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS))
             work.charge(1 + BINDING)
-            known = VectorizedAnswer([], [node] if candidate else [], candidate)
+            by_chance = True if is_elsewhere or impact.by_chance else None
+            known = VectorizedAnswer([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
             victims += len(candidate.victims) if candidate else 0
         self._next = partial(with_daemons, snapshot, arriving, placed, predictions)

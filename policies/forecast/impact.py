@@ -30,10 +30,12 @@ class Impact(NamedTuple):
 
     - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
+    - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
-      used up; "refused", if a quota rejects them; "later", if the controller creates them after the Pods before them
-      run; "not-predicted", if forewarn does not model kube-scheduler's decision (`why_not`: the reason); "group", see
-      `group`.
+      used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
+      not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
+    - `by_chance`: how many new Pods preempt or stay Pending depends on the random order in which the DaemonSet
+      controller visits nodes; the impact is that of an order with many preemptions.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.
     - `aftermath`: the cascade; None without victims, or if not requested.
@@ -50,6 +52,8 @@ class Impact(NamedTuple):
     own: frozenset[str] = frozenset()
     rest: str = ""
     fitting: int = 0
+    rejected: int = 0
+    by_chance: bool = False
     keeps_old: bool = False
     deleted_first: int = 0
     aftermath: Aftermath | None = None
@@ -89,7 +93,7 @@ class Impact(NamedTuple):
         """The number of Pods of the workload after the change; 0 if the change replaces old Pods."""
         if self.keeps_old or self.deleted_first:
             return 0
-        return len(self.own) + (self.predicted if self.rest == "refused" else self.new)
+        return len(self.own) + self.new - self.rejected
 
     @property
     def predicted(self) -> int:
@@ -108,7 +112,7 @@ class Impact(NamedTuple):
     def pending(self) -> int:
         """Number of new Pods that stay Pending even with preemption."""
         stuck = sum(p.outcome == "pending" for p in self.predictions)
-        return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
+        return stuck + (self.new - self.predicted - self.rejected if self.rest == "pending" else 0)
 
     def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
         """Return the impact as a JSON object, the value of the annotation forewarn.dev/preemption-impact.
@@ -136,17 +140,19 @@ class Impact(NamedTuple):
             document["cascade"] = self.aftermath.to_dict()
         if self.by_timing:
             document["byTiming"] = True
-        if self.pending:
-            document["pending"] = self.pending
-        if self.is_incomplete:
-            document["incomplete"] = True
-        if self.rest == "refused":
-            document["rejectedByQuota"] = self.new - self.predicted
-        if self.why_not:
-            document["notPredicted"] = self.why_not
-        if self.assumes:
-            document["assumes"] = list(self.assumes)
-        return document
+        return document | self._of_all_pods(self.pending, self.rejected)
+
+    def _of_all_pods(self, pending: int | None, rejected: int | None) -> dict[str, object]:
+        """Return the members about all new Pods. `pending`, `rejected`: their numbers as the audience may see them."""
+        document = {
+            "byChance": self.by_chance,
+            "pending": pending,
+            "incomplete": self.is_incomplete,
+            "rejectedByQuota": rejected,
+            "notPredicted": self.why_not,
+            "assumes": list(self.assumes),
+        }
+        return {key: value for key, value in document.items() if value}
 
     def _of_group(self, audience: Audience) -> dict[str, object]:
         return {} if self.group is None else {"podGroup": self.group.as_annotation(audience)}
@@ -163,17 +169,7 @@ class Impact(NamedTuple):
             document["byPendingPods"] = [_merged(self.by_waiting, audience)]
         if self.aftermath is not None:
             document["cascade"] = self.aftermath.to_coarse_dict()
-        if self.pending:
-            document["pending"] = count_range(self.pending).lowest
-        if self.is_incomplete:
-            document["incomplete"] = True
-        if self.rest == "refused":
-            document["rejectedByQuota"] = count_range(self.new - self.predicted).lowest
-        if self.why_not:
-            document["notPredicted"] = self.why_not
-        if self.assumes:
-            document["assumes"] = list(self.assumes)
-        return document
+        return document | self._of_all_pods(count_range(self.pending).lowest, count_range(self.rejected).lowest)
 
     def stopped(self, why: CutShort) -> Impact:
         """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""

@@ -54,11 +54,13 @@ class Placement:
 
     @property
     def without_prediction(self) -> dict[str, int]:
-        """The number of a rollout's new Pods that `predictions` omits, by outcome: "fits", or `Impact.rest`."""
+        """The number of a rollout's new Pods that `predictions` omits, by outcome: "fits", "refused" by a quota, or
+        `Impact.rest`.
+        """
         if self.rollout is None:
             return {}
-        rest = self.rollout.new - self.rollout.predicted
-        found = (("fits", self.rollout.fitting), (self.rollout.rest, rest))
+        rest = self.rollout.new - self.rollout.predicted - self.rollout.rejected
+        found = (("fits", self.rollout.fitting), ("refused", self.rollout.rejected), (self.rollout.rest, rest))
         return {outcome: count for outcome, count in found if outcome and count > 0}
 
     @property

@@ -84,16 +84,36 @@ class Rehearsal(NamedTuple):
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
+    @property
+    def victims(self) -> list[Pod]:
+        """The Pods that new Pods and Pending Pods preempt."""
+        return [victim for one in (*self.preempting, *self.by_waiting) for victim in one.victims]
+
+    @property
+    def outcome(self) -> tuple[Counter[object], int, int]:
+        """The victims by controller, and the numbers of Pending and rejected Pods."""
+        controllers = (controller_of(victim) or victim.key for victim in self.victims)
+        return Counter(controllers), len(self.pending), self.rejected
+
 
 def rehearse(
-    cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool = False
+    cluster: ClusterSnapshot,
+    snapshot: Snapshot,
+    change: ApiObject,
+    waiting: Waiting,
+    *,
+    creates: bool = False,
+    nodes: Sequence[str] = (),
 ) -> Rehearsal:
     """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
 
     `snapshot`: the scheduler's state of the cluster. `change`: the new workload object. `waiting`: Pending Pods of
-    other workloads. `creates`: whether `change` creates a workload that is not stored.
+    other workloads. `creates`: whether `change` creates a workload that is not stored. `nodes`: the order in which the
+    controller of a DaemonSet visits nodes.
     """
-    return _Run(cluster, snapshot, change, waiting, creates=creates).rehearsal()
+    run = _Run(cluster, snapshot, change, waiting, creates=creates)
+    run.controllers.view.order = {name: place for place, name in enumerate(nodes)}
+    return run.rehearsal()
 
 
 class _Preempting(NamedTuple):

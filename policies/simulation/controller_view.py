@@ -36,6 +36,8 @@ class ControllerView:
         """
         self._default_class = default_class
         self._draw = draw
+        self.order: Mapping[str, int] = {}
+        """Sort keys by name for `lot` with fixed choices."""
         self._api, self._admission = api, admission
         self._selected: dict[Key, _Selected] = {}
         self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
@@ -113,11 +115,11 @@ class ControllerView:
         """Return the name of the default StorageClass; "" for none."""
         return self._default_class
 
-    def lot(self, _name: str, /) -> float:
-        """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; 0 for
-        fixed choices.
+    def lot(self, name: str, /) -> float:
+        """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; for fixed
+        choices, the number in `order`, or 0.
         """
-        return 0.0 if self._draw is None else self._draw()
+        return self.order.get(name, 0) if self._draw is None else self._draw()
 
     def nodes(self) -> Mapping[str, Node]:
         """Return all nodes by name."""

@@ -160,7 +160,8 @@ def annotation(impact: Impact | None, is_stale: bool = False, audience: Audience
         return None
     if audience.shown.not_predicted:
         return text_of(impact.to_dict(audience))  # the same whatever would happen
-    return text_of(impact.to_dict(audience), is_stale) if impact.preempting or impact.pending or impact.rest else ""
+    has_effect = impact.preempting or impact.pending or impact.rest or impact.rejected
+    return text_of(impact.to_dict(audience), is_stale) if has_effect else ""
 
 
 class Written(NamedTuple):

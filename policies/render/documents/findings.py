@@ -91,9 +91,10 @@ class Reason(TypedDict):
 class Impact(TypedDict, total=False):
     """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
 
-    `coarse`: numbers are the lower ends of ranges. `predicted`: number of new Pods with a known outcome.
-    `notPredicted`: the reason why kube-scheduler's decision is not modelled, or not shown. Only details of findings
-    have `victims`, `reasons`, `expectation` and `basis`.
+    `coarse`: numbers are the lower ends of ranges. `byChance`: the numbers depend on the random order in which the
+    DaemonSet controller visits nodes, and are those of an order with many preemptions. `predicted`: number of new
+    Pods with a known outcome. `notPredicted`: the reason why kube-scheduler's decision is not modelled, or not shown.
+    Only details of findings have `victims`, `reasons`, `expectation` and `basis`.
     """
 
     coarse: bool
@@ -107,6 +108,7 @@ class Impact(TypedDict, total=False):
     moreByPendingPods: int
     cascade: Cascade
     byTiming: bool
+    byChance: bool
     pending: int
     incomplete: bool
     rejectedByQuota: int

@@ -72,7 +72,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.findings import Action, Problem, Severity, cut, plural
+from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
@@ -96,7 +97,9 @@ DEPENDS_ON: Final = DependsOn(
 _COUNTS: Final[dict[str, Path]] = {
     "batch/Job": ("spec", "parallelism"),
     "batch/CronJob": ("spec", "jobTemplate", "spec", "parallelism"),
+    DAEMON_SET: ("spec", "template"),
 }
+_REPLICAS: Final[Path] = ("spec", "replicas")
 _PODS: Final = ("pods", "count/pods")
 
 
@@ -114,8 +117,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return  # quota-requirement-missing
     yield Problem(
         f"{_message(use, fault, _noun(subject))}{_notes(subject, context, use, fault)}",
-        _COUNTS.get(group_kind(subject.object), ("spec", "replicas")) if use.template.is_template else (),
-        _fix(use, fault, _noun(subject)),
+        _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
+        _fix(use, fault, group_kind(subject.object)),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
     )
 
@@ -172,12 +175,14 @@ def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) ->
     return "".join(f". {note}" for note in notes)
 
 
-def _fix(use: Use, fault: Fault, noun: str) -> str:
+def _fix(use: Use, fault: Fault, kind: str) -> str:
     if not fault.quota or not fault.resources:
         return "correct the quota"
     fitting = use.first - 1
     if use.template.is_template and fitting >= use.arrivals.replicas:
         return f"maxSurge ≤ {fitting - use.arrivals.replicas}, or raise it"
-    if use.template.is_template and 0 < fitting < use.arrivals.replicas:
-        return f"{'parallelism' if noun == 'Pods' else noun} ≤ {fitting}, or raise it"
+    if use.template.is_template and fitting:
+        if kind == DAEMON_SET:
+            return f"select at most {plural(fitting, 'node')}, or raise it"
+        return f"{_COUNTS.get(kind, _REPLICAS)[-1]} ≤ {fitting}, or raise it"
     return "lower requests, or raise it"

@@ -29,6 +29,7 @@ _LONGEST_EFFECT: Final = 60
 _LONGEST_NAME: Final = 40
 """Maximum number of characters of the name of an expectation."""
 _MINUTES: Final = 5
+BY_CHANCE: Final = "It depends on the random order in which the DaemonSet controller visits nodes"
 _PREDICT: Final = "run `forewarn predict` for the reason on each node"
 _REASONS: Final = 3
 _SHORT_REASONS: Final = {"node(s) were unschedulable": "cordoned"}
@@ -54,8 +55,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     noun = "placeholder Pod" if are_placeholders else "Pod"
     facts = tuple(_facts(details, audience)) if details.grace_seconds is not None else ()
     gaps = capitalized(forecasts.gaps(impact, audience)) if cause is not Cause.PENDING_PODS else ()
-    by_timing = cause is Cause.OWN_ROLLOUT and impact.by_timing
-    more = ("It depends on which old Pods terminate first", *gaps) if by_timing else gaps
+    more = (*_chance(impact, cause), *gaps)
     losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
     facts = (*_failing(losses), *facts)
     text = victims_text(_head(details, audience), details.preempting, details.victims, audience, facts, noun)
@@ -65,6 +65,13 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     return text._replace(
         fix=details.fix, more=(*text.more, *_consequences(losses), *more), caveats=_unfinished(impact, gaps)
     )
+
+
+def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
+    """Return a sentence about what decides whether the Pods preempt; empty if the preemption is certain."""
+    if cause is Cause.OWN_ROLLOUT and impact.by_timing:
+        return ("It depends on which old Pods terminate first",)
+    return (BY_CHANCE,) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
 
 
 def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
@@ -94,10 +101,10 @@ def _head(details: Preemption, audience: Audience) -> str:
     if details.cause is Cause.PENDING_PODS:
         pods = counted(shown_count(len(details.preempting), audience), "pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
-    new = of_new_pods(len(details.preempting), impact, audience)
+    new, verb = of_new_pods(len(details.preempting), impact, audience), "may" if impact.by_chance else "would"
     if details.expectation is not None:
-        return f"violates expectation {_name_of(details.expectation, audience)}: {new}would preempt"
-    return f"during its rollout, {new or 'a new Pod '}would preempt" if impact.keeps_old else f"{new}would preempt"
+        return f"violates expectation {_name_of(details.expectation, audience)}: {new}{verb} preempt"
+    return f"during its rollout, {new or 'a new Pod '}{verb} preempt" if impact.keeps_old else f"{new}{verb} preempt"
 
 
 def _name_of(expectation: Promise, audience: Audience) -> str:
@@ -270,7 +277,8 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
         problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
         return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=_unfinished(impact, gaps))
     pods = of_new_pods(impact.pending, impact, audience)
-    start = f"{pods}{'stays' if impact.new == 1 else 'stay'} Pending"
+    is_certain = not (impact.by_chance and impact.rejected)
+    start = f"{pods}{'may stay' if not is_certain else 'stays' if impact.new == 1 else 'stay'} Pending"
     if not details.reasons:
         why = "no known node fits; time ran out before the reasons were predicted"
         return Text(f"{start} even with preemption: {why}", _PREDICT)
