@@ -122,6 +122,21 @@ def test_the_ca_injector_may_update_the_configurations_by_name_and_a_policy_ends
     assert set(matched["resources"]) == set(rule["resources"])
 
 
+def test_the_owner_that_the_ca_injector_writes_has_the_uid_of_the_namespace() -> None:
+    """The policy fails closed, so it matches nothing but updates of forewarn's own configurations."""
+    policy, binding = (
+        one(kind, f"{INJECTOR}-owner")["spec"]
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    )
+    first = one("ValidatingAdmissionPolicy", INJECTOR)["spec"]
+    assert policy["matchConditions"] == first["matchConditions"]
+    (matched,), (all_matched,) = (spec["matchConstraints"]["resourceRules"] for spec in (policy, first))
+    assert matched == {**all_matched, "operations": ["UPDATE"], "resourceNames": [NAME]}
+    assert policy["paramKind"] == {"apiVersion": "v1", "kind": "Namespace"}
+    assert binding["paramRef"] == {"name": one("Namespace")["metadata"]["name"], "parameterNotFoundAction": "Allow"}
+    assert "n.uid == params.metadata.uid" in policy["validations"][0]["expression"]
+
+
 def test_what_binds_a_role_binds_it_to_the_account_of_its_name() -> None:
     bindings = [document for document in BASE if document["kind"] in ("RoleBinding", "ClusterRoleBinding")]
     assert len(bindings) == 4

@@ -136,14 +136,16 @@ def test_the_ca_injector_may_write_the_path_where_there_is_none_and_a_token_at_i
     api.replace(found)
 
 
-def owned(**owner: object) -> Callable[[Obj], object]:
-    given = {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "u", **owner}
+def owned(uid: str, **owner: object) -> Callable[[Obj], object]:
+    given = {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": uid, **owner}
     return lambda obj: obj["metadata"].update(ownerReferences=[given])
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
-def test_the_ca_injector_may_make_the_namespace_the_owner_and_nothing_else(injector: Api, kind: str) -> None:
-    assert rejected(injector, kind, owned()) == ""
+def test_the_ca_injector_may_make_the_namespace_the_owner_and_nothing_else(injector: Api, api: Api, kind: str) -> None:
+    uid = api.get("Namespace", "forewarn", "")["metadata"]["uid"]
+    assert rejected(injector, kind, owned(uid)) == ""
+    assert f"{POLICY[:-1]}-owner'" in rejected(injector, kind, owned("gone")), "the garbage collector would delete it"
     for other in (
         {"name": "kube-system"},
         {"kind": "Node"},
@@ -151,7 +153,7 @@ def test_the_ca_injector_may_make_the_namespace_the_owner_and_nothing_else(injec
         {"blockOwnerDeletion": True},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"},
     ):
-        assert POLICY in rejected(injector, kind, owned(**other)), other
+        assert POLICY in rejected(injector, kind, owned(uid, **other)), other
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)

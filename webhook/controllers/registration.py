@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import at, text_at
 from forewarn.webhook.admission.callers import Grant
 from forewarn.webhook.apiserver.object_api import Conflict, NotFound
 from forewarn.webhook.logs import log_event
@@ -54,8 +54,12 @@ class Registration:
     def own(self, namespace: ApiObject) -> None:
         """Make the namespace the owner of both configurations, so that both are deleted with the namespace. Raises
         ObjectApiError.
+
+        The garbage collector deletes an object whose owner has another uid, so a namespace without uid is no owner.
         """
-        uid, name = (at(namespace, "metadata", key) for key in ("uid", "name"))
+        uid, name = (text_at(namespace, "metadata", key) for key in ("uid", "name"))
+        if not uid:
+            return
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
         for path in self._paths:
             with suppress(NotFound, Conflict):  # taken away on purpose; or changed by somebody: the next look comes

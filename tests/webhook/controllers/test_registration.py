@@ -202,6 +202,13 @@ def test_a_namespace_that_was_made_anew_takes_the_place_of_the_former_one() -> N
     assert api.objects[PATHS[0]]["metadata"]["ownerReferences"] == [OWNER]
 
 
+@pytest.mark.parametrize("uid", [None, "", 5])
+def test_a_namespace_without_a_uid_is_no_owner(uid: Any) -> None:
+    api = registered("")
+    Registration(api).own({"metadata": {"name": "forewarn", "uid": uid}})
+    assert not api.calls
+
+
 def test_configurations_that_were_taken_away_get_no_owner() -> None:
     api = registered("")
     api.delete(PATHS[0])
