@@ -18,12 +18,12 @@ from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.metering import TooLarge, charge
 from forewarn.policies.objects.fields import (
-    NOTHING,
     ApiObject,
     InvalidObject,
     at,
     boolean,
     group_kind,
+    mapping,
     ref_of,
 )
 from forewarn.policies.objects.items import items
@@ -181,7 +181,7 @@ def replicas_of(obj: ApiObject) -> int:
     if kind == "/PodTemplate":
         return 0
     if kind in ("batch/Job", "batch/CronJob"):
-        job = obj if kind == "batch/Job" else at(obj, "spec", "jobTemplate") or NOTHING
+        job = obj if kind == "batch/Job" else mapping(obj, "spec", "jobTemplate")
         is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
         return 0 if is_suspended else wanted_active(job, 0, 0)
     return spec_replicas(obj)

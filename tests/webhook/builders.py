@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCES = {
     "PodGroup": ("scheduling.k8s.io", "podgroups"),
+    "Workload": ("scheduling.k8s.io", "workloads"),
     "Pod": ("", "pods"),
     "Namespace": ("", "namespaces"),
     "PodTemplate": ("", "podtemplates"),

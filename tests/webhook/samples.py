@@ -67,6 +67,16 @@ def _workload(api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, An
     }
 
 
+_GROUP = {
+    "schedulingPolicy": {"gang": {"minCount": 2}},
+    "disruptionMode": {"all": {}},
+    "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
+    "priorityClassName": "gold",
+    "priority": 1000,
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+
+
 def _full_pod() -> dict[str, Any]:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
     full = pod(labels={"app": "web"}, annotations={"a": "b"}, ownerReferences=[owner], uid="u", resourceVersion="1")
@@ -137,6 +147,15 @@ SAMPLES: tuple[dict[str, Any], ...] = (
         },
         "status": {"hard": {"pods": "10"}, "used": {"pods": "1"}},
     },
+    _workload("scheduling.k8s.io/v1beta1", "PodGroup", _GROUP),
+    _workload(
+        "scheduling.k8s.io/v1beta1",
+        "Workload",
+        {
+            "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "j"},
+            "podGroupTemplates": [{"name": "t", **_GROUP}],
+        },
+    ),
     {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",

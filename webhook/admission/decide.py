@@ -8,6 +8,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.evaluation.evaluator import may_deny
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
 from forewarn.policies.kinds.registry import NAMESPACE
+from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.fields import namespace_of as namespace_in
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.admission.call import Hook
@@ -44,9 +45,8 @@ def evaluate_review(review: ReviewContext) -> Decision:
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if review.hook is Hook.MUTATE:
         decision = decide_mutation(review)
-    elif where := _foreign_namespace(request):
-        why = f"its namespace {quote(where)} is not that of the request"
-        decision = decide_unread(request, review.hook, cluster, config, time.now, why, "remove metadata.namespace")
+    elif contradiction := _contradiction(request):
+        decision = decide_unread(request, review.hook, cluster, config, time.now, *contradiction)
     else:
         subject = subject_of(request, cluster, config)
         if subject is None:
@@ -57,10 +57,15 @@ def evaluate_review(review: ReviewContext) -> Decision:
     return decision.audited(STALE_CACHE_KEY, time.staleness if cluster is not None else "")
 
 
-def _foreign_namespace(request: AdmissionRequest) -> str:
-    """The first namespace of an object that is not the namespace of the request; "" if there is none."""
-    stated = (namespace_in(obj) for obj in (request.object, request.old) if obj)
-    return next((name for name in stated if name not in ("", request.namespace)), "")
+def _contradiction(request: AdmissionRequest) -> tuple[str, str] | None:
+    """A kind or namespace of an object that is not that of the request, as problem and fix; None if there is none."""
+    objects = [obj for obj in (request.object, request.old) if obj]
+    for obj in objects:
+        if (name := namespace_in(obj)) not in ("", request.namespace):
+            return f"its namespace {quote(name)} is not that of the request", "remove metadata.namespace"
+    if any(group_kind(obj) != request.kind.group_kind for obj in objects):
+        return "its kind is not that of the request", "set apiVersion and kind to those of the resource"
+    return None
 
 
 def decide_unread(

@@ -111,6 +111,9 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
         return []
     if fault := group_decode_error(subject.object):
         return [fault]
+    old = subject.old and {**subject.old, "apiVersion": subject.object["apiVersion"], "kind": subject.object["kind"]}
+    if old and group_decode_error(old):
+        return []
     semantics = _semantics(context)
     spec = defaulted_group(subject.object, semantics)
     if spec.get("compositePodGroupTemplates"):
@@ -118,13 +121,13 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     name, given = spec.get("priorityClassName") or "", spec.get("priority")
     is_known = name in context.classes if name else context.cluster is not None or context.classes_known
     is_on, with_policy = admission_gates(subject.object, semantics)
-    if is_known and is_on and subject.old is None and group_kind(subject.object) == POD_GROUP:
+    if is_known and is_on and old is None and group_kind(subject.object) == POD_GROUP:
         try:
             spec = admit_pod_group(spec, context.classes, with_policy=with_policy)
         except Forbidden as rejection:
             return [FieldError(rejection.path, str(rejection))]
-    faults, _ = validate_group(completed(subject), spec, subject.old, semantics)
-    by_class = given is None and subject.old is None
+    faults, _ = validate_group(completed(subject), spec, old, semantics)
+    by_class = given is None and old is None
     return [fault for fault in faults if not (by_class and fault.path == ("spec", "priority"))]
 
 

@@ -229,7 +229,7 @@ def _(_: Running) -> None:
     passes(review({**deployment(), "spec": {"template": "text"}}))
 
 
-@row("foreign-namespace", "forewarn.webhook.admission.decide.evaluate_review")
+@row("contradicts-request", "forewarn.webhook.admission.decide.evaluate_review")
 def _(_: Running) -> None:
     config = read_config("allowedClasses: [{classes: [gold], namespaces: [shop]}]", "c")
     for about, denied in ((pod("gold", 1000), True), (deployment(), False)):
@@ -242,6 +242,9 @@ def _(_: Running) -> None:
             (said,) = [decision.response.message] if denied else decision.response.warnings
             assert said.startswith('not evaluated: its namespace "shop" is not that of the request. Fix: remove')
             assert decided(Hook.MUTATE, given, config=config).response.allowed
+    for fields in ({"kind": "ConfigMap"}, {"kind": 5}, {"apiVersion": "apps/v1"}):
+        given = review(pod("gold", 1000), object={**pod("gold", 1000), **fields})
+        assert "its kind is not that of the request" in decided(Hook.VALIDATE, given).response.message
 
 
 @row("dry-run", "forewarn.webhook.admission.global_default.default_candidate_of")

@@ -6,6 +6,9 @@ import copy
 import http.client
 import json
 import logging
+import os
+from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,15 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.config import read_config
-from forewarn.webhook.admission.call import Hook
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP, POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import at, group_kind
+from forewarn.webhook.admission.call import AdmissionCall, Hook
 from tests.cases import cases
-from tests.webhook.builders import cluster, deployment, endpoint, priority_class, review
+from tests.webhook.builders import answer_now, cluster, deployment, endpoint, priority_class, review
 from tests.webhook.running import JSON, answer_of, running
 from tests.webhook.samples import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.webhook.admission.endpoint import Endpoint
     from forewarn.webhook.admission.global_default import DefaultCandidate
     from tests.webhook.running import Running
 
@@ -44,7 +50,8 @@ DELETED, TWICE = object(), object()
 _SCALARS: tuple[Any, ...] = (None, True, 0, -1, 2**31, 2**63, 10**40, 1.5, 1e300, "", "x", "-5", "\x00", "\ud800")
 _LONG = ("a" * 300, "9" * 5000, "2999-13-01", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59")
 _NESTED: tuple[Any, ...] = ([], ["x"], [1], [None], [[]], [{}], {}, {"x": "y"}, {"x": 1}, {"": None}, {"x": {}})
-WRONG: st.SearchStrategy[Any] = st.sampled_from((*_SCALARS, *_LONG, *_NESTED, {"name": 5}, DELETED, TWICE))
+_WRONG: tuple[Any, ...] = (*_SCALARS, *_LONG, *_NESTED, {"name": 5}, DELETED, TWICE)
+WRONG: st.SearchStrategy[Any] = st.sampled_from(_WRONG)
 
 
 def _reserve(claim: DefaultCandidate, _seconds: float) -> str:
@@ -108,6 +115,72 @@ def _set(obj: Any, path: tuple[str | int, ...], value: Any) -> Any:
     else:
         parent[key] = value
     return obj
+
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+PATHS_OF_CLASSES: dict[str, tuple[str | int, ...]] = {
+    **{kind: (*path, "spec", "priorityClassName") for kind, path in POD_TEMPLATE_PATHS.items()},
+    "/Pod": ("spec", "priorityClassName"),
+    POD_GROUP: ("spec", "priorityClassName"),
+    GROUP_TEMPLATES: ("spec", "podGroupTemplates", 0, "priorityClassName"),
+}
+GOLD = [good for good in SAMPLES if at(good, *PATHS_OF_CLASSES.get(group_kind(good), ("none",))) == "gold"]
+
+
+def test_every_kind_that_is_evaluated_is_among_the_samples() -> None:
+    evaluated = {spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_evaluated or spec.template}
+    assert {group_kind(good) for good in SAMPLES} == evaluated | {"autoscaling/Scale"}
+    assert {group_kind(good) for good in GOLD} == {*PATHS_OF_CLASSES}
+
+
+def _damaged(random: Random, good: Any) -> Any:
+    for _ in range(random.randint(1, 2)):
+        if places := _paths(good):
+            good = _set(good, random.choice(places), random.choice(_WRONG))
+    return good
+
+
+def _answer(asked: Endpoint, given: dict[str, Any], hook: Hook) -> tuple[int, dict[str, Any]]:
+    reply = answer_now(asked, AdmissionCall(hook, json.dumps(given).encode(), monotonic()))
+    return reply.status, json.loads(reply.body)
+
+
+def test_no_wrong_type_in_object_or_old_object_is_an_internal_error(faults: list[str]) -> None:
+    """7,000 reviews, two of each object: the same ones for a seed (FOREWARN_SEED)."""
+    random, state = Random(SEED), cluster(deployment(), NODE)
+    live = dict(state.priority_classes)
+    asked = endpoint(lambda: state, lambda: CONFIG, confirm=lambda: live, reserve=_reserve)
+    faults.clear()
+    for _ in range(cases(3_500)):
+        good = random.choice(SAMPLES)
+        old, new = (random.choice((good, _damaged(random, good))) for _ in range(2))
+        operation = random.choice(("CREATE", "UPDATE", "DELETE"))
+        objects = {
+            "object": new if operation != "DELETE" else None,
+            "oldObject": old if operation != "CREATE" else None,
+        }
+        more = {"subResource": "scale"} if good["kind"] == "Scale" else {}
+        for hook in Hook:
+            status, _ = _answer(asked, review(good, operation, **objects, **more), hook)
+            assert (status, faults) == (200, []) or (status == 400 and not any(objects.values())), (SEED, objects)
+
+
+def test_an_object_of_a_denied_class_is_denied_whatever_else_is_wrong_with_it() -> None:
+    """Also with another kind or namespace than that of the request, as no API server sends it."""
+    config = read_config(
+        "{allowedClasses: [{classes: [gold], namespaces: [shop]}], actions: {class-not-allowed: deny}}", "c"
+    )
+    random, state = Random(SEED), cluster(NODE)
+    asked = endpoint(lambda: state, lambda: config)
+    for _ in range(cases(1_000)):
+        good = random.choice(GOLD)
+        bad = _damaged(random, good)
+        if at(bad, *PATHS_OF_CLASSES[group_kind(good)]) != "gold":
+            continue
+        silver = json.loads(json.dumps(good).replace('"gold"', '"silver"'))
+        operation, old = random.choice((("CREATE", None), ("UPDATE", silver)))
+        status, answer = _answer(asked, review(good, operation, object=bad, oldObject=old), Hook.VALIDATE)
+        assert (status, answer["response"]["allowed"]) == (200, False), (SEED, bad)
 
 
 @st.composite
