@@ -15,7 +15,7 @@ from forewarn.policies.controllers.pod_sequences import DaemonPods, FreeNumbers,
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
 from forewarn.policies.controllers.view import controller_of
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, REPLICA_SET
+from forewarn.policies.kinds.registry import CRON_JOB, POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.metering import TooLarge, charge
 from forewarn.policies.objects.fields import (
     ApiObject,
@@ -171,6 +171,11 @@ def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Api
 
 def _age(obj: ApiObject) -> tuple[str, str]:
     return str(at(obj, "metadata", "creationTimestamp") or ""), ref_of(obj).name
+
+
+def creates_pods_later(obj: ApiObject) -> bool:
+    """Report whether the Pods of an object are created at set times, not when the object is applied."""
+    return group_kind(obj) == CRON_JOB
 
 
 def replicas_of(obj: ApiObject) -> int:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL
-from forewarn.policies.forecast.placement import Placement, new_pods_of
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, creates_pods_later
+from forewarn.policies.forecast.placement import Placement, new_pods_of, place_pods
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
 from forewarn.policies.scheduling.queue.nominator import Nominator
@@ -56,6 +56,14 @@ class Arrival:
         return last
 
 
+class _New(NamedTuple):
+    """The new Pods of an object, and its Placement without predictions. `is_later`: see `creates_pods_later`."""
+
+    placement: Placement
+    pods: Sequence[Pod]
+    is_later: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The result of applying objects in order.
@@ -91,10 +99,11 @@ class Applied:
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
     """Predict the Pods of these objects in order; at most MAX_SEQUENTIAL Pods in all.
 
+    The Pods of a CronJob come after those of all other objects, and each CronJob's without those of the others.
     `replicas`: the number of Pods for each object; None: as the objects say (see `place`).
     """
     scheduler = _Scheduler(cluster.scheduling)
-    found: list[tuple[Placement, Sequence[Pod]] | InvalidObject] = []
+    found: list[_New | InvalidObject] = []
     left = MAX_SEQUENTIAL
     for obj in objects:
         try:
@@ -102,30 +111,37 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
         except InvalidObject as fault:
             found.append(fault)
             continue
-        pods = [named for pod in new.pods[:left] if (named := scheduler.arrive(pod)) is not None]
+        pods, is_later = new.pods[:left], creates_pods_later(obj)
+        if not is_later:
+            pods = [named for pod in pods if (named := scheduler.arrive(pod)) is not None]
         left -= len(pods)
         existing, omitted = max(new.wanted - len(new.pods), 0), len(new.pods) - len(pods)
-        found.append((Placement(name, (), new.wanted, existing, new.without_claims, omitted), pods))
+        found.append(_New(Placement(name, (), new.wanted, existing, new.without_claims, omitted), pods, is_later))
     scheduler.mark_overtaken()
-    return Applied(tuple(_with_predictions(found, scheduler.arrivals)), scheduler.arrivals)
+    in_the_end = cluster.scheduled_as(scheduler.snapshot)
+    placements = tuple(_with_predictions(found, scheduler.arrivals, in_the_end))
+    return Applied(placements, scheduler.arrivals)
 
 
 def _with_predictions(
-    found: Sequence[tuple[Placement, Sequence[Pod]] | InvalidObject], arrivals: dict[Key, Arrival]
+    found: Sequence[_New | InvalidObject], arrivals: dict[Key, Arrival], in_the_end: ClusterSnapshot
 ) -> Iterator[Placement | InvalidObject]:
+    """Yield the placements with the predictions of their Pods. `in_the_end`: the cluster with all Pods that arrive."""
     for each in found:
         if isinstance(each, InvalidObject):
             yield each
+        elif each.is_later:
+            yield replace(each.placement, predictions=place_pods(in_the_end, each.pods))
         else:
-            placement, pods = each
-            yield replace(placement, predictions=tuple(arrivals[pod.namespace, pod.name].prediction for pod in pods))
+            predictions = (arrivals[pod.namespace, pod.name].prediction for pod in each.pods)
+            yield replace(each.placement, predictions=tuple(predictions))
 
 
 class _Scheduler:
     """The scheduling queue and its loop, without time: victims do not terminate."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._tries = 0
         self._terminating: set[tuple[str, str]] = set()
         """(identity, node) of the victims."""
@@ -168,14 +184,14 @@ class _Scheduler:
         if len(arrival.predictions) >= _MAX_TRIES:
             self._queue.done(info.pod)
             return
-        prediction = Prediction(self._snapshot, info.pod)
+        prediction = Prediction(self.snapshot, info.pod)
         arrival.predictions.append(prediction)
-        before, self._snapshot = self._snapshot, prediction.snapshot_after()
+        before, self.snapshot = self.snapshot, prediction.snapshot_after()
         if prediction.outcome == "not-predicted":
             self._queue.done(info.pod)
         elif prediction.fits:
             self._queue.done(info.pod)
-            bound = self._snapshot.bound(info.pod, prediction.node)
+            bound = self.snapshot.bound(info.pod, prediction.node)
             self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, bound)
         else:
             info.unschedulable_plugins = set(prediction.rejecting_plugins)
@@ -194,7 +210,7 @@ class _Scheduler:
             if victim_arrival is not None and not victim.terminating:
                 victim_arrival.preempted_by = prediction.pod.key
         node = prediction.node
-        stay = {pod.identity for pod in self._snapshot.objects.nominated.get(node, ())}
+        stay = {pod.identity for pod in self.snapshot.objects.nominated.get(node, ())}
         for pod in before.objects.nominated.get(node, ()):
             if pod.identity not in stay and (pod.namespace, pod.name) in self.arrivals:
                 self._lose_nomination(pod)
@@ -214,11 +230,11 @@ class _Scheduler:
         Such a Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on the
         node are terminating already.
         """
-        nominated = self._snapshot.objects.nominated
+        nominated = self.snapshot.objects.nominated
         ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
-        nodes = [info for name in {name for _, name in self._terminating} if (info := self._snapshot.get(name))]
+        nodes = [info for name in {name for _, name in self._terminating} if (info := self.snapshot.get(name))]
         terminating = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
-        in_the_end = self._snapshot.with_pods((), terminating)
+        in_the_end = self.snapshot.with_pods((), terminating)
         for pod in ours:
             feasible = Prediction(in_the_end, pod).feasible
             self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in feasible

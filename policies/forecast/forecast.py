@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent, creates_pods_later
 from forewarn.policies.controllers.pod_sequences import DaemonPods
 from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of
 from forewarn.policies.forecast.bounds import (
@@ -100,6 +100,14 @@ class Forecast:
 
         `most`: the number of new Pods that quotas allow; None for all.
         """
+        if not creates_pods_later(subject.object):
+            return self._of(subject, most)
+        snapshot, placed, in_groups = self._snapshot(), {*self._placed}, {**self._in_groups}
+        impact = self._of(subject, most)
+        self._next, self._placed, self._in_groups = lambda: snapshot, placed, in_groups
+        return impact
+
+    def _of(self, subject: ReviewedObject, most: int | None) -> Impact | None:
         try:
             if creates_no_pods(subject, self._paths):
                 return None

@@ -18,7 +18,7 @@ from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.cow_table import derived
 from forewarn.policies.forecast.aftermath import Aftermath
 from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
-from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, NODE
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, NODE
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
@@ -57,8 +57,6 @@ _STEP: Final = 20
 """Units of work of a simulation step, without scheduling, which is charged separately."""
 _MAX_LEVELS: Final = 3
 """Maximum number of owners followed above the controller of a Pod."""
-_BY_THE_CLOCK: Final = ("batch/CronJob",)
-"""Kinds that create workloads at set times, not for deleted Pods."""
 
 
 class Rehearsal(NamedTuple):
@@ -203,9 +201,8 @@ class _Run(Simulation):
         if top is None:
             return False
         for _ in range(_MAX_LEVELS):  # ownerReferences may form a circle
-            above = (
-                None if top.controller is None or top.controller[0] in _BY_THE_CLOCK else self._stored(top.controller)
-            )
+            by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # not for deleted Pods
+            above = None if top.controller is None or by_the_clock else self._stored(top.controller)
             if above is None:
                 break
             top = above

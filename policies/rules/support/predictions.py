@@ -34,8 +34,8 @@ def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[
 
 
 class Predicted:
-    """The impacts of the objects of a change set, in its order: each prediction includes the Pods of earlier
-    objects.
+    """The impacts of the objects of a change set: each prediction includes the Pods of earlier objects, those of a
+    CronJob the Pods of all other kinds.
     """
 
     def __init__(
@@ -59,16 +59,23 @@ class Predicted:
         cluster = self._context.cluster
         if cluster is None or not cluster.objects.nodes:
             return None
-        for other in self._context.change_set.subjects:
+        for other in self._in_order:
             if id(other) not in self._impacts:
                 self._impacts[id(other)] = self._recall(other, cluster, partial(self._work_out, other))
             if other is subject:
                 break
         return self._impacts.get(id(subject))
 
+    @cached_property
+    def _in_order(self) -> Sequence[ReviewedObject]:
+        """The objects in the order in which their Pods are created."""
+        from forewarn.policies.controllers.new_pods import creates_pods_later
+
+        return sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
+
     @property
     def found(self) -> tuple[Impact, ...]:
-        """The impacts computed so far, in the order of the change set."""
+        """The impacts computed so far, in the order in which Pods are created."""
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
     def _work_out(self, subject: ReviewedObject) -> Impact | None:

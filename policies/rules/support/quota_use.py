@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
+from forewarn.policies.controllers.new_pods import creates_pods_later
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
@@ -174,7 +175,10 @@ class QuotaUse:
                 uses[id(subject)] = fault.with_traceback(None)
                 continue
             if found is not None:
-                uses[id(subject)], current[namespace] = found
+                uses[id(subject)], quotas = found
+                if creates_pods_later(subject.object):
+                    continue
+                current[namespace] = quotas
                 self._charged.setdefault(namespace, []).append((place, current[namespace]))
         return uses
 

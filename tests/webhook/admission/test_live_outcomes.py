@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.in_process import forewarn
+from tests.webhook.admission.test_pods_to_come import World, is_preempted
 
 CASES = Path(__file__).parents[1] / "cases/live"
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((CASES / "expected.yaml").read_text())
@@ -23,3 +24,24 @@ def test_warnings_and_annotation_predict_what_happened(name: str) -> None:
     impact = json.loads(response["auditAnnotations"].get("preemption-impact", "{}"))
     impact.pop("assumes", None)
     assert {"warnings": response.get("warnings", []), "impact": impact} == EXPECTED[name]
+
+
+def cluster_and_apply(name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    cluster, apply = (json.loads((CASES / f"{name}-{file}.json").read_text())["items"] for file in ("cluster", "apply"))
+    return cluster, apply
+
+
+def test_the_pods_of_a_cron_job_do_not_exist_when_the_next_object_arrives() -> None:
+    files = ("-f", CASES / "cronjob-apply.json", "--cluster", CASES / "cronjob-cluster.json")
+    rows = {
+        row["id"]: row["outcome"]
+        for row in map(json.loads, forewarn("predict", *files, "-o", "json").stdout.splitlines())
+    }
+    assert rows == {f"default/once-a-year-{n}": "preempts" for n in range(4)} | {"default/high": "fits"}
+    linted = forewarn("lint", files[1], "--cluster", files[3], "--select", "preempts-running-pods", "-o", "json")
+    assert [finding["object"]["kind"] for finding in json.loads(linted.stdout)["findings"]] == ["CronJob"]
+    cluster, apply = cluster_and_apply("cronjob")
+    world = World(*cluster)
+    assert not world.asks(apply[0])
+    apply[1]["spec"]["priority"] = 1000  # as the plugin Priority sets it
+    assert not is_preempted(world.asks(apply[1]))
