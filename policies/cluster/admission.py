@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.objects.fields import InvalidObject, at, ref_of, text
+from forewarn.policies.objects.fields import InvalidObject, at, mapping, ref_of, text
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -43,6 +43,18 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
     whole = with_default_tolerations(with_limit_range_defaults(pod, limit_ranges))
     return with_priority(Pod.from_api(whole), snapshot)
+
+
+def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot) -> ApiObject:
+    """Return a new Pod as ResourceQuota sees it: its namespace and spec with the defaults of LimitRanges.
+
+    `class_name`: its PriorityClass after admission.
+    """
+    from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+
+    namespace = text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE
+    spec = mapping(with_limit_range_defaults(pod, snapshot.limit_ranges_of(namespace)), "spec")
+    return {"metadata": {"namespace": namespace}, "spec": {**spec, "priorityClassName": class_name}}
 
 
 def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:

@@ -29,7 +29,7 @@ from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_b
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.limit_range import LimitRange
@@ -54,6 +54,8 @@ class ClusterSnapshot:
     priority_classes: Mapping[str, PriorityClass] = field(default_factory=lambda: _SYSTEM)
     namespaces: Mapping[Key, Namespace] = field(default_factory=FrozenTable)
     resource_quotas: Mapping[Key, ResourceQuota] = field(default_factory=FrozenTable)
+    charged_quotas: Mapping[str, Sequence[ResourceQuota]] = field(default_factory=dict)
+    """Namespace -> its ResourceQuotas with the use of Pods that will be created, by name."""
     limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     waiting_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
@@ -144,6 +146,8 @@ class ClusterSnapshot:
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToRetain."""
         self.check_retained(namespace, RESOURCE_QUOTA)
+        if (charged := self.charged_quotas.get(namespace)) is not None:
+            return list(charged)
         return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:

@@ -26,6 +26,7 @@ from forewarn.policies.controllers.ordinals import (
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
 from forewarn.policies.controllers.replica_set_sizes import is_paused, is_rolling, max_surge, max_unavailable
+from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import contains, pod_template_of
@@ -158,6 +159,22 @@ def not_yet_scheduled(
     placed = [pod for pod in pods_of(cluster, obj) if _has_a_place(pod)]
     pods = new_pods(cluster, obj, template.object, wanted, placed).pods
     return pods[:1] if _is_ordered(obj) else pods
+
+
+def not_yet_created(
+    obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+) -> tuple[ApiObject, int]:
+    """Return a Pod of an object that was admitted a moment ago, and how many such Pods are not created yet. `wanted`:
+    how many it requests.
+
+    Raises InvalidObject.
+    """
+    template = pod_template_of(obj, paths)
+    ref = ref_of(obj, "default")
+    if template is None or not template.is_template:
+        return obj, int(template is not None and (ref.namespace, ref.name) not in cluster.pods)
+    missing = max(wanted - len(pods_of(cluster, obj)), 0)
+    return made_of(ref.namespace, obj, template.object), min(missing, 1) if _is_ordered(obj) else missing
 
 
 def _has_a_place(pod: Pod) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.cluster.admission import counted_by_quotas
 from forewarn.policies.kube_apiserver.quota import first_rejected
-from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import mapping
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -35,8 +34,7 @@ def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_n
     check_quotas(len(stored))
     for quota in stored:
         check_quota_extent(quota.spec, quota.name)
-    spec = mapping(with_limit_range_defaults(pod, cluster.limit_ranges_of(namespace)), "spec")
-    counted = {"metadata": {"namespace": namespace}, "spec": {**spec, "priorityClassName": class_name}}
+    counted = counted_by_quotas(pod, class_name, cluster)
     first, check = first_rejected(counted, [quota.in_force() for quota in stored], replicas=_MOST)
     if not first:
         return None

@@ -1,7 +1,7 @@
 """Pods of recently admitted workloads that their controllers have not created yet.
 
 `kubectl apply` sends the objects of one file one after the other. The prediction for the second object counts the Pods
-of the first, although the cluster state does not contain them yet.
+of the first and their use of quotas, although the cluster state does not contain them yet.
 
 An object in the cluster state counts for all requests. Before that, it counts only for its own user: another webhook
 may still deny it, and no user must change the predictions of others. Dry runs and rejected requests do not count, nor
@@ -16,10 +16,16 @@ from collections import Counter, OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.changes import not_yet_scheduled
+from forewarn.policies.cluster.admission import admitted as admitted_pod
+from forewarn.policies.cluster.admission import counted_by_quotas
+from forewarn.policies.controllers.changes import not_yet_created, not_yet_scheduled
+from forewarn.policies.controllers.new_pods import creates_pods_later
+from forewarn.policies.copies import replace
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import POD
-from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.kube_apiserver.quota import first_rejected
+from forewarn.policies.metering import CutShort, charge, metered
+from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller
 
 if TYPE_CHECKING:
@@ -50,6 +56,8 @@ UNSEEN_SECONDS: Final = 2.0
 """Seconds after which an object that is missing in the cluster state counts as not stored."""
 AUDIT_KEY: Final = "pods-not-counted"
 """Key of the audit annotation on a prediction that omits some of these Pods."""
+_CHARGING: Final = 50
+"""Units of work to compare a Pod with a quota."""
 _PLACED: Final = 4
 """Maximum number of cached cluster states with these Pods."""
 
@@ -112,6 +120,8 @@ class AdmittedPods:
         ref, obj = subject.ref, subject.object
         if not ref.name or size > MAX_BYTES or pods <= 0 or has_controller(obj):
             return  # the Pods of a controller are those of its object
+        if creates_pods_later(obj):
+            return
         if at(obj, "metadata", "generateName"):
             return  # nothing is applied under a generated name, which /mutate does not know yet
         key = key_of_object(subject)
@@ -227,21 +237,40 @@ def _with_pods_of(
     """Place the Pods of one more object after those that are placed. `cluster`: without any of them."""
     so_far, left = placed
     assert so_far.cluster is not None
-    pods, snapshot = _pods_of(admitted, cluster, paths), so_far.cluster.scheduling
+    try:
+        pods = not_yet_scheduled(admitted.object, admitted.pods, cluster, paths)
+        charged = _charged(admitted, so_far.cluster, cluster, paths)
+    except InvalidObject:
+        return placed
+    snapshot = so_far.cluster.scheduling
     omitted = so_far.omitted + (len(pods) > left)
     for pod in pods[:left]:
         left -= 1
         before, snapshot = snapshot, _with(snapshot, pod)
         if before is snapshot:
             break  # it stays pending, and so do those that are like it
-    return _Placed(Arriving(cluster.scheduled_as(snapshot), omitted), left)
+    return _Placed(Arriving(charged.scheduled_as(snapshot), omitted), left)
 
 
-def _pods_of(admitted: Admitted, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]) -> Sequence[Pod]:
-    try:
-        return not_yet_scheduled(admitted.object, admitted.pods, cluster, paths)
-    except InvalidObject:
-        return ()
+def _charged(
+    admitted: Admitted, so_far: ClusterSnapshot, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+) -> ClusterSnapshot:
+    """Return the cluster state `so_far`, with the use of quotas by the Pods of one more object that do not exist yet.
+
+    `cluster`: without any of them. Raises InvalidObject.
+    """
+    namespace = admitted.key[1]
+    quotas = so_far.quotas_of(namespace)
+    pod, missing = not_yet_created(admitted.object, admitted.pods, cluster, paths) if quotas else (NOTHING, 0)
+    if not missing:
+        return so_far
+    check_quotas(len(quotas))
+    for quota in quotas:
+        check_quota_extent(quota.spec, quota.name)
+    counted = counted_by_quotas(pod, admitted_pod(pod, cluster).priority_class_name, cluster)
+    charge(_CHARGING * len(quotas))
+    _, check = first_rejected(counted, quotas, replicas=missing)
+    return replace(so_far, charged_quotas={**so_far.charged_quotas, namespace: check.quotas})
 
 
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:

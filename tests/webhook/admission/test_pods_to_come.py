@@ -268,3 +268,23 @@ def test_one_more_object_costs_one_more_prediction(monkeypatch: pytest.MonkeyPat
 def _nodes(arriving: admitted_pods.Arriving) -> dict[str, list[str]]:
     assert arriving.cluster is not None
     return {info.name: sorted(pod.name for pod in info.pods) for info in arriving.cluster.scheduling.node_infos}
+
+
+def quota(pods: int, used: int) -> Obj:
+    made = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": str(pods)})
+    return made.status(hard={"pods": str(pods)}, used={"pods": str(used)}).obj
+
+
+def test_the_pods_of_the_first_object_use_up_the_quota_of_the_second() -> None:
+    world = World(*NODES, quota(pods=3, used=0))
+    assert not world.asks(made("first", "gold"))
+    second = world.asks(made("second", "mid", replicas=3))
+    assert (second["newPods"], second["pending"], second["rejectedByQuota"]) == (3, 1, 1)
+    assert is_preempted(second)
+    assert not is_preempted(world.asks(made("third", "gold")))  # its Pod is rejected
+    pod = make_pod("first-1", "team").labels(app="first")
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "first", "controller": True, "uid": ""}
+    pod.obj["spec"] = {**made("", "gold")["spec"]["template"]["spec"], "priority": 1000}
+    world.add(made("first", "gold"), pod.metadata(ownerReferences=[owner]).obj, quota(pods=3, used=1))
+    assert "rejectedByQuota" not in world.asks(made("fourth", "mid", replicas=2), "sam", dryRun=True)
+    assert world.asks(made("fifth", "mid", replicas=3), "sam", dryRun=True)["rejectedByQuota"] == 1
