@@ -18,7 +18,7 @@ from prometheus_client import (
 
 from forewarn.policies import VERSION
 from forewarn.policies.cli import KUBERNETES
-from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION
 from forewarn.webhook.accuracy import RESULTS
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_evaluated or spec.template} | {
-    "autoscaling/Scale": "Scale"
+    "autoscaling/Scale": "Scale",
+    CONTROLLER_REVISION: "ControllerRevision",
 }
 """Value of the label kind, by `group/Kind`. Any other kind is `other`."""
 OTHER: Final = "other"

@@ -159,6 +159,8 @@ DAEMON_SET: Final = "apps/DaemonSet"
 REPLICA_SET: Final = "apps/ReplicaSet"
 JOB: Final = "batch/Job"
 CRON_JOB: Final = "batch/CronJob"
+CONTROLLER_REVISION: Final = "apps/ControllerRevision"
+"""Contains the Pod template of a StatefulSet or DaemonSet. The webhook evaluates new ones; the cache has none."""
 
 
 def empty_list(spec: KindSpec) -> dict[str, Any]:

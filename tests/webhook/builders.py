@@ -36,6 +36,7 @@ RESOURCES = {
     "PriorityClass": ("scheduling.k8s.io", "priorityclasses"),
     "Deployment": ("apps", "deployments"),
     "StatefulSet": ("apps", "statefulsets"),
+    "ControllerRevision": ("apps", "controllerrevisions"),
     "ReplicaSet": ("apps", "replicasets"),
     "DaemonSet": ("apps", "daemonsets"),
     "ReplicationController": ("", "replicationcontrollers"),

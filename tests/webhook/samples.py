@@ -118,6 +118,11 @@ SAMPLES: tuple[dict[str, Any], ...] = (
     _workload("v1", "ReplicationController", {"replicas": 2, "selector": {"app": "web"}, "template": TEMPLATE}),
     {**_workload("v1", "PodTemplate", {}), "template": TEMPLATE},
     {
+        **_workload("apps/v1", "ControllerRevision", {}),
+        "data": {"spec": {"template": {"$patch": "replace", **TEMPLATE}}},
+        "revision": 2,
+    },
+    {
         **priority_class("a", 5, globalDefault=True, description="d", preemptionPolicy="Never"),
         "metadata": {"name": "a", "uid": "u", "resourceVersion": "5", "labels": {"a": "b"}, "annotations": {"a": "b"}},
     },

@@ -13,7 +13,7 @@ from forewarn.policies.objects.fields import namespace_of as namespace_in
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Decision, Verdict, decision_of, passed
-from forewarn.webhook.admission.directions import exemption_of, is_evaluated, namespace_of, subject_of
+from forewarn.webhook.admission.directions import exemption_of, is_evaluated, misspelled_in, namespace_of, subject_of
 from forewarn.webhook.admission.mutating import decide_mutation
 from forewarn.webhook.admission.review import AdmissionResponse
 from forewarn.webhook.admission.validating import decide_validation
@@ -58,13 +58,15 @@ def evaluate_review(review: ReviewContext) -> Decision:
 
 
 def _contradiction(request: AdmissionRequest) -> tuple[str, str] | None:
-    """A kind or namespace of an object that is not that of the request, as problem and fix; None if there is none."""
+    """What makes the objects of a request differ from what is stored, as problem and fix; None if nothing does."""
     objects = [obj for obj in (request.object, request.old) if obj]
     for obj in objects:
         if (name := namespace_in(obj)) not in ("", request.namespace):
             return f"its namespace {quote(name)} is not that of the request", "remove metadata.namespace"
     if any(group_kind(obj) != request.kind.group_kind for obj in objects):
         return "its kind is not that of the request", "set apiVersion and kind to those of the resource"
+    if key := misspelled_in(request):
+        return f"the key {quote(key)} in its data has the wrong case", "correct the key"
     return None
 
 

@@ -6,8 +6,9 @@ namespace may use. Users who may create ResourceQuotas can use any class.
 Details: if entries of `allowedClasses` name a class, at least one of these entries must match. An entry matches if all
 its conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
 entry names. When a user creates a workload or changes its class, the rule checks the user and groups. When a controller
-of kube-system creates the Pods of the workload, the rule does not check users and groups again. For workloads, the
-webhook warns by default. To deny workloads, set the action of the rule to deny. If a Namespace has the annotation
+of kube-system creates the Pods of the workload, the rule does not check users and groups again. The StatefulSet
+controller also creates Pods from ControllerRevisions, so the rule checks their templates like workloads. For workloads,
+the webhook warns by default. To deny workloads, set the action of the rule to deny. If a Namespace has the annotation
 forewarn.dev/default-priority-class, the rule treats the Namespace like a Pod of this class. The linter does not know
 the user, or the labels of unknown Namespaces. If a condition needs a user or an unknown label, the linter only counts
 the object in its summary.

@@ -219,6 +219,45 @@ def _(_: Running) -> None:
     passes(review(CONFIG_MAP))
 
 
+REVISION: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "ControllerRevision",
+    "metadata": {"name": "web-1", "namespace": "team"},
+    "data": {"spec": {"template": {"$patch": "replace", "spec": {"priorityClassName": "gold"}}}},
+    "revision": 1,
+}
+ONLY_SRE = "{allowedClasses: [{classes: [gold], groups: [sre]}], actions: {class-not-allowed: deny}}"
+
+
+@row("revision", "forewarn.webhook.admission.directions.ROWS")
+def _(_: Running) -> None:
+    config = read_config(ONLY_SRE, "c")
+    denied = decided(Hook.VALIDATE, review(REVISION), config=config)
+    assert rules(denied) == {"class-not-allowed"}
+    assert decided(Hook.VALIDATE, review(REVISION), config=read_config("{}", "c")).verdict is Verdict.ALLOWED
+    allowed = review(REVISION, userInfo={"username": "lee", "groups": ["sre"]})
+    assert decided(Hook.VALIDATE, allowed, config=config).verdict is Verdict.ALLOWED
+    for name in ("spec", "template", "priorityClassName"):
+        for alias in (name.capitalize(), name.replace("s", "\u017f"), name.upper()):
+            text = json.dumps(REVISION["data"])
+            data = json.loads(text[0] + text[1:].replace(json.dumps(name), json.dumps(alias)))
+            for given in (data, {**data, **REVISION["data"]}):
+                hidden = decided(Hook.VALIDATE, review({**REVISION, "data": given}), config=config)
+                assert hidden.verdict is Verdict.DENIED or alias == name
+    for data in (None, "text", [], {"spec": 5}, {"spec": {"template": None}}, {"spec": {"template": {"spec": []}}}):
+        assert decided(Hook.VALIDATE, review({**REVISION, "data": data}), config=config).response.allowed
+
+
+@row("revision-of-controller", "forewarn.webhook.admission.directions.subject_of")
+def _(_: Running) -> None:
+    config = read_config(ONLY_SRE.replace("groups: [sre]", "namespaces: [shop]"), "c")
+    by_controller = {"username": "system:serviceaccount:kube-system:statefulset-controller"}
+    assert not decided(Hook.VALIDATE, review(REVISION), config=config).response.allowed
+    assert decided(Hook.VALIDATE, review(REVISION, userInfo=by_controller), config=config).verdict is Verdict.ALLOWED
+    changed = review(REVISION, "UPDATE", oldObject=REVISION)
+    assert decided(Hook.VALIDATE, changed, config=config).verdict is Verdict.ALLOWED
+
+
 @row("undecodable-object", "forewarn.webhook.admission.mutating.decide_mutation")
 def _(_: Running) -> None:
     specs: tuple[object, ...] = ("text", 5, [], {"priorityClassName": {}}, {"priorityClassName": 5, "priority": "x"})

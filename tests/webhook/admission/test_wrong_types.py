@@ -16,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.config import read_config
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import (
+    BY_GROUP_KIND,
+    CONTROLLER_REVISION,
+    GROUP_TEMPLATES,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+)
 from forewarn.policies.objects.fields import at, group_kind
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from tests.cases import cases
@@ -121,6 +127,7 @@ SEED = os.environ.get("FOREWARN_SEED", "1")
 PATHS_OF_CLASSES: dict[str, tuple[str | int, ...]] = {
     **{kind: (*path, "spec", "priorityClassName") for kind, path in POD_TEMPLATE_PATHS.items()},
     "/Pod": ("spec", "priorityClassName"),
+    CONTROLLER_REVISION: ("data", "spec", "template", "spec", "priorityClassName"),
     POD_GROUP: ("spec", "priorityClassName"),
     GROUP_TEMPLATES: ("spec", "podGroupTemplates", 0, "priorityClassName"),
 }
@@ -129,7 +136,7 @@ GOLD = [good for good in SAMPLES if at(good, *PATHS_OF_CLASSES.get(group_kind(go
 
 def test_every_kind_that_is_evaluated_is_among_the_samples() -> None:
     evaluated = {spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_evaluated or spec.template}
-    assert {group_kind(good) for good in SAMPLES} == evaluated | {"autoscaling/Scale"}
+    assert {group_kind(good) for good in SAMPLES} == evaluated | {"autoscaling/Scale", CONTROLLER_REVISION}
     assert {group_kind(good) for good in GOLD} == {*PATHS_OF_CLASSES}
 
 
@@ -179,6 +186,8 @@ def test_an_object_of_a_denied_class_is_denied_whatever_else_is_wrong_with_it() 
             continue
         silver = json.loads(json.dumps(good).replace('"gold"', '"silver"'))
         operation, old = random.choice((("CREATE", None), ("UPDATE", silver)))
+        if good["kind"] == "ControllerRevision":
+            operation, old = "CREATE", None  # its data is immutable
         status, answer = _answer(asked, review(good, operation, object=bad, oldObject=old), Hook.VALIDATE)
         assert (status, answer["response"]["allowed"]) == (200, False), (SEED, bad)
 
