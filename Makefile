@@ -137,6 +137,9 @@ kubelet-oracle: $(VENV)/dev ## ask the kubelet's own functions and ours about 10
 field-tables: $(VENV)/dev ## the fields of Kubernetes' kinds, by minor, made of its OpenAPI (needs Go)
 	$(BIN)/python docs/field_tables.py
 
+feature-gates: $(VENV)/dev ## the feature gates of each minor, made of Kubernetes' own list (needs Go)
+	$(BIN)/python .build/feature_gates.py
+
 releases: $(VENV)/dev ## what a new minor of Kubernetes needs here, from its module (needs Go); KUBERNETES=1.38.0
 	$(BIN)/python .build/new_minor.py $(KUBERNETES)
 
@@ -164,4 +167,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, generated docs, sty
 docs-style: $(VENV)/dev ## style of README, docs and help texts, by Vale; P='README.md docs/guides' for these, with warnings
 	$(BIN)/python .build/docs_style.py $(if $(P),--warnings $(P))
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow browser e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables releases format docs docs-style check
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow browser e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables feature-gates releases format docs docs-style check

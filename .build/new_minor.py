@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / ".build")]
 
+from feature_gates import module_of, read_by, specs_of, state  # noqa: E402
+
+from forewarn.policies.releases import gates  # noqa: E402
 from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
-from forewarn.policies.releases.release import LOCKED, NOT_MODELLED  # noqa: E402
-from forewarn.policies.releases.semantics import FEATURE_GATES  # noqa: E402
 
-GATES: Final = "pkg/features/kube_features.go"
+GROUPS: Final = ("MODELLED", "NOT_MODELLED", "NO_EFFECT")
 DEFAULTS: Final = ("pkg/scheduler/apis/config/v1/default_plugins.go", "pkg/scheduler/apis/config/v1/defaults.go")
 READ: Final = (
     "pkg/scheduler",
@@ -41,67 +40,21 @@ READ: Final = (
     "plugin/pkg/admission/resourcequota",
 )
 """Directories of Kubernetes that forewarn follows, and takes messages from."""
-_GATE: Final = re.compile(r"^\t(\w+): \{\n((?:\t\t\{Version:.*\n)+)\t\},$", re.MULTILINE)
-_STAGE: Final = re.compile(r'MustParse\("1\.(\d+)"\), Default: (true|false), PreRelease: featuregate\.(\w+)(.*)')
 _TEXT: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _VERB: Final = re.compile(r"%[-+#0-9.]*\w|\\.")
 _SHORTEST: Final = 16
 """Characters of a text that is not found by chance."""
 
 
-class Gate(NamedTuple):
-    """A feature gate in one minor."""
-
-    default: bool
-    stage: str
-    is_locked: bool
-
-    def __str__(self) -> str:
-        return f"{self.stage} {'on' if self.default else 'off'}{', locked' if self.is_locked else ''}"
-
-
-def gates_of(text: str, minor: int) -> dict[str, Gate]:
-    """The gates of kube_features.go as they are in a minor."""
-    found = {}
-    for name, stages in _GATE.findall(text):
-        known = [stage for stage in _STAGE.findall(stages) if int(stage[0]) <= minor]
-        if known:
-            _, default, stage, more = known[-1]
-            found[name] = Gate(default == "true", stage, "LockToDefault: true" in more.partition("//")[0])
-    return found
-
-
-def gate_lines(old: dict[str, Gate], new: dict[str, Gate], minor: int, used: frozenset[str]) -> Iterator[str]:
-    """Gates that forewarn knows or kube-scheduler reads (`used`), where they changed, and whether the data has it."""
+def gate_lines(old: dict[str, str], new: dict[str, str], used: Collection[str]) -> Iterator[str]:
+    """Gates whose state (`state`) changed, of those that forewarn lists or predicted code reads (`used`)."""
     for name in sorted(old.keys() | new.keys()):
-        ours = name in FEATURE_GATES or name in NOT_MODELLED
-        if old.get(name) == new.get(name) or not (ours or (name in used and name not in old)):
-            continue
-        was, now = old.get(name, "absent"), new.get(name)
-        yield f"{name}: {was} -> {now or 'absent'} ({_where(name, now, minor)})"
-
-
-def _where(name: str, now: Gate | None, minor: int) -> str:
-    """What forewarn's data has of a gate in this minor, or lacks."""
-    if name in NOT_MODELLED:
-        is_as_modelled = now is None or now.default == NOT_MODELLED[name]
-        return "NOT_MODELLED" if is_as_modelled else "NOT_MODELLED: the default is now the state that is not predicted"
-    if name not in FEATURE_GATES:
-        return "new: model it, or add it to NOT_MODELLED"
-    if now is None:
-        return "removed: keep the entry for older minors"
-    entries = dict(FEATURE_GATES[name])
-    default = entries[max(since for since in entries if since <= minor)] if min(entries) <= minor else None
-    lacks = [] if default == now.default else [f'add ({minor}, {now.default}) to FEATURE_GATES["{name}"]']
-    if now.is_locked != (LOCKED.get(name, minor + 1) <= minor):
-        lacks.append(f'add "{name}": {minor} to LOCKED' if now.is_locked else f'"{name}" is in LOCKED, but not locked')
-    return "; ".join(lacks) or "in FEATURE_GATES"
-
-
-def used_gates(module: Path) -> frozenset[str]:
-    """The gates that kube-scheduler reads."""
-    files = (path for path in (module / "pkg/scheduler").rglob("*.go") if not path.name.endswith("_test.go"))
-    return frozenset(name for path in files for name in re.findall(r"\bfeatures\.(\w+)", path.read_text()))
+        was, now = old.get(name, "-"), new.get(name, "-")
+        ours = next((group for group in GROUPS if name in getattr(gates, group)), "")
+        if was != now and (ours or name in used):
+            is_new_default = name in gates.NOT_MODELLED and now.startswith("off" if gates.NOT_MODELLED[name] else "on")
+            note = ": the default is now the state that is not predicted" if is_new_default else ""
+            yield f"{name}: {was} -> {now} ({ours or 'new: add it to one of ' + ', '.join(GROUPS)}{note})"
 
 
 def plugin_lines(old: Path, new: Path) -> Iterator[str]:
@@ -158,16 +111,6 @@ def _lines(path: Path) -> Counter[str]:
     return Counter(path.read_text().splitlines()) if path.exists() else Counter()
 
 
-def module_of(release: str) -> Path:
-    """The directory of a release's module. Raises SystemExit."""
-    command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{release}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-    found = json.loads(done.stdout or "{}")
-    if "Dir" not in found:
-        raise SystemExit(f"no module of Kubernetes {release}: {found.get('Error') or done.stderr.strip()}")
-    return Path(found["Dir"])
-
-
 def main(arguments: list[str]) -> int:
     """Print the sections."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -178,13 +121,15 @@ def main(arguments: list[str]) -> int:
     since = options.since or CHECKED_WITH.get(minor - 1)
     if since is None:
         parser.error(f"no checked release of 1.{minor - 1}: pass --since")
-    old, new = module_of(since), module_of(options.release)
-    before, after = ((module / GATES).read_text() for module in (old, new))
-    gates = gates_of(before, int(since.split(".")[1])), gates_of(after, minor)
+    old, new = (module_of(f"k8s.io/kubernetes@v{release}") for release in (since, options.release))
+    states = [
+        {name: state(specs, known) for name, specs in specs_of(release).items()}
+        for known, release in ((int(since.split(".")[1]), since), (minor, options.release))
+    ]
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "policies").rglob("*.py")}
     definitions = import_module("field_tables").definitions_of
     sections = {
-        "Feature gates (policies/releases/semantics.py, release.py)": gate_lines(*gates, minor, used_gates(new)),
+        "Feature gates (make feature-gates; policies/releases/gates.py)": gate_lines(*states, read_by(new)),
         "Default plugins, weights and arguments (policies/scheduling/configuration)": plugin_lines(old, new),
         "API fields (make field-tables)": field_lines(definitions(since), definitions(options.release)),
         "Messages that forewarn has, and the new release does not have": message_lines(

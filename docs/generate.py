@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 import chart  # noqa: E402
 import cli_page  # noqa: E402
+import gates_page  # noqa: E402
 import json_schemas  # noqa: E402
 import webhook_pages  # noqa: E402
 
@@ -479,6 +480,7 @@ def main() -> int:
     made = {
         **rule_pages(),
         ROOT / "docs/reference/cli.md": cli_page.page(),
+        ROOT / "docs/reference/feature-gates.md": gates_page.page(),
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),

@@ -130,48 +130,60 @@ def test_what_could_not_be_asked_about_is_not_called_clean(build: Any, found: An
     assert build("advisories").evaluated({"dependencies": found}) == (status, [line])
 
 
-KUBE_FEATURES = """
-var defaultVersionedKubernetesFeatureGates = map[featuregate.Feature]featuregate.VersionedSpecs{
-\tStorageCapacityScoring: {
-\t\t{Version: version.MustParse("1.33"), Default: false, PreRelease: featuregate.Alpha},
-\t\t{Version: version.MustParse("1.37"), Default: true, PreRelease: featuregate.Beta},
-\t},
-
-\tDRAExtendedResource: {
-\t\t{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta}, // LockToDefault: true in 1.37
-\t\t{Version: version.MustParse("1.38"), Default: false, PreRelease: featuregate.GA, LockToDefault: true},
-\t},
-
-\tGangScheduling: {
-\t\t{Version: version.MustParse("1.35"), Default: false, PreRelease: featuregate.Alpha},
-\t\t{Version: version.MustParse("1.38"), Default: true, PreRelease: featuregate.Beta},
-\t},
-
-\tUnheardOf: {
-\t\t{Version: version.MustParse("1.38"), Default: true, PreRelease: featuregate.Beta},
+LISTED = """
+- name: DRAFractionalCapacityRange
+  versionedSpecs:
+  - {default: false, lockToDefault: false, preRelease: Beta, version: "1.37"}
+  - {default: true, lockToDefault: false, preRelease: Beta, version: "1.37", minCompatibilityVersion: "1.37"}
+- name: PodsAPI
+  versionedSpecs:
+  - {default: false, lockToDefault: false, preRelease: Alpha, version: "1.36"}
+  - {default: true, lockToDefault: false, preRelease: Beta, version: "1.37"}
+  - {default: true, lockToDefault: true, preRelease: GA, version: "1.38"}
+"""
+KNOWN_FEATURES = """
+const (
+\tClientsAllowCBOR Feature = "ClientsAllowCBOR"
+)
+var defaultVersionedKubernetesFeatureGates = map[Feature]VersionedSpecs{
+\tClientsAllowCBOR: {
+\t\t{Version: version.MustParse("1.32"), Default: false, PreRelease: Alpha},
+\t\t{Version: version.MustParse("1.38"), Default: true, PreRelease: GA, LockToDefault: true},
 \t},
 }
 """
 
 
-def test_the_gates_of_a_new_minor(build: Any) -> None:
-    new_minor = build("new_minor")
-    minors = {minor: new_minor.gates_of(KUBE_FEATURES, minor) for minor in (36, 37, 38)}
-    assert str(minors[36]["DRAExtendedResource"]) == "Beta on"
-    assert "UnheardOf" not in minors[37]
-    used = frozenset({"UnheardOf"})
-    assert list(new_minor.gate_lines(minors[36], minors[37], 37, used)) == [
-        "StorageCapacityScoring: Alpha off -> Beta on (in FEATURE_GATES)"
+def test_the_gates_of_a_release(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gates = build("feature_gates")
+    for name, text in ((gates.LIST, LISTED), (gates.CLIENT, KNOWN_FEATURES)):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "pkg/scheduler").mkdir(parents=True)
+    (tmp_path / "pkg/scheduler/a.go").write_text("x := gates.Enabled(kubefeatures.PodsAPI)")
+    (tmp_path / "pkg/scheduler/a_test.go").write_text("features.ClientsAllowCBOR")
+    monkeypatch.setattr(gates, "module_of", lambda _: tmp_path)
+    states = {
+        name: [gates.state(specs, minor) for minor in (35, 36, 37, 38)]
+        for name, specs in gates.specs_of("1.37.1").items()
+    }
+    assert states == {
+        "DRAFractionalCapacityRange": ["-", "-", "off", "off"],
+        "PodsAPI": ["-", "off", "on", "on!"],
+        "ClientsAllowCBOR": ["off", "off", "off", "on!"],
+    }
+    assert gates.read_by(tmp_path) == {"PodsAPI": {"pkg/scheduler"}}
+
+
+def test_the_changed_gates_of_a_new_minor(build: Any) -> None:
+    old = {"PodsAPI": "off", "GangScheduling": "off", "CompositePodGroup": "off", "PodDeletionCost": "on"}
+    new = {"PodsAPI": "on", "CompositePodGroup": "on", "PodDeletionCost": "on", "UnheardOf": "on", "Irrelevant": "on"}
+    assert list(build("new_minor").gate_lines(old, new, {"UnheardOf"})) == [
+        "CompositePodGroup: off -> on (NOT_MODELLED: the default is now the state that is not predicted)",
+        "GangScheduling: off -> - (MODELLED)",
+        "PodsAPI: off -> on (NO_EFFECT)",
+        "UnheardOf: - -> on (new: add it to one of MODELLED, NOT_MODELLED, NO_EFFECT)",
     ]
-    assert list(new_minor.gate_lines(minors[37], minors[38], 38, used)) == [
-        'DRAExtendedResource: Beta on -> GA off, locked (add (38, False) to FEATURE_GATES["DRAExtendedResource"])',
-        "GangScheduling: Alpha off -> Beta on (NOT_MODELLED: the default is now the state that is not predicted)",
-        "UnheardOf: absent -> Beta on (new: model it, or add it to NOT_MODELLED)",
-    ]
-    assert not list(new_minor.gate_lines(minors[37], minors[38], 38, frozenset()))[2:]
-    assert "is in LOCKED, but not locked" in next(
-        new_minor.gate_lines({}, {"DRAExtendedResource": minors[36]["DRAExtendedResource"]}, 37, used)
-    )
 
 
 def test_copied_messages_that_a_new_minor_lacks(build: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.commands.cluster_command import add_output_option, output_of
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.releases.gates import MODELLED, NOT_MODELLED, default, state
 from forewarn.policies.releases.minors import (
     CHECKED_WITH,
     NEWEST,
@@ -15,8 +16,7 @@ from forewarn.policies.releases.minors import (
     PREVIEW_MINORS,
     RECORDED_MINOR,
 )
-from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, is_known, is_locked
-from forewarn.policies.releases.semantics import FEATURE_GATES, Semantics
+from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED
 from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def _entry(minor: int) -> dict[str, object]:
         ],
         "unfixed": [{"pullRequest": fix, "where": where, "what": what} for fix, where, what in _unfixed(minor)],
         "featureGates": _gates(minor),
+        "notModelled": _not_modelled(minor),
     }
 
 
@@ -67,8 +68,13 @@ def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:
 
 
 def _gates(minor: int) -> dict[str, bool]:
-    """Return the feature gates of a minor version that affect predictions, with their defaults."""
-    return {name: Semantics(minor).enabled(name) for name in sorted(FEATURE_GATES) if is_known(name, minor)}
+    """Return the feature gates of a minor version that predictions model, with their defaults."""
+    return {name: default(name, minor) for name in sorted(MODELLED) if state(name, minor) != "-"}
+
+
+def _not_modelled(minor: int) -> dict[str, bool]:
+    """Return the other feature gates that change predictions, with the only predicted state."""
+    return {name: NOT_MODELLED[name] for name in sorted(NOT_MODELLED) if state(name, minor) in ("on", "off")}
 
 
 def _patches(minor: int) -> Iterator[PatchChange]:
@@ -89,8 +95,12 @@ def _lines(minor: int) -> Iterator[str]:
             yield f"  {change.where}: {change.what}" + (f" ({', '.join(notes)})" if notes else "")
     yield from (f"  before {_release(patch)}, {patch.where}: {patch.what} (not modelled)" for patch in _patches(minor))
     yield from (f"  {where}: {what} (until {fix})" for fix, where, what in _unfixed(minor))
-    gates = (f"{name}={str(on).lower()}{'!' if is_locked(name, minor) else ''}" for name, on in _gates(minor).items())
-    yield f"  gates: {' '.join(gates)}"
+    for what, gates in (("gates", _gates(minor)), ("not modelled, predicted only with", _not_modelled(minor))):
+        yield f"  {what}: {' '.join(f'{name}={str(on).lower()}{_lock(name, minor)}' for name, on in gates.items())}"
+
+
+def _lock(gate: str, minor: int) -> str:
+    return "!" if state(gate, minor).endswith("!") else ""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -81,9 +81,8 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, 
         parser.error(one_line(f"argument --feature-gates: {fault}"))
     except ConfigError as fault:
         parser.error(one_line(f"argument --scheduler-config: {fault}"))
-    if release.without_part:
-        names = ", ".join(release.without_part)
-        print_notice(f"{parser.prog}: --feature-gates: {names}: no effect on predictions")
+    for reason, names in release.without_effect.items():
+        print_notice(f"{parser.prog}: --feature-gates: {', '.join(names)}: no effect on predictions: {reason}")
     return release
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, NOT_READ, OF_ADMISSION, default, fault
 from forewarn.policies.releases.minors import (
     KNOWN_MINORS,
     NEWEST,
@@ -18,44 +19,14 @@ from forewarn.policies.releases.minors import (
     PREVIEW_MINORS,
     RECORDED_MINOR,
 )
-from forewarn.policies.releases.semantics import FEATURE_GATES, Semantics
+from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from forewarn.policies.releases.profiles import SchedulerConfiguration
 
-LOCKED: Final = {
-    "DRAAdminAccess": 36,
-    "DRAExtendedResource": 37,
-    "DRAPrioritizedList": 37,
-    "DRAResourceClaimDeviceStatus": 37,
-    "NodeDeclaredFeatures": 37,
-}
-"""Locked feature gate -> the minor since which it cannot be changed. Source: upstream `kube_features.go`."""
-NOT_MODELLED: Final = {
-    "CompositePodGroup": False,
-    "DRADerivedAttributes": False,
-    "DRADeviceCompatibilityGroups": False,
-    "DRAListTypeAttributes": False,
-    "DRANodeAllocatableResources": False,
-    "DRAOptionalNodeOperations": False,
-    "DRAWorkloadResourceClaims": False,
-    "GangScheduling": False,
-    "InPlacePodVerticalScaling": True,
-    "InPlacePodVerticalScalingSchedulerPreemption": False,
-    "InterPodAffinityHostnameFastPath": False,
-    "MatchLabelKeysInPodTopologySpread": True,
-    "PodLevelResources": True,
-    "TaintTolerationComparisonOperators": False,
-    "TopologyAwareWorkloadScheduling": False,
-    "VolumeAttributesClass": True,
-    "WorkloadAwarePreemption": False,
-}
-"""Feature gates that change scheduling -> the only state that is predicted."""
-OF_ADMISSION: Final = frozenset({"GangScheduling", "PodGroupPreemptionPolicy", "WorkloadAwarePreemption"})
-"""Gates of NOT_MODELLED that dry-run supports in both states: kube-apiserver's part of Pod groups."""
-
+_MANY: Final = ("AllAlpha", "AllBeta")
 _VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.\d{1,6})?(?:[-+][-+.\w]{0,100})?")
 
 
@@ -185,9 +156,13 @@ class Release(NamedTuple):
     of_apiserver: bool = False
 
     @property
-    def without_part(self) -> list[str]:
-        """The given gates that do not affect predictions."""
-        return [name for name in self.gates if name not in FEATURE_GATES and name not in NOT_MODELLED]
+    def without_effect(self) -> dict[str, list[str]]:
+        """Reason -> the given gates that do not affect predictions because of it."""
+        found: dict[str, list[str]] = {}
+        for name in self.gates:
+            if name not in MODELLED and name not in NOT_MODELLED and name not in _MANY:
+                found.setdefault(NO_EFFECT.get(name, NOT_READ), []).append(name)
+        return found
 
     def semantics(self, reported_minor: int | None = None) -> Semantics:
         """Return the semantics of a cluster that reports this minor version (`reported_minor`; None if unknown).
@@ -248,32 +223,16 @@ def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = 
     """
     given: dict[str, bool] = {}
     for name, on in gates.items():
-        if name in ("AllAlpha", "AllBeta") and on:
-            raise BadGates(f"{name}=true is not predicted: name the gates one by one")
-        if NOT_MODELLED.get(name, on) != on and not (of_apiserver and name in OF_ADMISSION):
-            raise BadGates(f"{name}={str(on).lower()} is not predicted")
-        if name in FEATURE_GATES:
-            _check(name, on, minor)
+        state = f"{name}={str(on).lower()}"
+        if name in _MANY:
+            if on or name == "AllBeta":  # most beta gates are on
+                raise BadGates(f"{state} is not predicted: name the gates one by one")
+            continue
+        if why := fault(name, minor, on=on):
+            raise BadGates(why)
+        supported = {NOT_MODELLED.get(name, on), default(name, minor)}
+        if on not in supported and not (of_apiserver and name in OF_ADMISSION):
+            raise BadGates(f"{state} is not predicted. Fix: leave it out to get the predictions for the default")
+        if name in MODELLED:
             given[name] = on
     return Semantics(minor).with_gates(**given)
-
-
-def is_known(name: str, minor: int) -> bool:
-    """Report whether a release has one of the gates in FEATURE_GATES."""
-    return FEATURE_GATES[name][0][0] <= minor
-
-
-def is_locked(name: str, minor: int) -> bool:
-    """Report whether a release has locked a gate to its default."""
-    return minor >= LOCKED.get(name, minor + 1)
-
-
-def _check(name: str, on: bool, minor: int) -> None:
-    """Raise BadGates with the error of the Kubernetes components for an unknown or locked gate."""
-    first = FEATURE_GATES[name][0][0]
-    if not is_known(name, minor):
-        raise BadGates(f"{name} came with Kubernetes 1.{first}: 1.{minor} does not know it")
-    if is_locked(name, minor) and Semantics(minor).enabled(name) != on:
-        raise BadGates(
-            f"cannot set feature gate {name} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
-        )

@@ -10,36 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.releases.gates import MODELLED, default
 from forewarn.policies.releases.minors import KNOWN_MINORS, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS, RECORDED_MINOR
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from forewarn.policies.releases.profiles import SchedulerConfiguration
 
-FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
-    "DRAAdminAccess": ((34, True),),
-    "DRAConsumableCapacity": ((34, False), (36, True)),
-    "DRADeviceBindingConditions": ((34, False), (36, True)),
-    "DRADeviceTaints": ((34, False), (36, True)),
-    "DRADeviceTaintRules": ((35, False), (37, True)),
-    "DRAExtendedResource": ((34, False), (36, True)),
-    "DRAFractionalCapacityRange": ((37, False),),
-    "DRAPartitionableDevices": ((34, False), (36, True)),
-    "DRAPrioritizedList": ((34, True),),
-    "DRAResourceClaimDeviceStatus": ((34, True),),
-    "DynamicResourceAllocation": ((34, True),),
-    "GangScheduling": ((35, False),),
-    "GenericWorkload": ((35, False),),
-    "InPlacePodLevelResourcesVerticalScaling": ((35, False), (36, True)),
-    "NodeDeclaredFeatures": ((35, False), (36, True)),
-    "NominatedNodeNameForExpectation": ((34, False), (35, True)),
-    "PodGroupPreemptionPolicy": ((37, False),),
-    "PodTopologyLabelsAdmission": ((33, False), (35, True)),
-    "StorageCapacityScoring": ((33, False), (37, True)),
-    "VolumeLimitScaling": ((35, False), (37, True)),
-    "WorkloadAwarePreemption": ((36, False),),
-}
-"""Feature gate -> (minor, the default since then), oldest first. Source: upstream `pkg/features/kube_features.go`."""
+_DEFAULTS: Final = {name: {minor: default(name, minor) for minor in PREDICTED_MINORS} for name in MODELLED}
 
 
 class _Property:
@@ -60,26 +38,26 @@ class Semantics:
     """One release with feature gates.
 
     `minor`: minor of Kubernetes 1. `gates`: the gates that were set, as (name, state). `scheduler`: the scheduler's
-    configuration; None: the default of the release. Equal values mean equal decisions; a change needs a new snapshot.
+    configuration; None: the default of the release. `fault`: why the options do not describe the release. Equal values
+    mean equal decisions; a change needs a new snapshot.
     """
 
     minor: int = RECORDED_MINOR
     gates: tuple[tuple[str, bool], ...] = ()
     scheduler: SchedulerConfiguration | None = None
+    fault: str = ""
 
     def with_gates(self, **gates: bool) -> Semantics:
         """Return the semantics with these additional gates."""
         return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))
 
     def enabled(self, gate: str) -> bool:
-        """Report whether a feature gate is on; off if the release does not have it. Raises KeyError for unknown
-        gates.
-        """
+        """Report whether a feature gate is on. Raises KeyError for gates that are not modelled."""
         for name, value in self.gates:
             if name == gate:
                 return value
-        defaults = [on for since, on in FEATURE_GATES[gate] if since <= self.minor]
-        return bool(defaults) and defaults[-1]
+        defaults = _DEFAULTS[gate]
+        return defaults[self.minor] if self.minor in defaults else default(gate, self.minor)
 
     @property
     def scheduler_names(self) -> frozenset[str]:
@@ -94,6 +72,8 @@ class Semantics:
     @property
     def unknown(self) -> str:
         """Why forewarn does not predict this release; "" for a supported release."""
+        if self.fault:
+            return f"the cluster runs Kubernetes {self.release}: {self.fault}"
         if self.minor in PREDICTED_MINORS:
             return ""
         return f"the cluster runs Kubernetes {self.release}; predictions hold for {_KNOWN}"

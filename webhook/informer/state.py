@@ -13,6 +13,7 @@ from forewarn.policies.config.model import ConfigError
 from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.releases.release import BadGates, UnknownRelease, minor_of
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, ReleaseSet, Responded, Runs
 from forewarn.webhook.logs import LOGGER, log_event
 
@@ -132,7 +133,10 @@ class ClusterState:
             semantics = self._release.semantics(minor)
         except (BadGates, ConfigError) as fault:
             self._warn(version, fault)
-            return
+            if minor is None or not version:  # changed options, which do not replace those in use
+                return
+            option = "--feature-gates" if isinstance(fault, BadGates) else "--scheduler-config"
+            semantics = Semantics(minor, fault=f"{option}: {fault}")
         if semantics != self._cache.semantics:
             self._cache.semantics, self._changed = semantics, True
             log_event(semantics.unknown or semantics.preview or f"the cluster runs Kubernetes {semantics.release}", {})

@@ -65,6 +65,7 @@ class Release(TypedDict):
     earlierPatchReleases: list[PatchChange]
     unfixed: list[Unfixed]
     featureGates: dict[str, bool]
+    notModelled: dict[str, bool]
 
 
 class PluginAt(TypedDict):

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.releases.minors import CHECKED_WITH, PREDICTED_MINORS, PREVIEW_MINORS
+from forewarn.policies.releases.feature_gates import FEATURE_GATES
+from forewarn.policies.releases.gates import (
+    MODELLED,
+    NO_EFFECT,
+    NOT_MODELLED,
+    NOT_READ,
+    OF_ADMISSION,
+    default,
+    state,
+)
+from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, PREDICTED_MINORS, PREVIEW_MINORS
 from forewarn.policies.releases.release import (
     CHANGES,
-    LOCKED,
-    NOT_MODELLED,
-    OF_ADMISSION,
     PATCH_CHANGES,
     UNFIXED,
     BadGates,
@@ -23,7 +32,7 @@ from forewarn.policies.releases.release import (
     parse_gates,
     semantics_of,
 )
-from forewarn.policies.releases.semantics import FEATURE_GATES, Semantics
+from forewarn.policies.releases.semantics import Semantics
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,7 @@ def test_what_is_no_list_of_gates(text: str) -> None:
 def test_gates_that_play_no_part_are_named() -> None:
     release = Release(36, {"StorageCapacityScoring": True, "ContextualLogging": False})
     assert release.semantics().storage_capacity_is_scored
-    assert release.without_part == ["ContextualLogging"]
+    assert release.without_effect == {NOT_READ: ["ContextualLogging"]}
 
 
 def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -> None:
@@ -79,11 +88,78 @@ def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -
         (36, {"PodLevelResources": False}, "is not predicted"),
         (36, {"TaintTolerationComparisonOperators": True}, "is not predicted"),
         (36, {"AllAlpha": True}, "one by one"),
+        (36, {"AllBeta": False}, "one by one"),
+        (37, {"WorkloadWithJob": True}, "WorkloadWithJob=true is not predicted. Fix: leave it out"),
+        (37, {"PodDeletionCost": False}, "is not predicted"),
+        (
+            37,
+            {"GangScheduling": False},
+            "Kubernetes 1.37 removed GangScheduling: components of 1.37 do not start with it",
+        ),
+        (37, {"SidecarContainers": True}, "Kubernetes 1.37 removed SidecarContainers"),
+        (36, {"SidecarContainers": False}, "locked to true"),
+        (35, {"DynamicResourceAllocation": False}, "locked to true"),
+        (35, {"MutableCSINodeAllocatable": True}, "no Kubernetes release from 1.34 to 1.37 has the feature gate"),
+        (36, {"PodPriority": True}, "no Kubernetes release from 1.34 to 1.37 has the feature gate PodPriority"),
     ],
 )
 def test_gates_that_are_refused(minor: int, gates: dict[str, bool], why: str) -> None:
     with pytest.raises(BadGates, match=why):
         semantics_of(minor, gates)
+
+
+def test_the_lists_name_every_gate_that_predicted_code_reads_once() -> None:
+    readers = json.loads(Path(__file__).with_name("readers.json").read_text())
+    listed = [*MODELLED, *(NOT_MODELLED.keys() - OF_ADMISSION), *NO_EFFECT]
+    assert len(listed) == len({*listed})
+    assert {*listed} <= FEATURE_GATES.keys()
+    assert MODELLED & NOT_MODELLED.keys() >= OF_ADMISSION
+    unlocked = {name for name, states in FEATURE_GATES.items() if {*states.split()} & {"on", "off"}}
+    assert (readers.keys() & unlocked) - {*listed} == set()
+    assert NO_EFFECT.keys() <= readers.keys() & unlocked
+
+
+def test_a_state_that_is_not_predicted_is_no_default_but_for_the_ones_in_the_docs() -> None:
+    differs = {
+        (name, minor)
+        for name, predicted in NOT_MODELLED.items()
+        for minor in KNOWN_MINORS
+        if state(name, minor) != "-" and default(name, minor) is not predicted
+    }
+    assert differs == {
+        ("MaxUnavailableStatefulSet", 37),
+        ("PodLevelResourcesFixDefaulting", 37),
+        ("PodLevelResourcesFixKubeletQOSClass", 37),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(FEATURE_GATES))
+def test_every_gate_has_an_answer_in_every_release(name: str) -> None:
+    for minor in PREDICTED_MINORS:
+        for on in (False, True):
+            told = Release(minor, {name: on})
+            now, is_default = state(name, minor), default(name, minor) is on
+            starts = now != "-" and (is_default or not now.endswith("!"))
+            is_predicted = is_default or NOT_MODELLED.get(name, on) is on
+            with nullcontext() if starts and is_predicted else pytest.raises(BadGates):
+                told.semantics()
+            has_effect = name in MODELLED or name in NOT_MODELLED
+            assert list(told.without_effect.values()) == ([] if has_effect else [[name]])
+
+
+def test_a_gate_without_effect_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    gates = "PodsAPI=true,HPAScaleToZero=true,ContextualLogging=false,HPAGeneration=false"
+    cluster = "docs/examples/whatif/cluster.yaml"
+    assert main(["classes", "--cluster", cluster, "--kubernetes-version", "1.37", "--feature-gates", gates]) == 0
+    told = [line.removeprefix("forewarn classes: --feature-gates: ") for line in capsys.readouterr().err.splitlines()]
+    assert told == [
+        f"{names}: no effect on predictions: {reason}"
+        for names, reason in (
+            ("PodsAPI", NO_EFFECT["PodsAPI"]),
+            ("HPAScaleToZero, HPAGeneration", "HorizontalPodAutoscalers are not predicted in any state"),
+            ("ContextualLogging", NOT_READ),
+        )
+    ]
 
 
 def test_a_locked_gate_may_be_given_as_it_is() -> None:
@@ -93,8 +169,6 @@ def test_a_locked_gate_may_be_given_as_it_is() -> None:
 def test_every_change_is_of_a_known_minor_and_has_one_before_it() -> None:
     assert {change.minor for change in CHANGES} <= set(PREDICTED_MINORS[1:])
     assert {change.minor for change in CHANGES if change.source} == {*PREVIEW_MINORS}
-    assert LOCKED.keys() <= FEATURE_GATES.keys()
-    assert not (NOT_MODELLED.keys() & FEATURE_GATES.keys()) - OF_ADMISSION
 
 
 def test_the_differences_of_earlier_patch_releases_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -258,11 +258,22 @@ def test_a_release_that_was_asked_for_stays() -> None:
     assert minor(state) == 34
 
 
-def test_gates_that_the_new_release_refuses_leave_it_as_it_was() -> None:
-    state = ClusterState((PODS,), release=Release(gates={"DRAExtendedResource": False}))
+@pytest.mark.parametrize(
+    ("gate", "why"),
+    [
+        ("DRAExtendedResource", "cannot set feature gate DRAExtendedResource to false, feature is locked to true"),
+        ("GangScheduling", "Kubernetes 1.37 removed GangScheduling: components of 1.37 do not start with it"),
+    ],
+)
+def test_with_gates_that_the_new_release_refuses_nothing_is_predicted(gate: str, why: str) -> None:
+    state = ClusterState((PODS,), release=Release(gates={gate: False}))
     listed(state, PODS, pod())
     state.take(Runs("v1.36.0"))
     state.publish()
     state.take(Runs("v1.37.0"))
-    assert not state.publish()
-    assert minor(state) == 36
+    assert state.publish()
+    assert state.latest is not None
+    assert state.latest.semantics.unknown == f"the cluster runs Kubernetes 1.37: --feature-gates: {why}"
+    state.take(Runs("v1.36.0"))
+    assert state.publish()
+    assert (minor(state), state.latest.semantics.unknown) == (36, "")

@@ -1,0 +1,142 @@
+"""Which feature gates predictions model, which they do not, and why the others have no effect.
+
+`policies.releases.feature_gates` has all gates with their defaults. A gate that is neither modelled nor listed here is
+read by no code that forewarn predicts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forewarn.policies.releases.feature_gates import FEATURE_GATES
+from forewarn.policies.releases.minors import KNOWN_MINORS
+
+_MODELLED: Final = """
+    DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
+    DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
+    DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
+    InPlacePodLevelResourcesVerticalScaling NodeDeclaredFeatures NominatedNodeNameForExpectation
+    PodGroupPreemptionPolicy PodTopologyLabelsAdmission StorageCapacityScoring VolumeLimitScaling
+    WorkloadAwarePreemption
+    """
+MODELLED: Final = frozenset(_MODELLED.split())
+NOT_MODELLED: Final = {
+    "CompositePodGroup": False,
+    "DRADerivedAttributes": False,
+    "DRADeviceCompatibilityGroups": False,
+    "DRAListTypeAttributes": False,
+    "DRANodeAllocatableResources": False,
+    "DRAOptionalNodeOperations": False,
+    "DRAWorkloadResourceClaims": False,
+    "GangScheduling": False,
+    "InPlacePodVerticalScaling": True,
+    "InPlacePodVerticalScalingInitContainers": True,
+    "InPlacePodVerticalScalingSchedulerPreemption": False,
+    "InterPodAffinityHostnameFastPath": False,
+    "KubeletSeparateDiskGC": True,
+    "MatchLabelKeysInPodTopologySpread": True,
+    "MaxUnavailableStatefulSet": False,
+    "PodDeletionCost": True,
+    "PodLevelResources": True,
+    "PodLevelResourcesFixDefaulting": False,
+    "PodLevelResourcesFixKubeletQOSClass": False,
+    "SchedulerAsyncAPICalls": False,
+    "SchedulerAsyncPreemption": True,
+    "SchedulerPopFromBackoffQ": True,
+    "StatefulSetRecreateStrategy": False,
+    "SupplementalGroupsPolicy": True,
+    "TaintTolerationComparisonOperators": False,
+    "TopologyAwareWorkloadScheduling": False,
+    "VolumeAttributesClass": True,
+    "WorkloadAwarePreemption": False,
+    "WorkloadWithJob": False,
+}
+"""Feature gates that change predictions -> the only state that is predicted."""
+OF_ADMISSION: Final = frozenset({"GangScheduling", "WorkloadAwarePreemption"})
+"""Gates of NOT_MODELLED that dry-run supports in both states: kube-apiserver's part of Pod groups."""
+_BY_REASON: Final = {
+    "it is about fields of Pods that predictions do not read, or take as the manifest has them": """
+        AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundleProjection ContainerRestartRules
+        ContainerStopSignals EmptyDirVolumeMode EnvFiles EvictionRequestAPI GRPCContainerProbeTLS GitRepoVolumeDriver
+        H2CContainerProbe HostnameOverride ImageVolume ImageVolumeWithDigest PodCertificateRequest
+        PodLogsQuerySplitStreams PodObservedGenerationTracking ProcMountType ResourceHealthStatus
+        ResourceHealthStatusMessage RestartAllContainersOnContainerExits SELinuxChangePolicy SELinuxMount
+        UserNamespacesHostNetworkSupport UserNamespacesSupport VolumeBindMountOptions
+        """,
+    "it is about changes that kube-apiserver accepts; predictions take objects as they are": """
+        DRAPartitionableDevicesType DRAResourceClaimGranularStatusAuthorization MutablePVNodeAffinity
+        MutablePodResourcesForSuspendedJobs PreferSameTrafficDistribution RelaxedServiceNameValidation
+        StrictIPCIDRValidation
+        """,
+    "it is about connections to Pods, or about kube-apiserver's storage": """
+        AuthorizePodWebsocketUpgradeCreatePermission ExtendWebSocketsToKubelet PortForwardWebsockets
+        StorageNamespaceIndex TranslateStreamCloseWebsocketRequests
+        """,
+    "it is about running containers, not about the Pods that the kubelet admits or evicts": """
+        CRIListStreaming ContainerCheckpoint DisableCPUQuotaWithExclusiveCPUs EventedPLEG ImageMaximumGCAge
+        InPlacePodVerticalScalingMemoryBackedVolumes KubeletCrashLoopBackOffMax KubeletInUserNamespace KubeletPSI
+        KubeletPodResourcesGet KubeletServiceAccountTokenForCredentialProviders MemoryQoS NodeLogQuery
+        PodReadyToStartContainersCondition PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
+        ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RotateKubeletServerCertificate SystemdWatchdog
+        WindowsCPUAndMemoryAffinity
+        """,
+    "the kubelet's CPU, memory and topology managers are not predicted in any state": """
+        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions InPlacePodVerticalScalingExclusiveCPUs
+        InPlacePodVerticalScalingExclusiveMemory PodLevelResourceManagers TopologyManagerPolicyAlphaOptions
+        TopologyManagerPolicyBetaOptions
+        """,
+    "predictions of evictions take the kubelet's measurements": "HugepageAwareEviction PodAndContainerStatsFromCRI",
+    "it is about grace periods of evictions, not about their order": "AllowOverwriteTerminationGracePeriodSeconds",
+    "predictions of a node shutdown are for kubelets with it": """
+        GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority WindowsGracefulNodeShutdown
+        """,
+    "HorizontalPodAutoscalers are not predicted in any state": """
+        HPAConfigurableTolerance HPAGeneration HPAOptimizedSelectorStore HPAScaleToZero StaleControllerConsistencyHPA
+        """,
+    "predictions are for controllers whose caches are up to date": """
+        NodeControllerLeaseCircuitBreaker StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
+        StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+        """,
+    "it is about a count in the status of workloads": "DeploymentReplicaSetTerminatingReplicas",
+    "a Job that is resumed gets a new start time in both states": "MutableSchedulingDirectivesForSuspendedJobs",
+    "predictions ignore spec.managedBy of Jobs": "JobManagedBy",
+    "revisions differ only after an upgrade of kube-controller-manager": "StatefulSetSemanticRevisionComparison",
+    "kube-scheduler applies matchLabelKeys in both states": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+    "kube-scheduler ignores nominations of bound Pods": "ClearingNominatedNodeNameAfterBinding",
+    "it selects the Pods for queueing hints, and does not change the hints": "SchedulerPreQueueingHints",
+    "predictions assume that the search for devices of a node takes less than 10 s": "DRASchedulerFilterTimeout",
+    "simulations run a whole cycle for each Pod, also for equal ones": "OpportunisticBatching",
+}
+NO_EFFECT: Final = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
+"""Feature gates that code reads which forewarn predicts -> why they have no effect on predictions."""
+NOT_READ: Final = "no code that forewarn predicts reads it"
+
+
+def state(gate: str, minor: int) -> str:
+    """The default of a gate: on or off, `!` if it is locked; `-` if the release does not have it.
+
+    A release that is not known counts as the nearest one that is. Raises KeyError.
+    """
+    nearest = min(max(minor, KNOWN_MINORS[0]), KNOWN_MINORS[-1])
+    return FEATURE_GATES[gate].split()[nearest - KNOWN_MINORS[0]]
+
+
+def default(gate: str, minor: int) -> bool:
+    """The default of a gate; that of the release before if a gate was removed, off before its first release."""
+    states = [state(gate, known) for known in KNOWN_MINORS if known <= max(minor, KNOWN_MINORS[0])]
+    return next((known.startswith("on") for known in reversed(states) if known != "-"), False)
+
+
+def fault(gate: str, minor: int, *, on: bool) -> str:
+    """Why the components of a release do not start with a gate in this state; "" if they do."""
+    if gate not in FEATURE_GATES:
+        return f"no Kubernetes release from 1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]} has the feature gate {gate}"
+    now = state(gate, minor)
+    if now == "-":
+        known = [known for known in KNOWN_MINORS if state(gate, known) != "-"]
+        if known[0] > minor:
+            return f"{gate} came with Kubernetes 1.{known[0]}: 1.{minor} does not know it"
+        return f"Kubernetes 1.{known[-1] + 1} removed {gate}: components of 1.{minor} do not start with it"
+    if now.endswith("!") and now.startswith("on") != on:
+        return f"cannot set feature gate {gate} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
+    return ""
