@@ -40,7 +40,7 @@ class Expectation(NamedTuple):
     """The prediction for one Pod, in plain values that can be pickled.
 
     `nodes`: the possible nodes; empty if nodes are not compared. `victims`: the victims on `node`, if only one node
-    is possible; None if victims are not compared.
+    is possible; None if victims are not compared. `whole`: the prediction for the end; None for a controller's Pod.
     """
 
     uid: str
@@ -48,6 +48,7 @@ class Expectation(NamedTuple):
     nodes: tuple[str, ...] = ()
     node: str = ""
     victims: tuple[Victim, ...] | None = None
+    whole: WorkloadExpectation | None = None
 
     def __str__(self) -> str:
         where = _or(self.nodes or ((self.node,) if self.node else ()))
@@ -69,12 +70,15 @@ def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectatio
     """
     if impact is None:
         return None
-    if subject.object.get("kind") != "Pod":
-        try:
-            return workload_expectation_of(subject, impact)
-        except InvalidObject:
-            return None
-    return _of_pod(subject, impact) if subject.operation is Operation.CREATE else None
+    is_pod = subject.object.get("kind") == "Pod"
+    if is_pod and subject.operation is not Operation.CREATE:
+        return None
+    try:
+        whole = workload_expectation_of(subject, impact)
+    except InvalidObject:
+        whole = None
+    first = _of_pod(subject, impact) if is_pod else None
+    return whole if first is None else first._replace(whole=whole)
 
 
 def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:

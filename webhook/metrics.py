@@ -203,9 +203,9 @@ class Metrics:
         self.workload_prediction_results = self._closed(
             Counter,
             "workload_prediction_results",
-            "Predictions for workloads, compared with the state at the end of the rollout. The result is matched, "
-            "explained (different for a known reason), wrong (different for no known reason), incomplete (the "
-            "prediction was incomplete), or unknown (not compared for another reason).",
+            "Predictions for workloads and for Pods without a controller, compared with the state at the end of the "
+            "rollout. The result is matched, explained (different for a known reason), wrong (different for no known "
+            "reason), incomplete (the prediction was incomplete), or unknown (not compared for another reason).",
             "result",
             WORKLOAD_RESULTS,
         )

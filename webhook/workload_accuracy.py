@@ -1,7 +1,7 @@
-"""Predictions for workloads, compared with the end of their rollouts.
+"""Predictions for whole changes, compared with the end of their rollouts: workloads, and Pods without a controller.
 
-forewarn records a prediction when the workload is admitted. It compares the numbers of scheduled, Pending and preempted
-Pods when the workload's Pods and the victims have not changed for some seconds, or after MAX_SECONDS.
+forewarn records a prediction when the object is admitted. It compares the numbers of scheduled, Pending, rejected and
+preempted Pods when the workload's Pods and the victims have not changed for some seconds, or after MAX_SECONDS.
 
 Predictions and outcomes agree up to ties: equally many victims of the same priorities. A difference is `explained` if
 others changed the cluster, if the prediction depends on timing, or if only the victims differ and several nodes or Pods
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
 from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.webhook.workload_expectations import (
     KINDS_FOLLOWED,
     MAX_PODS,
@@ -50,11 +51,16 @@ _NEAR: Final = 5.0
 
 _BUSY: Final = f"the rollout was not done after {MAX_SECONDS / 60:.0f} minutes"
 _AGAIN: Final = "the workload changed again"
-_DELETED: Final = "the workload was deleted"
+_DELETED: Final = "it was deleted"
 _NOT_STORED: Final = "the change was not stored"
 _CROWDED: Final = "too many rollouts at a time"
 _TOO_MANY_PODS: Final = "too many Pods"
 _TOO_MANY_EVENTS: Final = "too many events"
+BY_OTHERS: Final = "changes of others"
+CAUSES: Final = (BY_OTHERS, "timing", "ties", "assumptions")
+"""What explains differences."""
+_MAX_BARE: Final = MAX_WORKLOADS // 2
+"""Maximum number of Pods without a controller that are followed, so that workloads are followed, too."""
 
 _OWN_DOING: Final = frozenset({CLAIM, "/PersistentVolume", DISRUPTION_BUDGET, RESOURCE_QUOTA})
 """Kinds that controllers change because of Pods: only creations and deletions count as changes by others."""
@@ -163,6 +169,7 @@ class WorkloadAccuracy:
         """When the last event was that is no longer kept."""
         self._results: Counter[str] = Counter(dict.fromkeys(WORKLOAD_RESULTS, 0))
         self._reasons: Counter[str] = Counter()
+        self._causes: Counter[str] = Counter()
         self._examples = {result: deque[WorkloadExample](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
     def expect(self, expected: WorkloadExpectation, since: float) -> None:
@@ -174,6 +181,8 @@ class WorkloadAccuracy:
                 self._end(INCOMPLETE)
             elif expected.new > MAX_PODS:
                 self._end(UNKNOWN, _TOO_MANY_PODS)
+            elif expected.key[1] == "Pod" and sum(key[1] == "Pod" for key in self._open) >= _MAX_BARE:
+                self._end(UNKNOWN, _CROWDED)
             else:
                 self._open[expected.key] = _Rollout(expected, since)
                 if len(self._open) > MAX_WORKLOADS:
@@ -193,7 +202,7 @@ class WorkloadAccuracy:
             with self._lock:
                 if kind == POD:
                     self._pod_changed(before, after, now)
-                elif kind not in _OWN_DOING or (kind in _LIMITS and (before is None or after is None)):
+                elif kind not in _OWN_DOING or (kind in _LIMITS and _limits_change(before, after)):
                     self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
 
     def settle(self) -> None:
@@ -212,6 +221,7 @@ class WorkloadAccuracy:
                 "results": dict(self._results),
                 "open": len(self._open),
                 "notJudged": dict(sorted(self._reasons.items())),
+                "explainedBy": {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
                 "examples": examples,
             }
 
@@ -256,6 +266,11 @@ class WorkloadAccuracy:
         assert pod is not None
         rollout.last = now
         known = rollout.pods.get(pod.identity)
+        if rollout.expected.key[1] == "Pod":
+            rollout.changes += before is None
+            if after is None and not pod.preempted:
+                del self._open[rollout.expected.key]
+                self._end(UNKNOWN, _DELETED)
         if after is not None:
             rollout.pods[pod.identity] = _Own(known.is_new if known else before is None, after)
             if len(rollout.pods) > 2 * MAX_PODS:
@@ -310,7 +325,7 @@ class WorkloadAccuracy:
                 self._end(UNKNOWN, _TOO_MANY_EVENTS)
             elif busy and not agrees:
                 self._end(UNKNOWN, _BUSY)
-            elif not rollout.changes:
+            elif not rollout.changes and not (expected.key[1] == "Pod" and expected.rejected):
                 self._end(UNKNOWN, _NOT_STORED)
             elif agrees:
                 self._end(MATCHED)
@@ -319,15 +334,18 @@ class WorkloadAccuracy:
 
     def _differs(self, rollout: _Rollout, placed: int, pending: int, lost: Sequence[Lost]) -> None:
         expected = rollout.expected
-        change = self._change_by_others(rollout)
+        change, cause = self._change_by_others(rollout), BY_OTHERS
         if not change and expected.timing and len(lost) <= expected.lost:
-            change = "timing, which the prediction names"
+            change, cause = "timing, which the prediction names", "timing"
         if not change and expected.ties and (placed, pending) == (expected.placed, expected.pending):
-            change = "ties: several nodes or Pods are equal"
+            change, cause = "ties: several nodes or Pods are equal", "ties"
         if not change and expected.assumes:
-            change = f"what the prediction assumes: {expected.assumes}"
+            change, cause = f"what the prediction assumes: {expected.assumes}", "assumptions"
         result = EXPLAINED if change else WRONG
-        happened = f"{placed} placed, {pending} Pending, {preempted_pods(len(lost), lost)}"
+        self._causes.update([cause] if change else [])
+        absent = max(expected.new + expected.rejected - placed - pending, 0)
+        rest = f", {absent} not created" if absent else ""
+        happened = f"{placed} placed, {pending} Pending{rest}, {preempted_pods(len(lost), lost)}"
         namespace, kind, name = expected.key
         example = WorkloadExample(result, f"{kind} {namespace}/{name}", str(expected), happened, self._wall(), change)
         self._examples[result].append(example)
@@ -380,6 +398,11 @@ class WorkloadAccuracy:
         if reason:
             self._reasons[reason] += 1
         self._count(result)
+
+
+def _limits_change(before: Any, after: Any) -> bool:
+    """True if a quota or PDB is created or deleted, or if a quota has other limits."""
+    return before is None or after is None or (isinstance(after, ResourceQuota) and before.spec != after.spec)
 
 
 def _is_preempted_now(before: Pod, after: Pod) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import group_kind, has_controller, int32
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class WorkloadExpectation(NamedTuple):
     `placed`: number of new Pods that get a node in the end; `pending`: number of the other new Pods. `victims`: Pods
     that new or previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`:
     number of Pods that the victims' replacements preempt; None if unknown. `timing`: the prediction depends on
-    timing; `ties`: several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds without an
-    event after which the rollout counts as complete.
+    timing or chance; `ties`: several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds
+    without an event after which the rollout counts as complete. `rejected`: number of new Pods that quotas reject.
     """
 
     key: Key
@@ -66,16 +67,18 @@ class WorkloadExpectation(NamedTuple):
     assumes: str = ""
     incomplete: bool = False
     quiet: float = QUIET
+    rejected: int = 0
 
     @property
     def new(self) -> int:
-        """The number of new Pods."""
+        """The number of new Pods that no quota rejects."""
         return self.placed + self.pending
 
     def __str__(self) -> str:
         preempted = preempted_pods(self.lost, () if self.victims is None else self.victims)
         more = f" and {self.more} more by replacements" if self.more else ""
-        return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
+        rejected = f", {self.rejected} rejected by quotas" if self.rejected else ""
+        return f"{self.placed} placed, {self.pending} Pending{rejected}, {preempted}{more}"
 
     def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
         """Report whether a rollout has the predicted numbers of Pods and, except for ties, the predicted victims.
@@ -92,17 +95,17 @@ class WorkloadExpectation(NamedTuple):
 
 
 def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> WorkloadExpectation | None:
-    """The comparable part of a workload's prediction; None for other kinds.
+    """The comparable part of the prediction for a workload or Pod; None for other kinds.
 
-    Pods of controllers belong to the top-level workload. Raises InvalidObject.
+    Pods and ReplicaSets of controllers belong to the top-level workload. Raises InvalidObject.
     """
-    kind = KINDS_FOLLOWED.get(group_kind(subject.object))
+    kind = (KINDS_FOLLOWED | {POD: "Pod"}).get(group_kind(subject.object))
     ref = subject.ref
     if (
         impact.group is not None
         or kind is None
         or not 0 < len(ref.name) <= _LONGEST
-        or (kind == "ReplicaSet" and has_controller(subject.object))
+        or (kind in ("ReplicaSet", "Pod") and has_controller(subject.object))
     ):
         return None
     preempting = (*impact.preempting, *impact.by_waiting)
@@ -118,11 +121,12 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         lost,
         len(victims),
         more,
-        impact.by_timing,
+        impact.by_timing or impact.by_chance,
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
         "; ".join(impact.assumes)[:_LONGEST],
         impact.is_incomplete or bool(impact.why_not),
         QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MAX_QUIET),
+        impact.rejected,
     )
 
 

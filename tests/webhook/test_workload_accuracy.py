@@ -18,7 +18,7 @@ from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.webhook import workload_accuracy as module
 from forewarn.webhook.accuracy import Accuracy
-from forewarn.webhook.expectations import expectation_of
+from forewarn.webhook.expectations import Expectation, expectation_of
 from forewarn.webhook.workload_accuracy import MAX_SECONDS, WORKLOAD_RESULTS, WorkloadAccuracy
 from forewarn.webhook.workload_expectations import MAX_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
 from tests.builders import make_storage_class
@@ -177,7 +177,7 @@ def test_a_rollout_that_ends_as_predicted_matches() -> None:
     assert scene.table["open"] == 1
     assert scene.result() == "matched"
     results = {**dict.fromkeys(WORKLOAD_RESULTS, 0), "matched": 1}
-    assert scene.table == {"results": results, "open": 0, "notJudged": {}, "examples": []}
+    assert scene.table == {"results": results, "open": 0, "notJudged": {}, "explainedBy": {}, "examples": []}
 
 
 def test_one_more_pending_pod_is_wrong_and_the_example_says_how() -> None:
@@ -385,7 +385,7 @@ def test_a_workload_that_is_deleted_is_not_compared() -> None:
     scene = Scene(*ROOMY)
     scene.admit(deployment(1))
     scene.deleted("Deployment/web")
-    assert scene.table["notJudged"] == {"the workload was deleted": 1}
+    assert scene.table["notJudged"] == {"it was deleted": 1}
 
 
 def test_a_change_that_is_not_stored_is_not_compared() -> None:
@@ -419,6 +419,89 @@ def test_too_many_pods_or_rollouts_are_given_up(monkeypatch: pytest.MonkeyPatch)
         tracker.expect(WorkloadExpectation(("default", "Deployment", name), 1, 0), 0.0)
     assert tracker.table()["workloads"]["notJudged"] == {"too many Pods": 1, "too many rollouts at a time": 1}
     assert tracker.table()["workloads"]["open"] == 2
+
+
+# Quotas, and Pods without a controller
+
+
+def pod_quota(hard: int, used: int = 0) -> Obj:
+    limits, metadata = {"pods": str(hard)}, {"name": "pods", "namespace": "default", "uid": "q"}
+    status = {"hard": limits, "used": {"pods": str(used)}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": limits}} | {
+        "status": status
+    }
+
+
+def test_pods_that_a_quota_rejects_are_a_part_of_the_prediction() -> None:
+    scene = Scene(*ROOMY, pod_quota(1))
+    prediction = expected(deployment(3), *scene.objects.values())
+    assert (prediction.new, prediction.rejected) == (1, 2)
+    assert str(prediction) == "1 placed, 0 Pending, 2 rejected by quotas, no Pod preempted"
+    scene.admit(deployment(3))
+    scene.watch(of_web("w1", "b"))
+    assert scene.result() == "matched"
+
+
+def test_rejected_pods_that_were_not_predicted_are_wrong() -> None:
+    scene = Scene(named_node("a"), named_node("b"))
+    scene.admit(deployment(2))
+    scene.watch(of_web("w1", "b"))
+    assert scene.result(SLOW + 1) == "wrong"
+    assert scene.example["happened"] == "1 placed, 0 Pending, 1 not created, no Pod preempted"
+
+
+def test_another_limit_of_a_quota_explains_a_difference_and_its_usage_does_not() -> None:
+    for quota, result, causes in (
+        (pod_quota(1, 1), "wrong", {}),
+        (pod_quota(2), "explained", {"changes of others": 1}),
+    ):
+        scene = Scene(named_node("a"), named_node("b"), pod_quota(1))
+        scene.admit(deployment(2))
+        scene.watch(quota, of_web("w1", "b"), of_web("w2", "a"))
+        assert scene.result(SLOW + 1) == result
+        assert scene.table["explainedBy"] == causes
+
+
+@pytest.mark.parametrize(
+    ("quota", "end", "result"),
+    [
+        (9, ("a",), "matched"),
+        (9, ("",), "wrong"),
+        (0, (), "matched"),
+        (0, ("a",), "wrong"),
+        (9, (), "unknown"),
+    ],
+    ids=["bound", "Pending", "rejected", "created nevertheless", "never created"],
+)
+def test_a_pod_without_a_controller_is_a_whole_change(quota: int, end: tuple[str, ...], result: str) -> None:
+    scene = Scene(named_node("a"), pod_quota(quota))
+    pod = new_pod("alone")
+    found = expectation_of(
+        subject := ReviewedObject(pod, namespace="default"),
+        impact_of(subject, state_of(*scene.objects.values()), Config(), lambda: False),
+    )
+    assert isinstance(found, WorkloadExpectation if quota == 0 else Expectation)
+    scene.accuracy.expect(found, scene.now)
+    for node in end:
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        scene.watch(pod, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": ready if node else {}})
+    assert scene.result(SLOW + 1) == result
+
+
+def test_a_pod_of_a_controller_is_a_part_of_its_workload() -> None:
+    subject = ReviewedObject(of_web("w1"), namespace="default")
+    found = expectation_of(subject, impact_of(subject, state_of(*ROOMY), Config(), lambda: False))
+    assert isinstance(found, Expectation)
+    assert found.whole is None
+
+
+def test_pods_do_not_displace_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_BARE", 1)
+    tracker = Accuracy(clock=lambda: 0.0)
+    for kind, name in (("Deployment", "a"), ("Pod", "b"), ("Pod", "c"), ("Deployment", "d")):
+        tracker.expect(WorkloadExpectation(("default", kind, name), 1, 0), 0.0)
+    assert tracker.table()["workloads"]["notJudged"] == {"too many rollouts at a time": 1}
+    assert tracker.table()["workloads"]["open"] == 3
 
 
 # Bounds
@@ -501,18 +584,26 @@ def test_the_command_prints_what_became_of_workloads(capsys: pytest.CaptureFixtu
         assert main(["webhook", "accuracy", "--health-port", str(port)]) == 0
     told = capsys.readouterr().out
     assert (
-        told[told.index("Workloads:") :]
+        told
         == """\
-Workloads: the end of the rollout
-matched    0  placed, Pending and preempted Pods as predicted, up to ties
-explained  0  it ended in another way, because of others, timing, ties or an assumption
-wrong      1  it ended in another way, and nothing explains it
+whole changes as predicted: 0 of 1 (0%); explained: 0; wrong: 1
+Pods          as predicted: 0 of 0; explained: 0; wrong: 0
+
+Whole changes: workloads and Pods without a controller, at the end of the rollout
+matched     0  placed, Pending, rejected and preempted Pods as predicted, up to ties
+explained   0  it ended in another way, because of others, timing, ties or an assumption
+wrong       1  it ended in another way, and nothing explains it
 incomplete  0  not compared: the prediction was incomplete
-unknown    1  not compared: the workload was deleted (1)
-0.0% of 1 came true (matched and wrong)
+unknown     1  not compared: it was deleted (1)
 1 more has no result yet
 
-wrong, workloads, the last 1:
+Pods: the first action of kube-scheduler
+matched    0  kube-scheduler did what was predicted
+explained  0  it did something else, and what the prediction read had changed
+wrong      0  it did something else, and nothing had changed
+unknown    0  not compared: the Pod was never created, was deleted first, or its decision was not seen
+
+wrong, whole changes, the last 1:
   Deployment default/web  2030-03-17 17:46:40Z
     predicted: 2 placed, 1 Pending, preempts default/x
     happened:  1 placed, 2 Pending, no Pod preempted

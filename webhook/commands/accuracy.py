@@ -11,7 +11,7 @@ from forewarn.policies.commands.cluster_command import add_output_option, output
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
-from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
+from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, RESULTS, WRONG, headlines
 from forewarn.webhook.accuracy_socket import path_of, request_table
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
@@ -28,7 +28,7 @@ _MEANING: Final = {
     "unknown": "not compared: the Pod was never created, was deleted first, or its decision was not seen",
 }
 _OF_WORKLOADS: Final = {
-    "matched": "placed, Pending and preempted Pods as predicted, up to ties",
+    "matched": "placed, Pending, rejected and preempted Pods as predicted, up to ties",
     "explained": "it ended in another way, because of others, timing, ties or an assumption",
     "wrong": "it ended in another way, and nothing explains it",
     "incomplete": "not compared: the prediction was incomplete",
@@ -36,8 +36,9 @@ _OF_WORKLOADS: Final = {
 }
 _DESCRIPTION: Final = (
     "Compare the predictions of one replica of a running webhook with the events since its start. For Pods, forewarn "
-    "compares a prediction with the first action of kube-scheduler. For workloads (Deployment, StatefulSet, "
-    "ReplicaSet, DaemonSet, Job), forewarn compares a prediction with the state at the end of the rollout. The "
+    "compares a prediction with the first action of kube-scheduler. For whole changes, forewarn compares a prediction "
+    "with the state at the end of the rollout, including Pods that ResourceQuotas reject. Whole changes are of "
+    "workloads (Deployment, StatefulSet, ReplicaSet, DaemonSet, Job), and of Pods without a controller. The "
     "examples in the output name Pods, so the command works only in the replica's own Pod: use kubectl exec."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --health-port 9090 -o json")
@@ -95,9 +96,13 @@ def _is_table(document: object) -> bool:
         and isinstance(document.get("notCompared", 0), int)
         and isinstance(workloads := document.get("workloads"), dict)
         and _are_results(workloads, WORKLOAD_RESULTS, "workload")
-        and isinstance(reasons := workloads.get("notJudged"), dict)
-        and all(isinstance(count, int) for count in reasons.values())
+        and _are_counts(workloads.get("notJudged"))
+        and _are_counts(workloads.get("explainedBy"))
     )
+
+
+def _are_counts(counts: object) -> bool:
+    return isinstance(counts, dict) and all(isinstance(count, int) for count in counts.values())
 
 
 def _are_results(document: dict[str, Any], results: Sequence[str], named: str) -> bool:
@@ -121,27 +126,26 @@ def _is_example(example: object, named: str) -> bool:
 
 
 def _lines(table: dict[str, Any]) -> Iterator[str]:
-    others = table.get("notCompared", 0)
-    omitted = f". Not compared: {others}" if others else ""
-    yield f"Pods: the first action of kube-scheduler{omitted}"
-    yield from _results(table, RESULTS, _MEANING)
-    workloads = table["workloads"]
+    workloads, others = table["workloads"], table.get("notCompared", 0)
+    yield from (_plain(line) for line in headlines(table))
     yield ""
-    yield "Workloads: the end of the rollout"
+    yield "Whole changes: workloads and Pods without a controller, at the end of the rollout"
     reasons = "; ".join(f"{_plain(str(reason))} ({count})" for reason, count in workloads["notJudged"].items())
     unknown = _OF_WORKLOADS["unknown"].format(reasons=reasons) if reasons else "not compared"
     yield from _results(workloads, WORKLOAD_RESULTS, {**_OF_WORKLOADS, "unknown": unknown})
+    yield ""
+    omitted = f". Not compared: {others}" if others else ""
+    yield f"Pods: the first action of kube-scheduler{omitted}"
+    yield from _results(table, RESULTS, _MEANING)
+    yield from _examples(workloads["examples"], "whole changes", "workload", "because of")
     yield from _examples(table["examples"], "Pods", "pod", "in between")
-    yield from _examples(workloads["examples"], "workloads", "workload", "because of")
 
 
 def _results(table: dict[str, Any], names: Sequence[str], meaning: dict[str, str]) -> Iterator[str]:
     results = table["results"]
-    width = max(len(str(results[result])) for result in names)
+    width, names_width = max(len(str(results[result])) for result in names), max(map(len, names))
     for result in names:
-        yield f"{result:<9}  {results[result]:>{width}}  {meaning[result]}"
-    if evaluated := results[MATCHED] + results[WRONG]:
-        yield f"{100 * results[MATCHED] / evaluated:.1f}% of {evaluated} came true (matched and wrong)"
+        yield f"{result:<{names_width}}  {results[result]:>{width}}  {meaning[result]}"
     if table["open"]:
         yield f"{table['open']} more {'has' if table['open'] == 1 else 'have'} no result yet"
 

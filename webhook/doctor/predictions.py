@@ -11,6 +11,7 @@ from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.releases.release import UnknownRelease, known_minor
 from forewarn.policies.releases.semantics import Semantics
+from forewarn.webhook.accuracy import EXPLAINED, MATCHED, WRONG, as_predicted
 from forewarn.webhook.doctor.report import Area
 
 if TYPE_CHECKING:
@@ -78,15 +79,14 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
             f"{shed:.0f} skipped because the queue was full",
             "see ForewarnPredictionsSkipped in docs/guides/troubleshoot.md",
         )
-    right, wrong = (
-        sum(replica.total("forewarn_prediction_results_total", result=result) or 0 for replica in replicas)
-        for result in ("matched", "wrong")
-    )
-    if wrong:
+    results = {
+        result: int(sum(replica.total("forewarn_prediction_results_total", result=result) or 0 for replica in replicas))
+        for result in (MATCHED, EXPLAINED, WRONG)
+    }
+    if any(results.values()):
+        text = f"Pods {as_predicted(results, f'changes in between: {results[EXPLAINED]}')}"
         fix = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy has examples"
-        yield AREA.warning("predictions", f"{wrong:.0f} of {right + wrong:.0f} did not match kube-scheduler", fix)
-    elif right:
-        yield AREA.ok("predictions", f"{right:.0f} of {right:.0f} compared predictions match kube-scheduler")
+        yield AREA.warning("predictions", text, fix) if results[WRONG] else AREA.ok("predictions", text)
 
 
 def _health(replica: Replica, now: float) -> Iterator[Line]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Response, abort, render_template, request
 
 from forewarn.policies.render.html.elements import display_text
+from forewarn.webhook.accuracy import headlines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,7 @@ class Warnings:
             title=TITLE,
             rows=rows,
             accuracy=_clean(found["accuracy"]),
+            headlines=_clean(list(headlines(found["accuracy"]))) if found["accuracy"] else (),
             is_complete=found["complete"],
             query=_query(),
             verdicts=_VERDICTS,

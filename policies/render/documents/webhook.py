@@ -16,11 +16,12 @@ class AccuracyExample(TypedDict):
 
 
 class WorkloadAccuracy(TypedDict):
-    """The results for workloads."""
+    """The results for workloads and Pods without a controller. `explainedBy`: explained results by cause."""
 
     results: dict[str, int]
     open: int
     notJudged: dict[str, int]
+    explainedBy: dict[str, int]
     examples: list[AccuracyExample]
 
 

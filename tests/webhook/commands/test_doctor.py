@@ -646,7 +646,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         metric(**{'forewarn_prediction_results_total{result="wrong"}': "1.0"}),
         "predictions",
         "warning",
-        "1 of 3 did not match kube-scheduler",
+        "Pods as predicted: 2 of 3 (66%); explained: 0; wrong: 1",
     ),
     ("old", metric(forewarn_cache_age_seconds="300"), "cluster state", "warning", "no message from the API server"),
     (

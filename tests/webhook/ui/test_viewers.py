@@ -29,13 +29,18 @@ FORM = "application/x-www-form-urlencoded"
 MAX_SECONDS = 10.0
 HOSTILE = "<script>alert(1)</script>\u202e\ud800"
 ACCURACY = {
-    "results": {"matched": 3, "wrong": 1},
+    "results": {"matched": 3, "explained": 0, "wrong": 1},
     "open": 0,
     "notCompared": 0,
     "examples": [
         {"result": "wrong", "pod": "hidden/p", "predicted": "a", "happened": HOSTILE, "at": 1.0, "change": ""},
     ],
-    "workloads": {"results": {"matched": 0}, "open": 0, "examples": []},
+    "workloads": {
+        "results": {"matched": 7, "explained": 2, "wrong": 1},
+        "open": 0,
+        "explainedBy": {"ties": 2},
+        "examples": [],
+    },
 }
 
 
@@ -164,6 +169,7 @@ def test_who_may_list_all_kinds_sees_all(desk: Desk, token: str) -> None:
     assert 'href="/predict"' in page.text
     for text in ("shop/web", "eve", "would preempt secret/web", "in full: web", "hidden/p"):
         assert text in page.text
+    assert "whole changes as predicted: 7 of 10 (70%); explained by ties: 2; wrong: 1" in page.text
     assert desk.get("/api/cluster", token).status_code == 200
 
 
