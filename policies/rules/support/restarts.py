@@ -170,7 +170,7 @@ def _restart(
         return None  # other rules say what is wrong with it
     if impact is None:
         return None
-    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone) if impact.rest == "refused" else "")
+    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone) if impact.rejected else "")
     if not restart.is_blocked:
         return restart
     pending = [found for found in impact.predictions if found.outcome == "pending"]
