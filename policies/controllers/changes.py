@@ -19,6 +19,7 @@ from forewarn.policies.controllers.new_pods import (
 from forewarn.policies.controllers.ordinals import (
     allows_burst,
     blocking_ordinal,
+    max_unavailable_of_set,
     ordinal_of,
     requested_ordinals,
     start_ordinal,
@@ -336,7 +337,8 @@ def _scaled_while_rolled_out(
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the effects of a changed template of a StatefulSet.
 
-    Missing ordinals are created first, then each Pod is replaced, from the highest ordinal to the lowest.
+    Missing ordinals are created first, then Pods are replaced, from the highest ordinal to the lowest, `maxUnavailable`
+    at a time.
     """
     missing = new_pods(cluster, obj, template, own=own).pods
     if (waits := _first_pending(obj, own)) is not None:
@@ -349,12 +351,15 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
     due = sorted((n for n in ordinals if n >= least and n in requested), reverse=True)[:_MAX_STEPS]
     if not due:
         return PodChange(missing, own)
+    limit = max_unavailable_of_set(obj, cluster.semantics)
     ended: dict[int, Sequence[Pod]] = {}
     successors: list[Pod] = []
-    for number in due:
-        ended[len(missing) + len(successors)] = (ordinals[number],)
-        successors.append(_ordinal(cluster, obj, template, number))
-    return PodChange(Chained(missing, successors), own, ended, 1, one_by_one=True, deleted_first=1)
+    for first in range(0, len(due), limit):
+        together = due[first : first + limit]
+        ended[len(missing) + len(successors)] = tuple(ordinals[number] for number in together)
+        successors += (_ordinal(cluster, obj, template, number) for number in reversed(together))
+    deleted_first = min(limit, len(due))
+    return PodChange(Chained(missing, successors), own, ended, 1, one_by_one=True, deleted_first=deleted_first)
 
 
 def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, number: int) -> Pod:

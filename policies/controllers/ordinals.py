@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.replica_set import spec_replicas
+from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.objects.fields import int32, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
+_UNAVAILABLE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
 _DIGITS: Final = 9
 
 
@@ -40,6 +43,16 @@ def requested_ordinals(obj: ApiObject) -> range:
 def allows_burst(obj: ApiObject) -> bool:
     """Report whether a StatefulSet creates and deletes Pods without waiting for others. Source: `allowsBurst`."""
     return text(obj, "spec", "podManagementPolicy") == "Parallel"
+
+
+def max_unavailable_of_set(obj: ApiObject, semantics: Semantics) -> int:
+    """Return how many Pods of a StatefulSet a rollout makes unavailable at most. Raises InvalidObject.
+
+    Source: `getStatefulSetMaxUnavailable`.
+    """
+    if not semantics.stateful_sets_have_max_unavailable:
+        return 1
+    return max(scaled(obj, _UNAVAILABLE, spec_replicas(obj), up=False, default=1), 1)
 
 
 def blocking_ordinal(obj: ApiObject, ordinals: Iterable[int]) -> int | None:

@@ -1,4 +1,4 @@
-"""StatefulSets. Source: pkg/controller/statefulset/stateful_set_control.go (MaxUnavailableStatefulSet is off)."""
+"""StatefulSets. Source: pkg/controller/statefulset/stateful_set_control.go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forewarn.policies.controllers.actions import (
     SetClaimOwner,
     SetStatus,
 )
-from forewarn.policies.controllers.ordinals import allows_burst, ordinal_of, requested_ordinals
+from forewarn.policies.controllers.ordinals import allows_burst, max_unavailable_of_set, ordinal_of, requested_ordinals
 from forewarn.policies.controllers.replica_set import min_ready_seconds, spec_replicas
 from forewarn.policies.controllers.templates import (
     CONTROLLER_REVISION,
@@ -358,8 +358,11 @@ def _process_condemned(sts: _Set, pod: PodState, first: PodState | None, actions
 
 def _update(sts: _Set, actions: list[Action]) -> None:
     """Add the deletion of the Pod with the highest ordinal and an old revision, if all Pods with higher ordinals
-    are available.
+    are available; with `maxUnavailable`, of several such Pods.
     """
+    if sts.view.semantics.stateful_sets_have_max_unavailable:
+        actions += [DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key) for pod in _replaced(sts)]
+        return
     for ordinal, pod in reversed(sts.replicas):
         if pod is None or ordinal < sts.start + (sts.partition or 0):  # None: made in this sync
             return
@@ -368,6 +371,21 @@ def _update(sts: _Set, actions: list[Action]) -> None:
             return
         if pod.terminating or not sts.available(pod):
             return
+
+
+def _replaced(sts: _Set) -> list[PodState]:
+    """Return the Pods that a rollout with `maxUnavailable` deletes. Source:
+    `updateStatefulSetAfterInvariantEstablished`.
+    """
+    pods = [(ordinal, pod) for ordinal, pod in reversed(sts.replicas) if pod is not None and not pod.terminating]
+    available = sum(sts.available(pod) for _, pod in pods)
+    left = max(max_unavailable_of_set(sts.state.object, sts.view.semantics) - (len(sts.replicas) - available), 0)
+    first = sts.start + (sts.partition or 0)
+    old = [pod for number, pod in pods if number >= first and not _is_of(pod, sts.status.update, sts.status)]
+    if sts.monotonic or not sts.view.semantics.unavailable_pods_are_replaced_first:
+        return old[:left]
+    running = [pod for pod in old if sts.available(pod)]
+    return [*(pod for pod in old if not sts.available(pod)), *running[:left]]
 
 
 def _completed(sts: _Set) -> StatefulSetStatus:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Owner, Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.selectors import LabelSelector
 
 Key = tuple[str, str, str]
@@ -114,6 +115,10 @@ class Tally:
 
 class View(Protocol):
     """The state that a caller of `reconcile` provides to controllers. Sequences are in order of creation."""
+
+    @property
+    def semantics(self) -> Semantics:
+        """Return the release of kube-controller-manager."""
 
     def workload(self, key: Key, /) -> WorkloadState | None:
         """Return the workload or PDB with this key, or None."""

@@ -15,9 +15,9 @@ _MODELLED: Final = """
     DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
-    InPlacePodLevelResourcesVerticalScaling NodeDeclaredFeatures NominatedNodeNameForExpectation
-    PodGroupPreemptionPolicy PodTopologyLabelsAdmission StorageCapacityScoring VolumeLimitScaling
-    WorkloadAwarePreemption
+    InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet NodeDeclaredFeatures
+    NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodTopologyLabelsAdmission StorageCapacityScoring
+    VolumeLimitScaling WorkloadAwarePreemption
     """
 MODELLED: Final = frozenset(_MODELLED.split())
 NOT_MODELLED: Final = {
@@ -35,7 +35,6 @@ NOT_MODELLED: Final = {
     "InterPodAffinityHostnameFastPath": False,
     "KubeletSeparateDiskGC": True,
     "MatchLabelKeysInPodTopologySpread": True,
-    "MaxUnavailableStatefulSet": False,
     "PodDeletionCost": True,
     "PodLevelResources": True,
     "PodLevelResourcesFixDefaulting": False,

@@ -77,6 +77,7 @@ CHANGES: Final = (
     Change(37, "DynamicResources", "a request for all devices includes devices without free capacity, and fails then"),
     Change(37, "DynamicResources", "follows DeviceTaintRules; distinctAttribute compares all devices of a claim"),
     Change(37, "requests", "of a Pod during a resize: the largest of three sums, not the sum of the largest values"),
+    Change(37, "StatefulSet", "a rollout replaces maxUnavailable Pods at a time (MaxUnavailableStatefulSet)"),
     Change(37, "nominated Pods", "with scheduling gates use capacity on their node"),
     Change(37, "preemption", "a Pod that violates a PDB uses no disruptions of the PDBs after it"),
     Change(37, "preemption", "victims that have not started keep the order in which they were assigned to the node"),

@@ -192,6 +192,10 @@ class Semantics:
     """Whether requests, allocated and actual resources are summed for the Pod before the maximum is taken."""
     resizes_are_checked_at_admission = _Property(since=36)
     """Whether kube-apiserver, instead of the kubelet, rejects a resize beyond the node's allocatable."""
+    stateful_sets_have_max_unavailable = _Property(gate="MaxUnavailableStatefulSet")
+    """Whether a rollout of a StatefulSet replaces `maxUnavailable` Pods at a time."""
+    unavailable_pods_are_replaced_first = _Property(since=37)
+    """Whether such a rollout of a Parallel StatefulSet begins with its unavailable Pods, whatever the limit."""
     resizes_can_preempt = _Property(since=37)
     """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
     label_keys_have_words_of_their_own = _Property(since=35)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.selectors import LabelSelector
     from forewarn.policies.simulation.api_server import ApiServer
 
@@ -25,6 +26,7 @@ class ControllerView:
     def __init__(
         self,
         api: ApiServer,
+        semantics: Semantics,
         admission: Callable[[ApiObject], Pod],
         draw: Callable[[], float] | None = None,
         default_class: str = "",
@@ -34,6 +36,7 @@ class ControllerView:
         `draw`: returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the
         default StorageClass.
         """
+        self.semantics = semantics
         self._default_class = default_class
         self._draw = draw
         self.order: Mapping[str, int] = {}

@@ -92,7 +92,8 @@ class Simulation:
         if world.pods_take_time_to_start:
             self.api.seconds_to_start = latencies.start
         default_class = default_storage_class(base.storage_classes.values())
-        view = ControllerView(self.api, world.admission, random.random if random else None, default_class)
+        draw = random.random if random else None
+        view = ControllerView(self.api, semantics_of(world), world.admission, draw, default_class)
         self.cache = cache or SchedulerCache(world.base)
         self.controllers: ControllerManager = (
             ControllerManager(self.clock, self.api, view, latencies, grows_only=True)

@@ -12,6 +12,7 @@ from forewarn.policies.controllers.disruption import PdbStatus, pdb_status
 from forewarn.policies.controllers.pod_gc import collect
 from forewarn.policies.controllers.replica_set import ReplicaSetStatus
 from forewarn.policies.objects.pod import Owner
+from forewarn.policies.releases.semantics import Semantics
 from tests.policies.controllers.world import World, with_image, workload
 
 
@@ -93,6 +94,58 @@ def test_a_stateful_set_rolls_from_the_highest_ordinal_down_to_its_partition(par
         world.run()
     assert order == ["w-2", "w-1", "w-0"][: 3 - kept]
     assert len({pod.pod.labels["controller-revision-hash"] for pod in world.pods.values()}) == (2 if kept else 1)
+
+
+OFF, ON = Semantics(36), Semantics(37)
+ON_IN_36 = OFF.with_gates(MaxUnavailableStatefulSet=True)
+
+
+@pytest.mark.parametrize(
+    ("semantics", "policy", "limit", "unavailable", "deleted"),
+    [
+        (OFF, "OrderedReady", 2, (), ["w-4"]),
+        (ON, "OrderedReady", 2, (), ["w-4", "w-3"]),
+        (ON, "OrderedReady", None, (), ["w-4"]),
+        (ON, "OrderedReady", "50%", (), ["w-4", "w-3"]),
+        (ON, "OrderedReady", "1%", (), ["w-4"]),
+        (ON, "OrderedReady", 9, (), ["w-4", "w-3", "w-2", "w-1"]),
+        (ON.with_gates(MaxUnavailableStatefulSet=False), "OrderedReady", 2, (), ["w-4"]),
+        (ON, "Parallel", 2, (), ["w-4", "w-3"]),
+        (OFF, "Parallel", 2, ("w-2",), ["w-4"]),
+        (ON_IN_36, "Parallel", 2, ("w-2",), ["w-4"]),
+        (ON, "Parallel", 2, ("w-2",), ["w-2", "w-4"]),
+        (ON_IN_36, "Parallel", 2, ("w-2", "w-3"), []),
+        (ON, "Parallel", 2, ("w-2", "w-3"), ["w-3", "w-2"]),
+        (ON, "Parallel", 2, ("w-0", "w-3"), ["w-3"]),
+    ],
+)
+def test_a_rollout_of_a_stateful_set_replaces_max_unavailable_pods(
+    semantics: Semantics, policy: str, limit: int | str | None, unavailable: tuple[str, ...], deleted: list[str]
+) -> None:
+    """With a partition of 1. What kube-controller-manager of the release deletes in its first sync."""
+    world = World(semantics=semantics)
+    rolling = {"partition": 1, **({} if limit is None else {"maxUnavailable": limit})}
+    old = workload("StatefulSet", replicas=5, podManagementPolicy=policy, updateStrategy={"rollingUpdate": rolling})
+    key = world.add(old)
+    for _ in range(6):
+        world.step(key)
+        world.run()
+    for name in unavailable:
+        world.change(name, ready=None)
+    world.add(with_image(old, "new"))
+    assert [action.name for action in world.step(key) if isinstance(action, DeletePod)] == deleted
+    before = world.names()
+    assert [action for action in world.step(key) if isinstance(action, DeletePod)] == [], "they terminate"
+    world.end()
+    for _ in range(20):
+        world.step(key)
+        world.run()
+        world.end()
+    assert world.names() == [f"w-{number}" for number in range(5)]
+    assert len(before) == 5 - len(deleted)
+    revisions = [pod.pod.labels["controller-revision-hash"] for _, pod in sorted(world.pods.items())]
+    assert len({*revisions[1:]}) == 1
+    assert revisions[0] != revisions[1]
 
 
 def test_a_stateful_set_ends_nobody_while_a_higher_ordinal_waits() -> None:

@@ -25,6 +25,7 @@ from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.storage import PersistentVolumeClaim
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.selectors import LabelSelector
 
 
@@ -39,6 +40,7 @@ class World:
     claims: dict[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
     node_table: dict[str, Node] = field(default_factory=dict)
     log: list[Action] = field(default_factory=list)
+    semantics: Semantics = DEFAULT
     count: int = 0
 
     def workload(self, key: Key, /) -> WorkloadState | None:

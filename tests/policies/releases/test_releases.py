@@ -127,7 +127,6 @@ def test_a_state_that_is_not_predicted_is_no_default_but_for_the_ones_in_the_doc
         if state(name, minor) != "-" and default(name, minor) is not predicted
     }
     assert differs == {
-        ("MaxUnavailableStatefulSet", 37),
         ("PodLevelResourcesFixDefaulting", 37),
         ("PodLevelResourcesFixKubeletQOSClass", 37),
     }

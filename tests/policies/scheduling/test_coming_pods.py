@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config import Config
 from forewarn.policies.controllers.changes import pod_change
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.releases.semantics import Semantics
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -106,6 +108,28 @@ def test_a_stateful_set_that_goes_in_order_makes_and_ends_nobody_while_one_waits
 
     assert come("old") == scaled
     assert come("new") == changed
+
+
+@pytest.mark.parametrize(
+    ("minor", "order", "deleted"),
+    [
+        (36, "43210", {0: "4", 1: "3", 2: "2", 3: "1", 4: "0"}),
+        (37, "34120", {0: "43", 2: "21", 4: "0"}),
+    ],
+)
+def test_a_stateful_set_replaces_max_unavailable_pods_at_a_time(
+    minor: int, order: str, deleted: dict[int, str]
+) -> None:
+    spec: Obj = {"replicas": 5, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}
+    cache = Cache(semantics=Semantics(minor))
+    for made in (make_node("n1"), *(numbered(number, "n1") for number in range(5))):
+        cache.add(made.obj)
+    stored, wanted = workload("StatefulSet", **spec), workload("StatefulSet", "new", **spec)
+    subject = ReviewedObject(object=wanted, operation=Operation.UPDATE, old=stored)
+    found = pod_change(subject, cache.snapshot(), POD_TEMPLATE_PATHS)
+    assert [pod.name for pod in found.pods] == [f"w-{number}" for number in order]
+    assert {at: "".join(pod.name[2:] for pod in pods) for at, pods in found.deleted.items()} == deleted
+    assert found.deleted_first == len(deleted[0])
 
 
 def test_a_stateful_set_makes_what_is_missing_below_the_one_that_waits() -> None:
