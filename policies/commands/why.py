@@ -80,7 +80,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     cluster = settle(loaded(options, _EvidenceCache(evidence)), release).snapshot()
     evidence.forget()
     _read_events(options.cluster, evidence)
-    now = time.time() if evidence.is_live else None
+    now = time.time() if evidence.is_live else evidence.latest or None
     write = _pod if evidence.kind == POD else _workload
     return write(options, cluster, evidence, now)
 

@@ -14,7 +14,7 @@ from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
-from forewarn.policies.rules.support.pending_reasons import CLASS_FOR_DAEMONS, cycle_error, needs_class
+from forewarn.policies.rules.support.pending_reasons import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
@@ -90,8 +90,8 @@ def _reasons(
         yield from _why_not_lines(prediction, cluster)
     if prediction.outcome in ("pending", "preempts"):
         yield from (f"  note: {line}" for line in explanations(prediction, cluster))
-    if needs_class(prediction):
-        yield f"  Fix: {CLASS_FOR_DAEMONS}"
+    if fix := CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction):
+        yield f"  Fix: {fix}"
     caveats = () if prediction.not_predicted else prediction.caveats
     yield from (f"  note: {line}" for line in (*_attempts(prediction, applied), *caveats))
 

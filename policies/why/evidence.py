@@ -12,9 +12,11 @@ from forewarn.policies.why.records import (
     NodeRecord,
     PodRecord,
     controller,
+    heartbeat_of,
     job_record,
     node_record,
     pod_record,
+    seconds,
 )
 
 if TYPE_CHECKING:
@@ -39,17 +41,26 @@ class Evidence:
         self.pods: dict[str, PodRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.jobs: dict[str, JobRecord] = {}
+        self.ending: dict[str, PodRecord] = {}
+        """The deleted Pods of all namespaces that still exist, by `namespace/name`."""
+        self.latest = 0.0
+        """The latest time in the objects; the state was read after it."""
         self._owned: dict[str, tuple[str, str]] = {}
         """ReplicaSet or Job -> kind and name of its controller."""
 
     def add(self, obj: ApiObject) -> bool:
         """Add an object of the cluster; return whether it is an Event."""
+        self.latest = max(self.latest, seconds(at(obj, "metadata", "creationTimestamp")))
         if self.events.add(obj):
             return True
         kind = group_kind(obj)
         name = at(obj, "metadata", "name")
+        if kind == POD and at(obj, "metadata", "deletionTimestamp"):
+            record = pod_record(obj)
+            self.ending[record.key] = record
         if kind == NODE:
             self.nodes[str(name)] = node_record(obj)
+            self.latest = max(self.latest, heartbeat_of(obj))
         elif isinstance(name, str) and (at(obj, "metadata", "namespace") or "default") == self.namespace:
             self._add(obj, kind, name)
         return False

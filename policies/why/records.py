@@ -213,6 +213,11 @@ def controller(obj: ApiObject) -> tuple[str, str]:
     return "", ""
 
 
+def heartbeat_of(node: ApiObject) -> float:
+    """Return the latest heartbeat in the conditions of a Node; 0 without one."""
+    return max((seconds(at(each, "lastHeartbeatTime")) for each in _objects(node, "status", "conditions")), default=0.0)
+
+
 def seconds(value: object) -> float:
     """Return an API time in seconds since 1970; 0 if it is absent or malformed."""
     if not isinstance(value, str) or not value:

@@ -22,7 +22,10 @@ from forewarn.policies.rules.support.pending_reasons import (
     CHECK_PROFILE,
     CLASS_FOR_DAEMONS,
     cycle_error,
+    fix_of,
     needs_class,
+    reasons_of,
+    volume_fix,
 )
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
@@ -39,7 +42,7 @@ from forewarn.policies.why.trouble import Trouble
 from forewarn.policies.why.victims import by_preemptor, class_not_listed, of_a_victim, of_where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
@@ -95,7 +98,8 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     prediction = queued.prediction
     assumed = assumptions(cluster.objects, (pod,), victims=bool(prediction.victims))
     rest = (Trouble("missing-lists", sentence) for sentence in assumed)
-    found = (*_of_its_class(cluster, pod), *_waiting(cluster, queued), *_of_a_daemon_set(prediction, record))
+    waiting = _waiting(cluster, queued, evidence, now)
+    found = (*_of_its_class(cluster, pod), *waiting, *_of_a_daemon_set(prediction, record))
     return Diagnosis(pod, "pending", (*found, *rest, *before), prediction)
 
 
@@ -184,14 +188,14 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
         )
 
 
-def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
+def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now: float | None) -> Iterator[Trouble]:
     prediction = queued.prediction
     pod = prediction.pod
     if prediction.outcome == "not-predicted":
         yield Trouble("not-predicted", f"not predicted: {prediction.not_predicted}")
         return
     if pod.nominated_node_name:
-        yield from _nominated(prediction)
+        yield from _nominated(prediction, evidence, now)
     if prediction.outcome == "fits":
         yield Trouble(
             "not-tried-yet",
@@ -207,7 +211,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
         yield _fits_nowhere(cluster, queued)
 
 
-def _nominated(prediction: Prediction) -> Iterator[Trouble]:
+def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) -> Iterator[Trouble]:
     """Yield the reason why a Pod that has preempted other Pods is not scheduled yet."""
     node = prediction.pod.nominated_node_name
     if node not in prediction.snapshot.rows:
@@ -215,14 +219,25 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
         return
     ending = _ending_on_nominated_node(prediction)
     if ending:
-        yield Trouble(
-            "waits-for-termination",
-            f"waits for {plural(len(ending), 'Pod')} of lower priority to terminate on {node} "
-            f"({listed([victim.key for victim in ending], 5)}): up to {plural(wait_seconds(ending), 'second')} each",
-            "set a shorter terminationGracePeriodSeconds on Pods that may be preempted",
-        )
+        yield _for_termination(ending, node, evidence, now)
     elif node not in prediction.feasible:
         yield from _overtaken(prediction)
+
+
+def _for_termination(ending: Sequence[Pod], node: str, evidence: Evidence, now: float | None) -> Trouble:
+    """The reason of a Pod that waits for terminating Pods. No time is promised if a grace period has ended."""
+    pods = f"{plural(len(ending), 'Pod')} of lower priority to terminate on {node}"
+    text = f"waits for {pods} ({listed([victim.key for victim in ending], 5)})"
+    records = [evidence.ending[victim.key] for victim in ending if victim.key in evidence.ending]
+    late = [record for record in records if now is not None and record.deadline < now]
+    if not late:
+        fix = "set a shorter terminationGracePeriodSeconds on Pods that may be preempted"
+        return Trouble("waits-for-termination", f"{text}: up to {plural(wait_seconds(ending), 'second')} each", fix)
+    held = list(dict.fromkeys(name for record in late for name in record.finalizers))
+    by = f" (finalizers: {listed(held, 3)})" if held else ""
+    overdue = f"{listed([record.key for record in late], 3)} still {'exists' if len(late) == 1 else 'exist'}"
+    fix = f"run `forewarn why {late[0].key}`" + ("; the controller that set a finalizer must remove it" if held else "")
+    return Trouble("waits-for-termination", f"{text}; {overdue} after the grace period{by}", fix)
 
 
 def _ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
@@ -256,18 +271,23 @@ def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
 
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
-    pod = queued.prediction.pod
+    prediction, pod = queued.prediction, queued.prediction.pod
+    if prediction.pre_filter is not None:
+        why = "; ".join(prediction.pre_filter.reasons)
+        return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
+    volumes = volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         return Trouble(
             "never-preempts",
             f"fits on no node, and its preemptionPolicy is Never: it waits for free capacity{then}",
-            "add nodes" if reserves else "add nodes, or use a class that may preempt",
+            volumes or ("add nodes" if reserves else "add nodes, or use a class that may preempt"),
         )
     return Trouble(
         "fits-nowhere",
         f"fits on no node, even after preempting Pods of lower priority{then}",
         ("" if reserves else _class_that_helps(cluster, queued))
+        or volumes
         or "add nodes, lower the requests or relax the constraints (see nodes)",
     )
 

@@ -6,10 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from forewarn.policies.scheduling.schedule_one import Prediction
 
@@ -18,6 +19,44 @@ CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info sch
 """The fix for a scheduling cycle that ends in an error."""
 
 CLASS_FOR_DAEMONS: Final = "give the DaemonSet a PriorityClass that preempts Pods on its nodes"
+
+
+_FIXES: Final = (
+    ("Insufficient ", "lower requests"),
+    ("not found", "create what is missing first"),
+    ("is being deleted", "recreate the claim after its deletion"),
+    ("non-existent", "restore the PersistentVolume, or recreate the claim"),
+    ("unbound immediate PersistentVolumeClaims", "check why its claims are not bound (kubectl describe pvc)"),
+    ("PersistentVolume's node affinity", "add nodes where its volume is available"),
+    ("no available volume zone", "add nodes where its volume is available"),
+    ("available persistent volumes to bind", "create a PersistentVolume that its claim can use"),
+    ("Too many pods", "add nodes"),
+    ("node(s) were unschedulable", "uncordon the node"),
+    ("node(s) had untolerated taint", "add a toleration"),
+    ("node(s) didn't match Pod's node affinity/selector", "change nodeSelector or nodeAffinity"),
+    ("node(s) didn't match pod affinity", "change podAffinity"),
+    ("node(s) didn't match pod anti-affinity", "change podAntiAffinity"),
+    ("node(s) didn't match pod topology spread", "change topologySpreadConstraints"),
+)
+"""A part of a reason of kube-scheduler -> the fix."""
+_MAX_FIXES: Final = 2
+SHOWN_REASONS: Final = 3
+
+
+def fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:
+    """Return the fix for these reasons; "" if the reasons suggest none. `instead`: fix -> text to use instead."""
+    shown = [reason for reason, _ in reasons[:SHOWN_REASONS]]
+    found = dict.fromkeys(fix for part, fix in _FIXES if any(part in reason for reason in shown))
+    return " or ".join(instead.get(fix, fix) for fix in [*found][:_MAX_FIXES])
+
+
+def volume_fix(prediction: Prediction) -> str:
+    """Return the fix for a Pending Pod that PreFilter rejects, or whose volumes exclude nodes; "" for other Pods."""
+    if prediction.outcome != "pending" or prediction.error:
+        return ""
+    reasons = reasons_of([prediction])
+    is_about_it = prediction.pre_filter is not None or any("olume" in reason for reason, _ in reasons)
+    return fix_of(reasons) if is_about_it else ""
 
 
 def needs_class(prediction: Prediction) -> bool:

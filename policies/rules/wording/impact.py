@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
 from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
-from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.rules.support.details import Cause
-from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, CLASS_FOR_DAEMONS
+from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.impact import Impact
@@ -31,21 +30,7 @@ _LONGEST_NAME: Final = 40
 _MINUTES: Final = 5
 BY_CHANCE: Final = "It depends on the random order in which the DaemonSet controller visits nodes"
 _PREDICT: Final = "run `forewarn predict` for the reason on each node"
-_REASONS: Final = 3
 _SHORT_REASONS: Final = {"node(s) were unschedulable": "cordoned"}
-_FIXES: Final = (
-    ("Insufficient ", "lower requests"),
-    ("not found", "create what is missing first"),
-    ("Too many pods", "add nodes"),
-    ("node(s) were unschedulable", "uncordon the node"),
-    ("node(s) had untolerated taint", "add a toleration"),
-    ("node(s) didn't match Pod's node affinity/selector", "change nodeSelector or nodeAffinity"),
-    ("node(s) didn't match pod affinity", "change podAffinity"),
-    ("node(s) didn't match pod anti-affinity", "change podAntiAffinity"),
-    ("node(s) didn't match pod topology spread", "change topologySpreadConstraints"),
-)
-"""The start of a reason of kube-scheduler -> the fix."""
-_MAX_FIXES: Final = 2
 
 
 def preemption(details: Preemption, audience: Audience) -> Text:
@@ -311,8 +296,8 @@ def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> st
 
     No numbers for an audience that sees only ranges. For a reason about no single node: `no node can fit (reason)`.
     """
-    shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:_REASONS]]
-    more = ", …" if len(reasons) > _REASONS else ""
+    shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:SHOWN_REASONS]]
+    more = ", …" if len(reasons) > SHOWN_REASONS else ""
     if audience.coarse or not reasons[0][1]:
         return f"no node can fit ({', '.join(sorted(reason for reason, _ in shown))}{more})"
     text = shown[0][0] if len(reasons) == 1 else ", ".join(f"{count} {reason}" for reason, count in shown)
@@ -322,15 +307,9 @@ def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> st
 def _fix_of_restart(details: StaysPending) -> str:
     if details.needs_class:
         return CLASS_FOR_DAEMONS
-    fix = _fix_of(details.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
+    fix = fix_of(details.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
     return f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT
 
 
 def _fix_of_pending(details: StaysPending) -> str:
-    return CLASS_FOR_DAEMONS if details.needs_class else _fix_of(details.reasons)
-
-
-def _fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:
-    """Return the fix for these reasons; "" if the reasons suggest none. `instead`: fix -> text to use instead."""
-    found = [fix for start, fix in _FIXES if any(start in reason for reason, _ in reasons[:_REASONS])][:_MAX_FIXES]
-    return " or ".join(instead.get(fix, fix) for fix in found)
+    return CLASS_FOR_DAEMONS if details.needs_class else fix_of(details.reasons)

@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.why.trouble import IDS, STATES
-from tests.builders import Made, make_budget, make_node, make_pod
+from tests.builders import Made, make_budget, make_claim, make_node, make_pod, make_storage_class, make_volume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +92,70 @@ def test_each_trouble_is_told_by_its_id(
     assert status == 1
     assert out.startswith("default/new (priority ")
     assert all(f"  {trouble}: " in out for trouble in expected)
+
+
+ELSEWHERE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}
+WITH_CLAIM = make_pod("new").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+IMMEDIATE = make_storage_class("fast", "Immediate")
+NO_PROVISIONER = make_storage_class("local", provisioner="kubernetes.io/no-provisioner")
+
+
+@pytest.mark.parametrize(
+    ("made", "reason", "fix"),
+    [
+        ([], 'persistentvolumeclaim "data" not found', "create what is missing first"),
+        (
+            [make_claim("data", storageClassName="fast"), IMMEDIATE],
+            "pod has unbound immediate PersistentVolumeClaims",
+            "check why its claims are not bound (kubectl describe pvc)",
+        ),
+        ([make_claim("data", "pv")], 'persistentvolume "pv" not found', "create what is missing first"),
+        (
+            [make_claim("data", "pv").metadata(deletionTimestamp="2026-01-01T00:00:00Z"), make_volume("pv")],
+            'persistentvolumeclaim "data" is being deleted',
+            "recreate the claim after its deletion",
+        ),
+        (
+            [make_claim("data", "pv"), make_volume("pv", nodeAffinity=ELSEWHERE)],
+            "its PersistentVolume is not available there",
+            "add nodes where its volume is available",
+        ),
+        (
+            [make_claim("data", storageClassName="local"), NO_PROVISIONER],
+            "node(s) didn't find available persistent volumes to bind",
+            "create a PersistentVolume that its claim can use",
+        ),
+    ],
+    ids=["missing", "unbound", "lost volume", "deleted", "wrong node", "no volume"],
+)
+def test_a_problem_of_a_claim_has_the_reason_and_fix_of_predict(
+    made: list[Made], reason: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, tmp_path, [WITH_CLAIM, make_node("n1"), *made], "default/new")
+    assert reason in out
+    assert f"\n    help: {fix}\n" in out
+    assert main(["predict", "--pod", "default/new", "--cluster", str(tmp_path / "dump.json")]) == 0
+    out = capsys.readouterr().out
+    assert reason in out
+    assert f"\n  Fix: {fix}\n" in out
+
+
+@pytest.mark.parametrize(
+    ("latest", "finalizers", "text"),
+    [
+        ("2026-01-31T00:00:00Z", [], "terminate on n1 (default/old): up to 30 seconds each"),
+        ("2026-02-01T00:00:01Z", [], "(default/old); default/old still exists after the grace period\n"),
+        ("2026-02-01T00:00:01Z", ["x.io/hold"], "still exists after the grace period (finalizers: x.io/hold)\n"),
+    ],
+)
+def test_no_time_is_promised_for_a_pod_that_outlived_its_grace_period(
+    latest: str, finalizers: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heartbeat = {"type": "Ready", "status": "True", "lastHeartbeatTime": latest}
+    old = make_pod("old").request(cpu="4").on("n1").terminating(preempted=True).metadata(finalizers=finalizers)
+    node = make_node("n1").status(conditions=[heartbeat])
+    new = make_pod("new").priority(5).request(cpu="4").nominated("n1")
+    assert text in run(capsys, tmp_path, [new, node, old], "default/new")[1]
 
 
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
