@@ -24,6 +24,7 @@ from forewarn.webhook.admission.lanes import Cost
 from forewarn.webhook.admission.prediction_access import PredictionAccess, RequestAccess
 from forewarn.webhook.admission.replies import (
     BROKEN,
+    NO_TIME,
     TOO_DEEP,
     TOO_LONG,
     Reply,
@@ -31,7 +32,7 @@ from forewarn.webhook.admission.replies import (
 )
 from forewarn.webhook.admission.review import BadReview, TooDeep, parse_review
 from forewarn.webhook.admission.services import Services
-from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, decoded_size
+from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_QUICK, MAX_SMALL, decoded_size
 from forewarn.webhook.admission.steps import Guard, Step, Steps, advance
 from forewarn.webhook.logs import LOGGER
 
@@ -67,7 +68,10 @@ class Endpoint(Services):
         return parsed if isinstance(parsed, Reply) else advance(parsed.steps(), guard)
 
     def _of_large(self, call: AdmissionCall) -> Steps[Reply]:
-        yield Step(lambda: None, cost=Cost.PODS)  # Parse on the evaluating thread, in turn.
+        # Parse on the evaluating thread, in turn.
+        yield Step(lambda: None, cost=Cost.PODS, holds_up=len(call.body) > MAX_QUICK)
+        if Deadline.after(call.received, parse_timeout(call.timeout)).expired():
+            return self.not_evaluated(call, NO_TIME)
         parsed = self._parsed(call)
         return parsed if isinstance(parsed, Reply) else (yield from parsed.steps())
 

@@ -26,6 +26,7 @@ from forewarn.webhook.admission.prediction_job import PredictionJob
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply
 from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.sizes import MAX_QUICK
 from forewarn.webhook.admission.steps import Step, Steps, Where
 from forewarn.webhook.logs import log_event
 
@@ -179,7 +180,7 @@ class Evaluation:
             attempted: _Attempted = yield Step(self._short_attempt, Where.LOOP, self.cost)
             if not attempted.used_up or self.deadline.expired():
                 return attempted
-        attempted = yield Step(self.attempt, cost=self.cost)
+        attempted = yield Step(self.attempt, cost=self.cost, holds_up=len(self.call.body) > MAX_QUICK)
         return attempted
 
     def _time(self, seconds: float) -> Attempt:

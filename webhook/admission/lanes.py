@@ -14,7 +14,7 @@ from itertools import count
 from math import inf
 from threading import Condition, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,6 +36,9 @@ class Cost(IntEnum):
     """Many Pods, or one Pod with affinity or topology spread constraints."""
 
 
+_TURNS: Final = 10
+"""Iterations of the event loop between two functions that hold up all threads: a small request needs several."""
+_TURN_SECONDS: Final = 0.004
 _Queued = tuple[int, int, Any, "Callable[[], Any]"]
 """(cost, sequence number, `Result`, function), in the order of a heap."""
 
@@ -61,12 +64,15 @@ class Result(Protocol):
 
 
 class LoopResult:
-    """A result that an event loop awaits in `future`, without the locks and callbacks of a concurrent Future."""
+    """A result that an event loop awaits in `future`, without the locks and callbacks of a concurrent Future.
 
-    __slots__ = ("_is_on_loop", "future", "loop")
+    `holds_up`: the function runs no other thread for up to some tenths of a second, because it parses a large body.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+    __slots__ = ("_is_on_loop", "future", "holds_up", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, holds_up: bool = False) -> None:
+        self.loop, self.holds_up = loop, holds_up
         self.future: asyncio.Future[Any] = loop.create_future()
         self._is_on_loop = False
 
@@ -105,6 +111,10 @@ class LoopResult:
             self.future.set_result(result)
         else:
             self.future.set_exception(error)
+
+
+def _holds_up(result: Result) -> TypeGuard[LoopResult]:
+    return isinstance(result, LoopResult) and result.holds_up
 
 
 class Lane:
@@ -202,7 +212,7 @@ class Lane:
                 begun = monotonic()
                 self._do(*work)
                 self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
-                self._end()
+                self._end(work[0])
         self._idle()
 
     def _do(self, result: Result, run: Callable[[], Any]) -> None:
@@ -232,7 +242,7 @@ class Lane:
     def _begin(self) -> None:
         """Do nothing: only a queue that takes turns must know that a function runs. Hold the lock."""
 
-    def _end(self) -> None:
+    def _end(self, result: Result) -> None:
         """Do nothing."""
 
 
@@ -246,6 +256,8 @@ class LoopLane(Lane):
     def __init__(self, name: str, most: int) -> None:
         self._short: list[_Queued] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._resting: asyncio.AbstractEventLoop | None = None
+        """The event loop that has some iterations before the thread holds it up again."""
         self._is_running = self._is_called = False
         super().__init__(name, most)
 
@@ -284,8 +296,23 @@ class LoopLane(Lane):
         self._do(result.run_on_loop(), run)
         self._end_turn(is_on_loop=True)
 
-    def _end(self) -> None:
+    def _end(self, result: Result) -> None:
+        if _holds_up(result):
+            self._resting = result.loop
+            try:
+                result.loop.call_soon_threadsafe(self._rest, _TURNS)
+            except RuntimeError:  # the event loop has stopped
+                self._resting = None
         self._end_turn(is_on_loop=False)
+
+    def _rest(self, turns: int) -> None:
+        """Count an iteration of the event loop; after the last one, the thread may hold it up again."""
+        if turns and self._resting is not None:
+            self._resting.call_later(_TURN_SECONDS, self._rest, turns - 1)
+            return
+        with self._changed:
+            self._resting = None
+            self._changed.notify()
 
     def _end_turn(self, *, is_on_loop: bool) -> None:
         """Let the thread or the event loop run the next function. `is_on_loop`: whether this is the loop's thread."""
@@ -301,7 +328,10 @@ class LoopLane(Lane):
         self._is_running = True
 
     def _is_ready(self) -> bool:
-        return bool(self._waiting) and not self._is_running and self._first() is self._waiting
+        if not self._waiting or self._is_running or self._first() is not self._waiting:
+            return False
+        result = self._waiting[0][2]
+        return self._resting is None or not _holds_up(result) or result.loop is not self._resting
 
     def _first(self) -> list[_Queued]:
         short, waiting = self._short, self._waiting  # `stop` replaces them

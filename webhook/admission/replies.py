@@ -49,6 +49,7 @@ STOPPING: Final = rejection(503, "the webhook is shutting down; try again", _RET
 TOO_DEEP: Final = "the JSON is nested too deeply"
 TOO_LONG: Final = f"the JSON is larger than {MAX_DECODED} bytes"
 NO_MEMORY: Final = "forewarn has no memory left for a request of this size"
+NO_TIME: Final = "forewarn has no time left for a request of this size"
 NOT_IN_TIME: Final = "the request body did not arrive in time"
 """The reason if forewarn does not evaluate an AdmissionReview."""
 TOO_SLOW: Final = rejection(408, "the request body did not arrive in time", _CLOSE)

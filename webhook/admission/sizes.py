@@ -15,6 +15,8 @@ MAX_DECODED: Final = 2 * MAX_OBJECT + _ENVELOPE
 """Maximum bytes of a parsed body, with each `\\uXXXX` counted as one byte."""
 MAX_SMALL: Final = 64 * 1024
 """Maximum bytes of a body that the event loop parses. Larger bodies wait in a queue and are parsed one at a time."""
+MAX_QUICK: Final = 1024 * 1024
+"""Maximum bytes of a body that takes at most some hundredths of a second to parse, without running other threads."""
 HEAD: Final = 256 * 1024
 """Bytes of an unparsed body that forewarn retains: they contain the names of object, user and request."""
 PARSED: Final = 32

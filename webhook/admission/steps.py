@@ -37,7 +37,7 @@ class Step(NamedTuple):
     """One step of a request. `run`: its function.
 
     `otherwise`: the function to run immediately if the queue is full; None: reject the request. `within`: seconds in
-    which the step must start.
+    which the step must start. `holds_up`: as in `lanes.LoopResult`.
     """
 
     run: Callable[[], Any]
@@ -45,6 +45,7 @@ class Step(NamedTuple):
     cost: Cost = Cost.RULES
     otherwise: Callable[[], Any] | None = None
     within: float = inf
+    holds_up: bool = False
 
 
 Steps = Generator[Step, Any, T]
@@ -74,6 +75,6 @@ def _resumed(steps: Steps[Reply], guard: Guard, run: Callable[[], Any]) -> Reply
             return reply
         otherwise = step.otherwise and partial(_resumed, steps, guard, step.otherwise)
         run_and_resume = partial(_resumed, steps, guard, step.run)
-        return Step(run_and_resume, step.where, step.cost, otherwise, step.within)
+        return step._replace(run=run_and_resume, otherwise=otherwise)
 
     return guard(resume)

@@ -49,7 +49,7 @@ class Workers:
 
     def submit(self, step: Step, loop: AbstractEventLoop) -> Future[Reply | Step] | None:
         """Queue a step, and return its future on the event loop; None if the queue is full. Call only on this loop."""
-        result, within = LoopResult(loop), inf
+        result, within = LoopResult(loop, holds_up=step.holds_up), inf
         if step.where is Where.LOOP:
             return result.future if self._evaluating.queue_short(step.cost, step.run, result) else None
         lane = self._requesting if step.where is Where.REQUEST else self._evaluating

@@ -682,6 +682,14 @@ def _(_: Running) -> None:
         assert reviewed(busy.post("/validate", large))["allowed"]
 
 
+@row("no-time", "forewarn.webhook.admission.endpoint.Endpoint")
+def _(_: Running) -> None:
+    late = _call(Hook.VALIDATE, body(pod("gold", 1000, uid="x" * 2 * MAX_SMALL)), received=-1e6)
+    denied = json.loads(answer_now(endpoint(), late).body)["response"]
+    assert "no time" in denied["status"]["message"]
+    assert json.loads(answer_now(endpoint(), late._replace(hook=Hook.MUTATE)).body)["response"]["allowed"]
+
+
 @row("nested-too-deeply", "forewarn.webhook.admission.decide.decide_unread")
 def _(served: Running) -> None:
     nested = body(pod("gold", deep=0)).replace(b'"deep":0', b'"deep":' + b"[" * 50_000 + b"]" * 50_000)

@@ -6,6 +6,7 @@ import asyncio
 from random import Random
 from threading import Event, current_thread
 from time import sleep
+from typing import Any
 
 from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult
 
@@ -239,3 +240,33 @@ def test_short_functions_end_with_the_lane() -> None:
         return [*queued, *(result.future.cancelled() for result in results)]
 
     assert asyncio.run(end()) == [True, True, False, False, True, True, False]
+
+
+def test_the_loop_has_some_turns_between_two_functions_that_hold_it_up() -> None:
+    """Parsing a large body keeps all other threads waiting, and a small request needs several turns of the loop."""
+
+    async def rested() -> list[str]:
+        lane, loop, ran = LoopLane("test", 10), asyncio.get_running_loop(), list[str]()
+        turns, call_later = 0, loop.call_later
+
+        def counting(delay: float, *call: Any) -> Any:
+            nonlocal turns
+            turns += 1
+            return call_later(delay, *call)
+
+        loop.call_later = counting  # type: ignore[method-assign,assignment]
+        go = _busy(lane)
+        results = [LoopResult(loop, holds_up=True) for _ in range(2)]
+        for name, result in zip("ab", results, strict=True):
+            assert lane.queue(Cost.PODS, lambda name=name: ran.append(f"{name} after {turns} turns"), result)  # type: ignore[misc]
+        go.set()
+        async with asyncio.timeout(60):
+            await results[0].future
+            cheaper = LoopResult(loop)
+            assert lane.queue(Cost.POD, lambda: ran.append("cheaper"), cheaper)
+            await cheaper.future
+            await results[1].future
+        lane.stop()
+        return ran
+
+    assert asyncio.run(rested()) == ["a after 0 turns", "cheaper", "b after 10 turns"]
