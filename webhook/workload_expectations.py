@@ -121,7 +121,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         lost,
         len(victims),
         more,
-        impact.by_timing or impact.by_chance,
+        impact.by_timing or bool(impact.by_chance),
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
         "; ".join(impact.assumes)[:_LONGEST],
         impact.is_incomplete or bool(impact.why_not),

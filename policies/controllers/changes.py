@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers import CONTROLLERS
 from forewarn.policies.controllers.daemon_set import surge_and_unavailable
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import (
@@ -57,8 +58,9 @@ class PodChange:
     - `one_by_one`: each Pod is created when the Pod before it runs.
     - `deleted_first`: number of old Pods that are deleted before the first new Pod is scheduled. `keeps_old`: old Pods
       that `pods` replace still exist at that time.
-    - `rolled_out`: the changed object, if it is stored and its controller rolls out the new template. `under_way`: a
-      rollout has already begun; if the workload also grows, some of the first Pods have an old template.
+    - `workload`: the changed object, whose controller a simulation can run; None for a bare Pod.
+    - `rolled_out`: the object is stored, and its controller rolls out the new template. `under_way`: a rollout has
+      already begun; if the workload also grows, some of the first Pods have an old template.
     """
 
     pods: Sequence[Pod] = ()
@@ -68,12 +70,13 @@ class PodChange:
     one_by_one: bool = False
     deleted_first: int = 0
     keeps_old: bool = False
-    rolled_out: ApiObject | None = None
+    workload: ApiObject | None = None
+    rolled_out: bool = False
     under_way: bool = False
     without_claims: bool = False
     """Whether volumes are ignored whose claims are created together with the Pods."""
-    creates_claims: ApiObject | None = None
-    """The object whose Pods have such claims, if a simulation can create them."""
+    creates_claims: bool = False
+    """Whether a simulation can create these claims."""
 
 
 def pod_change(
@@ -108,7 +111,8 @@ def pod_change(
             return PodChange(own=own)
         template = stored or template
         same = stored is not None or has_replica_set(cluster, obj, template.object)
-    return _of_change(cluster, obj, old, template.object, own, paths, same=same)
+    change = _of_change(cluster, obj, old, template.object, own, paths, same=same)
+    return replace(change, workload=obj) if change.pods and group_kind(obj) in CONTROLLERS else change
 
 
 def _of_change(
@@ -131,11 +135,11 @@ def _of_change(
     if own and not same:
         before = pod_template_of(old, paths) if old is not None and grows else None
         change = _rollout(cluster, obj, template, own, before.object if before else None)
-        return change if old is None or group_kind(obj) not in _ROLLED_OUT else replace(change, rolled_out=obj)
+        return change if old is None or group_kind(obj) not in _ROLLED_OUT else replace(change, rolled_out=True)
     under_way = _scaled_while_rolled_out(cluster, obj, template, own) if grows and _rolls_out(obj) else None
     change = under_way or _scaled(cluster, obj, template, own)
     simulated = change.without_claims and group_kind(obj) in _ROLLED_OUT
-    return replace(change, creates_claims=obj) if simulated else change
+    return replace(change, creates_claims=True) if simulated else change
 
 
 def not_yet_scheduled(
@@ -331,7 +335,7 @@ def _scaled_while_rolled_out(
     surge, unavailable = max_surge(obj, replicas_of(obj)), max_unavailable(obj, replicas_of(obj))
     missing = max(replicas_of(obj) - new, replicas_of(obj) + surge - len(own), 0)
     pods = new_pods(cluster, obj, template, len(own) + missing, own).pods
-    return PodChange(pods, own, window=max(surge + unavailable, 1), keeps_old=True, rolled_out=obj, under_way=True)
+    return PodChange(pods, own, window=max(surge + unavailable, 1), keeps_old=True, rolled_out=True, under_way=True)
 
 
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent, creates_pods_later
@@ -23,9 +23,10 @@ from forewarn.policies.forecast.bounds import (
     too_many_preemptions,
 )
 from forewarn.policies.forecast.daemon_order import order_of
-from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
+from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
 from forewarn.policies.forecast.replacements import is_recreated
+from forewarn.policies.forecast.retries import depends_on_retries
 from forewarn.policies.forecast.waiting import freed_by, help_pending, may_be_helped, pending_in_order, replacement_of
 from forewarn.policies.metering import CutShort, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
@@ -43,12 +44,26 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.changes import PodChange
     from forewarn.policies.forecast.rehearsal import Rehearsal
     from forewarn.policies.forecast.waiting import Waiting
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.capacity import OnEachNode
+
+
+class QuotaLimits(NamedTuple):
+    """How ResourceQuotas limit the new Pods of one object.
+
+    `most`: the number of new Pods that they admit at once; None for all. `beside_old`: whether they admit all new Pods
+    while all old Pods exist. `before`, `after`: return the quotas of a namespace without and with the object's Pods;
+    None: those of the cluster. `is_known`: whether only quotas limit the Pods, which a simulation can update.
+    """
+
+    most: int | None = None
+    beside_old: bool = True
+    before: Callable[[str], Sequence[ResourceQuota]] | None = None
+    after: Callable[[str], Sequence[ResourceQuota]] | None = None
+    is_known: bool = True
 
 
 class Forecast:
@@ -65,21 +80,16 @@ class Forecast:
         *,
         pods_defaulted: bool = False,
         aftermath: bool = True,
-        quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
-        stored_quotas: bool = True,
         recreated: Collection[str] = (),
         before_simulation: Callable[[Impact, Waiting], object] | None = None,
     ) -> None:
         """Set the cluster and the options.
 
-        `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `quotas_of`:
-        returns the quotas of a namespace charged with the current object, by default those of the cluster.
-        `stored_quotas`: True if only quotas stored in the cluster limit the objects. `recreated`: see `again`.
-        `before_simulation`: called with the initial impact and the Pending Pods before a simulation, which it prevents
-        by an exception.
+        `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `recreated`:
+        see `again`. `before_simulation`: called with the initial impact and the Pending Pods before the simulation of a
+        rollout, which it prevents by an exception.
         """
-        self._aftermath, self._quotas_of, self._stored_quotas = aftermath, quotas_of, stored_quotas
-        self._recreated, self._before_simulation = recreated, before_simulation
+        self._aftermath, self._recreated, self._before_simulation = aftermath, recreated, before_simulation
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
@@ -95,19 +105,20 @@ class Forecast:
         self._next = lambda: snapshot
         return snapshot
 
-    def of(self, subject: ReviewedObject, most: int | None = None) -> Impact | None:
+    def of(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
         """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.
 
-        `most`: the number of new Pods that quotas allow; None for all.
+        `quotas`: None for no limits besides those of the cluster during a rollout.
         """
+        quotas = quotas or QuotaLimits()
         if not creates_pods_later(subject.object):
-            return self._of(subject, most)
+            return self._of(subject, quotas)
         snapshot, placed, in_groups = self._snapshot(), {*self._placed}, {**self._in_groups}
-        impact = self._of(subject, most)
+        impact = self._of(subject, quotas)
         self._next, self._placed, self._in_groups = lambda: snapshot, placed, in_groups
         return impact
 
-    def _of(self, subject: ReviewedObject, most: int | None) -> Impact | None:
+    def _of(self, subject: ReviewedObject, quotas: QuotaLimits) -> Impact | None:
         try:
             if creates_no_pods(subject, self._paths):
                 return None
@@ -122,9 +133,9 @@ class Forecast:
             return None  # other rules say what is wrong with it
         if not change.pods or not_scheduled(change.pods[0], self._snapshot()):
             return None
-        return self._of_pods(subject, change, most)
+        return self._of_pods(change, quotas)
 
-    def _of_pods(self, subject: ReviewedObject, change: PodChange, most: int | None) -> Impact:
+    def _of_pods(self, change: PodChange, quotas: QuotaLimits) -> Impact:
         pod, own = change.pods[0], frozenset(pod.identity for pod in change.own)
         impact = Impact((), len(change.pods), change.pods[-1].effective_priority, own)
         impact = impact._replace(keeps_old=change.keeps_old, deleted_first=change.deleted_first)
@@ -136,13 +147,13 @@ class Forecast:
             return impact._replace(rest="unknown")
         try:
             if is_grouped:
-                return self._of_group(change, impact, most, why_not)
-            done = self._in_full(change, impact, most)
+                return self._of_group(change, impact, quotas.most, why_not)
+            done = self._in_full(change, impact, quotas)
         except CutShort as why:
             return impact.stopped(why)
         is_predicted = done.rest not in ("unknown", "not-predicted")
         wanted = self._aftermath and (done.preempting or done.by_waiting) and is_predicted
-        done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
+        done = self._with_aftermath(done, quotas) if wanted and done.aftermath is None else done
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
 
@@ -158,7 +169,7 @@ class Forecast:
             return impact._replace(rejected=impact.new)
         if len(arriving) > MAX_SEQUENTIAL:
             raise too_many_pods(MAX_SEQUENTIAL)
-        is_rollout = change.rolled_out is not None or any(change.deleted.values()) or change.creates_claims is not None
+        is_rollout = change.rolled_out or any(change.deleted.values()) or change.creates_claims
         before = self._in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
         group = None if is_rollout else group_forecast(self._snapshot(), (*before, *arriving))
         if group is None or group.outcome == "not-predicted":
@@ -172,86 +183,144 @@ class Forecast:
         rest = "" if fitting == impact.new else "group"
         return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
 
-    def _in_full(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
-        """Return the impact: by a simulation for a rollout and for Pods with new claims, otherwise Pod by Pod.
+    def _in_full(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact:
+        """Return the impact: by a simulation for a rollout, for Pods with new claims, and if the Pods of the workload
+        affect each other's retries; otherwise Pod by Pod.
 
-        If a rollout is too large, only its first Pods are predicted, and `first_only` is set. Raises CutShort.
+        If a simulation is too large, only the first Pods are predicted, and `first_only` is set. Raises CutShort.
         """
         too_many = max(len(change.pods), len(change.own)) > MAX_REHEARSED
-        is_rollout = change.rolled_out is not None
         try:
-            done = None if too_many else self._rehearsed(change, impact, most)
+            done = None if too_many else self._rehearsed(change, impact, quotas)
         except CutShort:
             if self._expired():
                 raise
-            return self._one_by_one(change, impact, most)._replace(first_only=is_rollout)
-        done = self._one_by_one(change, impact, most) if done is None else done
-        return done._replace(first_only=True) if too_many and is_rollout and done.fitting < done.new else done
+            done, too_many = None, True
+        if done is not None:
+            return done
+        if not change.rolled_out:
+            return self._with_retries(change, impact, quotas, too_many=too_many)
+        done = self._one_by_one(change, impact, quotas.most)
+        return done._replace(first_only=True) if too_many and done.fitting < done.new else done
 
     def _one_by_one(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact without a simulation, Pod by Pod. Raises CutShort."""
         done = self._limited(change, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
 
-    def _rehearsed(self, found: PodChange, impact: Impact, most: int | None) -> Impact | None:
-        """Return the impact by simulation; None if the change is predicted without one. Raises CutShort."""
-        change, claims = found.rolled_out or found.creates_claims, found.creates_claims is not None
-        if change is None or (most is not None and not self._stored_quotas):
+    def _with_retries(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
+        """Return the impact Pod by Pod; by a simulation if later attempts may succeed. Raises CutShort."""
+        snapshot, placed = self._snapshot(), {*self._placed}
+        done = self._one_by_one(change, impact, quotas.most)
+        in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
+        if in_turn or done.is_incomplete or done.why_not or not depends_on_retries(done, change.pods[0], snapshot):
+            return done
+        impact = impact._replace(by_chance=self._chance_of_retries(change, done))
+        first = done._replace(predictions=done.preempting, rejected=0, rest="later", first_only=True)
+        if too_many or change.workload is None or not quotas.is_known:
+            return first
+        after, self._next = self._next, lambda: snapshot
+        self._placed, placed = placed, self._placed
+        try:
+            with metered(self._expired, MAX_REHEARSAL_WORK):
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                simulated = self._simulated(change, impact, waiting, quotas)
+        except (CutShort, InvalidObject):
+            simulated = None
+        if simulated is not None:
+            return simulated
+        self._next, self._placed = after, placed
+        return first._replace(rest="unknown", first_only=False) if self._expired() else first
+
+    def _chance_of_retries(self, change: PodChange, first: Impact) -> str:
+        """Return what decides which Pods use the quota that victims free; "" if only the new Pods wait for it.
+
+        `first`: the impact of the Pods that the quota admits at first.
+        """
+        if not first.rejected:
+            return ""
+        if isinstance(change.pods, DaemonPods):
+            return BY_NODES
+        victims = [v for p in first.preempting for v in p.victims if v.namespace == change.pods[0].namespace]
+        evicted = {victim.identity for victim in victims}
+        others = any(is_recreated(victim, self._cluster, self._recreated, evicted) for victim in victims)
+        return BY_RETRIES if others else ""
+
+    def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
+        """Return the impact of a rollout, or of Pods with new claims, by simulation; None if the change is predicted
+        without one. Raises CutShort.
+        """
+        if not (change.rolled_out or change.creates_claims) or (quotas.most is not None and not quotas.is_known):
             return None
-        if claims and not lists_storage(self._cluster.objects):
+        if change.creates_claims and not lists_storage(self._cluster.objects):
             return None
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
-                emptied = without(self._snapshot(), found.own)
-                plain = most is None and not found.under_way and not found.without_claims
-                fits = plain and self._all_fit(found.pods)
-                if fits and not help_pending(waiting, emptied, found.own):
-                    self._next = partial(with_all, emptied, found.pods)
+                emptied = without(self._snapshot(), change.own)
+                limited = quotas.most is not None or not quotas.beside_old
+                plain = not (limited or change.under_way or change.without_claims)
+                fits = plain and self._all_fit(change.pods)
+                if fits and not help_pending(waiting, emptied, change.own):
+                    self._next = partial(with_all, emptied, change.pods)
                     return impact._replace(fitting=impact.new)
                 if self._before_simulation is not None:
                     self._before_simulation(impact, waiting)
-                if isinstance(found.pods, DaemonPods):
-                    order = order_of(self._snapshot() if found.keeps_old else emptied, found.pods)
-                    nodes = order.nodes if order else found.pods.nodes
-                    return self._of_daemons(found, change, impact, waiting, nodes)
-                return self._of_rehearsal(self._rehearse(found, change, waiting), found, impact)
+                return self._simulated(change, impact, waiting, quotas)
         except InvalidObject:
             return None
 
-    def _rehearse(self, found: PodChange, change: ApiObject, waiting: Waiting, nodes: Sequence[str] = ()) -> Rehearsal:
-        """Simulate a change. `nodes`: see `rehearse`. Raises CutShort and InvalidObject."""
-        from forewarn.policies.forecast.rehearsal import rehearse
+    def _simulated(self, change: PodChange, impact: Impact, waiting: Waiting, quotas: QuotaLimits) -> Impact | None:
+        """Return the impact of a change by simulation; None if the simulation cannot decide it. Raises CutShort and
+        InvalidObject.
 
-        creates = found.rolled_out is None and not found.own  # else what is stored must be known
-        return rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates, nodes=nodes)
-
-    def _of_daemons(
-        self, found: PodChange, change: ApiObject, impact: Impact, waiting: Waiting, nodes: Sequence[str]
-    ) -> Impact | None:
-        """Return the impact of a change to a DaemonSet by simulations in this order of nodes and in reverse: the one
-        with more victims.
+        In simulations of a DaemonSet, its controller visits nodes in two orders: the result has more victims.
         """
-        rehearsal, is_by_chance = self._rehearse(found, change, waiting, nodes), False
+        simulate = partial(self._rehearse, change, waiting, quotas, by_chance=bool(impact.by_chance))
+        if not isinstance(change.pods, DaemonPods):
+            return self._of_rehearsal(simulate(), change, impact)
+        before = self._snapshot() if change.keeps_old else without(self._snapshot(), change.own)
+        order = order_of(before, change.pods)
+        nodes = order.nodes if order else change.pods.nodes
+        rehearsal, is_by_chance = simulate(nodes), False
         if rehearsal.preempting or rehearsal.by_waiting:
             with suppress(CutShort):
-                other = self._rehearse(found, change, waiting, nodes[::-1])
+                other = simulate(nodes[::-1])
                 is_by_chance = other.outcome != rehearsal.outcome
                 rehearsal = max(rehearsal, other, key=lambda one: len(one.victims))
-        done = self._of_rehearsal(rehearsal, found, impact)
-        return None if done is None else done._replace(by_chance=is_by_chance)
+        done = self._of_rehearsal(rehearsal, change, impact)
+        return done and done._replace(by_chance=BY_NODES if is_by_chance else done.by_chance)
+
+    def _rehearse(
+        self, change: PodChange, waiting: Waiting, quotas: QuotaLimits, nodes: Sequence[str] = (), *, by_chance: bool
+    ) -> Rehearsal:
+        """Simulate a change. `nodes`, `by_chance`: see `rehearse`. Raises CutShort and InvalidObject."""
+        from forewarn.policies.forecast.rehearsal import rehearse
+
+        assert change.workload is not None
+        creates = not change.rolled_out and not change.own  # else what is stored must be known
+        return rehearse(
+            self._cluster,
+            self._snapshot(),
+            change.workload,
+            waiting,
+            creates=creates,
+            nodes=nodes,
+            quotas_of=quotas.before,
+            by_chance=by_chance,
+        )
 
     def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
         """Return the impact after a simulation; None if a new Pod is Pending only because the simulation ended, or
         because a provisioner is unknown.
         """
-        if change.creates_claims is not None and rehearsal.has_unknown_volumes:
+        if change.creates_claims and rehearsal.has_unknown_volumes:
             return None
         if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
             return None
         self._next = lambda: rehearsal.snapshot
         self._placed.update(rehearsal.let_in)
-        others = len(rehearsal.preempting) + len(rehearsal.pending)
+        others = len({one.pod.uid for one in (*rehearsal.preempting, *rehearsal.pending)})
         if change.under_way:  # the number of new Pods with the old template is unknown
             impact = impact._replace(new=max(impact.new, rehearsal.created, others))
         fitting = max(min(rehearsal.created, impact.new) - others, 0)
@@ -261,6 +330,7 @@ class Forecast:
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             fitting=fitting,
             rejected=missing if rehearsal.rejected else 0,
+            rejection=rehearsal.rejection,
             rest="later" if missing and not rehearsal.rejected else "",
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
@@ -274,9 +344,8 @@ class Forecast:
         capacity = capacity_for(self._snapshot(), pods[0])
         return capacity is not None and capacity.total >= len(pods)
 
-    def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
+    def _with_aftermath(self, impact: Impact, quotas: QuotaLimits) -> Impact:
         """Return the impact with the cascade; NOT_KNOWN as cascade if time or work is used up."""
-        quotas_of = None if self._quotas_of is None else partial(self._quotas_of, subject)
         try:
             if self._expired():
                 raise CutShort("time is up")
@@ -285,7 +354,7 @@ class Forecast:
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
                 preempting = (*impact.preempting, *impact.by_waiting)
                 aftermath = aftermath_of(
-                    self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting, self._recreated
+                    self._cluster, self._snapshot(), preempting, itself, quotas.after, waiting, self._recreated
                 )
         except (CutShort, InvalidObject):
             aftermath = NOT_KNOWN
@@ -305,7 +374,7 @@ class Forecast:
         let_in: dict[str, Prediction] = {}
         self._end_before(0, change, impact, let_in)
         if rejected and isinstance(change.pods, DaemonPods):
-            impact = impact._replace(by_chance=True)
+            impact = impact._replace(by_chance=BY_NODES)
             done = self._on_some_nodes(change.pods, len(arriving), impact)
         else:
             done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
@@ -348,7 +417,7 @@ class Forecast:
         arriving = DaemonPods(pods.anywhere, order.nodes[:created])
         on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
         assert on_each is not None
-        impact = impact._replace(by_chance=order.counts_by_chance(created))
+        impact = impact._replace(by_chance=BY_NODES if order.counts_by_chance(created) else "")
         return self._on_each_node(arriving, impact, on_each, is_elsewhere=len(order.preempting) > created)
 
     def _on_each_node(

@@ -23,6 +23,8 @@ MAX_SHOWN: Final = 10
 _ORDERED: Final = 200
 MAX_NAMED: Final = 3
 """Maximum names of victims in a message."""
+BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
+BY_RETRIES: Final = "which controller first uses the quota that victims free"
 
 
 class Impact(NamedTuple):
@@ -31,11 +33,12 @@ class Impact(NamedTuple):
     - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
+      `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
-    - `by_chance`: how many new Pods preempt or stay Pending depends on the random order in which the DaemonSet
-      controller visits nodes; the impact is that of an order with many preemptions.
+    - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`);
+      the impact is then one with many preemptions.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.
     - `aftermath`: the cascade; None without victims, or if not requested.
@@ -53,7 +56,8 @@ class Impact(NamedTuple):
     rest: str = ""
     fitting: int = 0
     rejected: int = 0
-    by_chance: bool = False
+    rejection: str = ""
+    by_chance: str = ""
     keeps_old: bool = False
     deleted_first: int = 0
     aftermath: Aftermath | None = None
@@ -145,7 +149,7 @@ class Impact(NamedTuple):
     def _of_all_pods(self, pending: int | None, rejected: int | None) -> dict[str, object]:
         """Return the members about all new Pods. `pending`, `rejected`: their numbers as the audience may see them."""
         document = {
-            "byChance": self.by_chance,
+            "byChance": bool(self.by_chance),
             "pending": pending,
             "incomplete": self.is_incomplete,
             "rejectedByQuota": rejected,

@@ -37,13 +37,14 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, WorkloadState
     from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.cycle import Rejected
     from forewarn.policies.simulation.summary import Eviction
@@ -66,7 +67,7 @@ class Rehearsal(NamedTuple):
     - `preempting`, `by_waiting`: predictions of Pods of the workload, and of other Pending Pods, with the running Pods
       that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
-      at the end.
+      at the end. `rejection`: upstream's message about one of them.
     - `let_in`: identities of Pending Pods that got a node.
     - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
     """
@@ -79,6 +80,7 @@ class Rehearsal(NamedTuple):
     aftermath: Aftermath | None
     snapshot: Snapshot
     rejected: int = 0
+    rejection: str = ""
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
@@ -102,15 +104,19 @@ def rehearse(
     *,
     creates: bool = False,
     nodes: Sequence[str] = (),
+    quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
+    by_chance: bool = False,
 ) -> Rehearsal:
     """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
 
     `snapshot`: the scheduler's state of the cluster. `change`: the new workload object. `waiting`: Pending Pods of
     other workloads. `creates`: whether `change` creates a workload that is not stored. `nodes`: the order in which the
-    controller of a DaemonSet visits nodes.
+    controller of a DaemonSet visits nodes. `quotas_of`: returns the quotas of a namespace, by default those of the
+    cluster. `by_chance`: whether chance decides which Pods are created, and therefore the victims.
     """
-    run = _Run(cluster, snapshot, change, waiting, creates=creates)
+    run = _Run(cluster, snapshot, change, waiting, quotas_of, creates=creates)
     run.controllers.view.order = {name: place for place, name in enumerate(nodes)}
+    run.by_chance = by_chance
     return run.rehearsal()
 
 
@@ -128,7 +134,14 @@ class _Run(Simulation):
     simulates_pod_groups = False
 
     def __init__(
-        self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool
+        self,
+        cluster: ClusterSnapshot,
+        snapshot: Snapshot,
+        change: ApiObject,
+        waiting: Waiting,
+        quotas_of: Callable[[str], Sequence[ResourceQuota]] | None,
+        *,
+        creates: bool,
     ) -> None:
         _check(change)
         self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
@@ -143,6 +156,7 @@ class _Run(Simulation):
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
+        self.by_chance = False
         self._unknown = False
         """True if the workload of a victim is unknown."""
         world = World(
@@ -156,7 +170,7 @@ class _Run(Simulation):
             base=snapshot.objects,
             admission=lambda obj: admitted(obj, cluster),
             asks_webhooks=True,
-            quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
+            quotas_of=quotas_of or (cluster.quotas_of if cluster.resource_quotas else None),
             defaulted=self._defaulted,
             pods_take_time_to_start=True,
         )
@@ -294,6 +308,7 @@ class _Run(Simulation):
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
         created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
         pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
+        rejected = [each for one, each in self.controllers.rejections.by_workload() if one == self._own]
         return Rehearsal(
             len(created),
             tuple(map(self._together, own.values())),
@@ -302,7 +317,8 @@ class _Run(Simulation):
             frozenset(waited & self._over.bound_pods),
             None if self._unknown else self._aftermath({*own, *others}, evictions),
             self.cache.snapshot(),
-            sum(each.missing for one, each in self.controllers.rejections.by_workload() if one == self._own),
+            sum(each.missing for each in rejected),
+            next((each.message for each in rejected), ""),
             bool(self.storage.not_modelled),
         )
 
@@ -322,7 +338,7 @@ class _Run(Simulation):
         candidate = Candidate(
             last.node_name, tuple(deleted), sum(each.candidate.num_pdb_violations for each in preemptions)
         )
-        by_chance = any(each.answer.by_chance for each in preemptions)
+        by_chance = self.by_chance or any(each.answer.by_chance for each in preemptions)
         return Prediction(
             self._snapshot, pod, preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance)
         )

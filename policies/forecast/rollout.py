@@ -30,7 +30,7 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
     """
     subject = ReviewedObject(obj)
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
-    if change.rolled_out is None:
+    if not change.rolled_out:
         return None
     impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False).of(subject)
     if impact is None:  # No new Pods yet, or Pods of another scheduler.

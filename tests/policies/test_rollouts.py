@@ -97,7 +97,7 @@ def test_a_rollout_is_told_as_it_is_simulated(kind: str) -> None:
 def is_by_chance(made: Sequence[Made], change: dict[str, Any]) -> bool:
     """Whether the order of nodes matters, so that the order with the most preemptions is told."""
     found = impact(made, change)
-    return found is not None and found.by_chance
+    return found is not None and bool(found.by_chance)
 
 
 def test_the_order_of_nodes_matters_where_it_is_told_to() -> None:
@@ -143,6 +143,65 @@ def test_pods_that_come_are_told_as_they_are_simulated(what: str) -> None:
         different += [(seed, one, other)] if one != other else []
     assert not different
     assert compared >= WORLDS // 5
+
+
+def constrained(pod: MadePod, dice: Random) -> MadePod:
+    """The Pod with a required constraint that concerns the Pods of its own workload (label app: new)."""
+    key = dice.choice(("zone", "zone", "kubernetes.io/hostname"))
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "new"}}}
+    what = dice.choice(("spread", "spread", "podAffinity", "podAntiAffinity"))
+    if what == "spread":
+        spread = {**term, "maxSkew": dice.randint(1, 2), "whenUnsatisfiable": "DoNotSchedule"}
+        return pod.spec(topologySpreadConstraints=[spread])
+    return pod.affinity(what, term)
+
+
+def test_pods_that_affect_the_retries_of_each_other_are_told_as_they_are_simulated() -> None:
+    """Each Pod that runs moves the skew of a topology spread constraint, and satisfies affinity."""
+    different, compared = list[tuple[int, Told, Told]](), 0
+    for seed in range(2 * WORLDS):
+        made, dice = with_deployments(random_world(seed, waits=False)[0]), Random(seed)
+        if not is_settled(made):
+            continue
+        for number, node in enumerate(one for one in made if one.obj["kind"] == "Node"):
+            node.labels(zone=f"z{number % 3}")
+        pod = constrained(make_pod("").request(cpu=dice.choice(["500m", "1", "2"])), dice).priority(30)
+        template = {"metadata": {"labels": {"app": "new"}}, "spec": pod.obj["spec"]}
+        kind = dice.choice(("Deployment", "StatefulSet"))
+        new = Made("apps/v1", kind, "new", "default").spec(replicas=dice.randint(2, 8), template=template)
+        change = new.spec(selector={"matchLabels": {"app": "new"}}, podManagementPolicy="Parallel").obj
+        one, other = told(made, change), simulated(made, change, "create")
+        compared += bool(one[0])
+        different += [(seed, one, other)] if one != other else []
+    assert not different
+    assert compared >= WORLDS // 5
+
+
+def test_pods_come_as_their_victims_free_the_quota() -> None:
+    """Of the Pods that a quota rejects at first, as many are created later as victims terminate in the namespace."""
+    different, compared, by_chance = list[tuple[int, Told, Told]](), 0, 0
+    for seed in range(2 * WORLDS):
+        made, dice = with_deployments(random_world(seed, waits=False)[0]), Random(seed)
+        if not is_settled(made):
+            continue
+        used = sum(one.obj["kind"] == "Pod" for one in made)
+        admitted, replicas = dice.randint(0, 2), dice.randint(2, 6)
+        hard = {"pods": str(used + admitted)}
+        made.append(
+            Made("v1", "ResourceQuota", "q", "default").spec(hard=hard).status(hard=hard, used={"pods": str(used)})
+        )
+        spec = make_pod("").request(cpu=dice.choice(["1", "2", "3"])).priority(30).obj["spec"]
+        change = workload(dice.choice(("ReplicaSet", "StatefulSet")), "new", replicas, spec).obj
+        change["spec"]["podManagementPolicy"] = dice.choice(("Parallel", "OrderedReady"))
+        found = impact(made, change)
+        one, other = told(made, change), simulated(made, change, "create")
+        assert found is not None
+        compared += replicas > admitted and bool(one[0])
+        by_chance += bool(found.by_chance)
+        different += [(seed, one, other)] if one != other and not found.by_chance else []
+    assert not different
+    assert compared >= WORLDS // 5
+    assert by_chance >= WORLDS // 10
 
 
 def ready(pod: MadePod, node: str) -> MadePod:

@@ -91,10 +91,10 @@ class Reason(TypedDict):
 class Impact(TypedDict, total=False):
     """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
 
-    `coarse`: numbers are the lower ends of ranges. `byChance`: the numbers depend on the random order in which the
-    DaemonSet controller visits nodes, and are those of an order with many preemptions. `predicted`: number of new
-    Pods with a known outcome. `notPredicted`: the reason why kube-scheduler's decision is not modelled, or not shown.
-    Only details of findings have `victims`, `reasons`, `expectation` and `basis`.
+    `coarse`: numbers are the lower ends of ranges. `byChance`: the numbers depend on the order in which the DaemonSet
+    controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions.
+    `predicted`: number of new Pods with a known outcome. `notPredicted`: the reason why kube-scheduler's decision is
+    not modelled, or not shown. Only details of findings have `victims`, `reasons`, `expectation` and `basis`.
     """
 
     coarse: bool

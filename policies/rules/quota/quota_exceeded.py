@@ -7,7 +7,8 @@ Details: the rule counts new Pods in the order in which kubectl applies the obje
 first. The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a
 rollout of a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts the Pods of one run, and also
 of the current run unless concurrencyPolicy forbids concurrent runs. For a DaemonSet, it counts one Pod for each node
-that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the workload. If a
+that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the workload. If old
+Pods use the quota that new Pods need, the rule reports only rollouts that stop, and after how many new Pods. If a
 LimitRange sets default requests, these requests count. If a ResourceQuota has no status, the rule compares the limits
 in its spec with the objects of the input, and the message reports this. kube-apiserver checks the quota after all
 webhooks, and only its check is binding.
@@ -76,6 +77,7 @@ from forewarn.policies.findings import Action, Problem, Severity, cut, plural
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.predictions import predicted_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 
 if TYPE_CHECKING:
@@ -110,6 +112,10 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     from forewarn.policies.rules.support.quota_use import quota_use_of
 
     use = quota_use_of(context).of(subject)
+    if use is not None and not use.first and (beside_old := quota_use_of(context).beside_old(subject)) is not None:
+        impact = predicted_of(context).of(subject)
+        if impact is not None and impact.rejected:
+            use = beside_old._replace(stops_after=impact.new - impact.rejected, present=0)
     if use is None or not use.first or not use.faults:
         return
     fault = use.faults[0]
@@ -139,6 +145,8 @@ def _message(use: Use, fault: Fault, noun: str) -> str:
     if not use.template.is_template:
         return f"{subject} rejects the Pod{requested}"
     replicas, surge = use.arrivals
+    if use.stops_after is not None:
+        return f"{subject} stops the rollout after {use.stops_after} of {replicas} new Pods"
     if use.first > replicas:
         return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{requested}"
     return f"{subject} admits {use.first - 1} of {replicas} {noun}{requested}"
@@ -179,6 +187,8 @@ def _fix(use: Use, fault: Fault, kind: str) -> str:
     if not fault.quota or not fault.resources:
         return "correct the quota"
     fitting = use.first - 1
+    if use.stops_after is not None:
+        return "raise it, or free a part"
     if use.template.is_template and fitting >= use.arrivals.replicas:
         return f"maxSurge ≤ {fitting - use.arrivals.replicas}, or raise it"
     if use.template.is_template and fitting:

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.forecast.forecast import Forecast
+    from forewarn.policies.forecast.forecast import Forecast, QuotaLimits
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.forecast.waiting import Waiting
-    from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.rules.support.context import Context
 
@@ -79,15 +78,22 @@ class Predicted:
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
     def _work_out(self, subject: ReviewedObject) -> Impact | None:
-        return self._forecast.of(subject, self._let_in(subject))
+        return self._forecast.of(subject, self._limits(subject))
 
-    def _let_in(self, subject: ReviewedObject) -> int | None:
-        """Return the number of a subject's new Pods that ResourceQuotas allow; None for all."""
-        if not self._context.has_quotas(subject) and not self._context.options.limited_resources:
+    def _limits(self, subject: ReviewedObject) -> QuotaLimits | None:
+        """Return how ResourceQuotas limit the Pods of a subject; None without ResourceQuotas."""
+        context = self._context
+        is_limited = bool(context.options.limited_resources)
+        if not (is_limited or context.defines_quotas or (context.cluster and context.cluster.resource_quotas)):
             return None
+        from forewarn.policies.forecast.forecast import QuotaLimits
         from forewarn.policies.rules.support.quota_use import quota_use_of
 
-        return quota_use_of(self._context).let_in(subject)
+        use = quota_use_of(context)
+        before, after = partial(use.before, subject), partial(use.after, subject)
+        if not is_limited and not context.has_quotas(subject):
+            return QuotaLimits(before=before, after=after)
+        return QuotaLimits(use.let_in(subject), use.beside_old(subject) is None, before, after, not is_limited)
 
     @cached_property
     def _forecast(self) -> Forecast:
@@ -105,21 +111,7 @@ class Predicted:
             aftermath=self._aftermath,
             recreated=context.options.recreates_pods,
             before_simulation=self._before_simulation,
-            quotas_of=partial(_quotas_after, context),
-            stored_quotas=len(context.change_set.subjects) == 1
-            and not (context.defines_quotas or context.options.limited_resources),
         )
-
-
-def _quotas_after(context: Context, subject: ReviewedObject, namespace: str) -> Sequence[ResourceQuota]:
-    """Return the quotas of a namespace after this object is created. A function, because a method would create a
-    reference cycle.
-    """
-    if not context.defines_quotas and not (context.cluster and context.cluster.quotas_of(namespace)):
-        return ()
-    from forewarn.policies.rules.support.quota_use import quota_use_of
-
-    return quota_use_of(context).after(subject, namespace)
 
 
 def predicted_of(context: Context) -> Predicted:

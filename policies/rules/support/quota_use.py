@@ -50,7 +50,8 @@ class Use(NamedTuple):
 
     `first`: the number of the first rejected Pod, counted from 1 over `arrivals.replicas` and then `arrivals.surge`;
     0 for none. `faults`: the reasons. `before`: the quotas before this object; `at_start`: before the change set.
-    `present`: number of running Pods of the object, which are part of the used amounts.
+    `present`: number of running Pods of the object, which are part of the used amounts. `stops_after`: the number of
+    new Pods after which a rollout stops; None if it does not.
     """
 
     pod: ApiObject
@@ -61,6 +62,7 @@ class Use(NamedTuple):
     before: Quotas
     at_start: Quotas
     present: int = 0
+    stops_after: int | None = None
 
     def found(self, name: str) -> ResourceQuota | None:
         """The quota of this name before the object; None if there is none."""
@@ -104,15 +106,38 @@ class QuotaUse:
             return None
         return max(use.first - 1 - use.present, 0)
 
+    def beside_old(self, subject: ReviewedObject) -> Use | None:
+        """Return the use of quotas if the Pods of an object exceed one while its old Pods exist; None if they do not,
+        or if unknown.
+        """
+        try:
+            use = self.of(subject)
+            if use is None:
+                return None
+            first, check = first_rejected(use.pod, use.before, replicas=sum(use.arrivals))
+        except (CutShort, InvalidObject, InvalidScope) as fault:
+            fault.with_traceback(None)
+            return None
+        return use._replace(first=first, faults=check.faults) if first else None
+
+    def before(self, subject: ReviewedObject, namespace: str) -> Quotas:
+        """Return a namespace's quotas with the use of the Pods of earlier objects. Raises InvalidObject, CutShort."""
+        return self._up_to(self._place(subject) - 1, namespace)
+
     def after(self, subject: ReviewedObject, namespace: str) -> Quotas:
         """Return a namespace's quotas with the use of this object's Pods and of earlier ones.
 
         Raises InvalidObject, CutShort.
         """
+        return self._up_to(self._place(subject), namespace)
+
+    def _place(self, subject: ReviewedObject) -> int:
+        return self._places.get(id(subject), -1) if self._uses else -1
+
+    def _up_to(self, place: int, namespace: str) -> Quotas:
+        """Return a namespace's quotas behind the subject with this number."""
         found = self.quotas_of(namespace)
-        if not found or not self._uses:
-            return found
-        charged, place = self._charged.get(namespace, []), self._places.get(id(subject), -1)
+        charged = self._charged.get(namespace, []) if found else []
         behind = bisect_right(charged, place, key=itemgetter(0))
         return charged[behind - 1][1] if behind else found
 

@@ -170,16 +170,18 @@ def _restart(
         return None  # other rules say what is wrong with it
     if impact is None:
         return None
-    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone) if impact.rejected else "")
+    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone, impact) if impact.rejected else "")
     if not restart.is_blocked:
         return restart
     pending = [found for found in impact.predictions if found.outcome == "pending"]
     return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
 
 
-def _rejection(subject: ReviewedObject, alone: Context) -> str:
+def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:
     from forewarn.policies.rules.support.quota_use import quota_use_of
 
+    if impact.rejection:
+        return impact.rejection
     try:
         use = quota_use_of(alone).of(subject)
     except (InvalidObject, TooLarge):

@@ -28,7 +28,6 @@ _LONGEST_EFFECT: Final = 60
 _LONGEST_NAME: Final = 40
 """Maximum number of characters of the name of an expectation."""
 _MINUTES: Final = 5
-BY_CHANCE: Final = "It depends on the random order in which the DaemonSet controller visits nodes"
 _PREDICT: Final = "run `forewarn predict` for the reason on each node"
 _SHORT_REASONS: Final = {"node(s) were unschedulable": "cordoned"}
 
@@ -56,7 +55,7 @@ def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
     """Return a sentence about what decides whether the Pods preempt; empty if the preemption is certain."""
     if cause is Cause.OWN_ROLLOUT and impact.by_timing:
         return ("It depends on which old Pods terminate first",)
-    return (BY_CHANCE,) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
+    return (f"It depends on {impact.by_chance}",) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
 
 
 def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:

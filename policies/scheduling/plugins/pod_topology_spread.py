@@ -144,7 +144,7 @@ class PodTopologySpread(Plugin):
         """Count the matching Pods in each domain of DoNotSchedule constraints. Upstream `PreFilter`."""
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             return PreFilterResult(status=failed("get constraints from pod: its label selector cannot be read"))
-        constraints = self._of(pod, DO_NOT_SCHEDULE)
+        constraints = self.constraints_of(pod, DO_NOT_SCHEDULE)
         if not constraints:
             return PreFilterResult(status=SKIP)
         counts: list[dict[str, int]] = [{} for _ in constraints]
@@ -193,7 +193,7 @@ class PodTopologySpread(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
         """Count the matching Pods in each domain of ScheduleAnyway constraints. Upstream `PreScore`."""
-        own, constraints = self._requires_all_topologies(pod), self._of(pod, SCHEDULE_ANYWAY)
+        own, constraints = self._requires_all_topologies(pod), self.constraints_of(pod, SCHEDULE_ANYWAY)
         if not constraints:
             return SKIP
         ignored = frozenset(n.name for n in nodes if own and not _has_all_keys(n.node, constraints))
@@ -241,7 +241,7 @@ class PodTopologySpread(Plugin):
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
-        constraints = self._of(pod, SCHEDULE_ANYWAY)
+        constraints = self.constraints_of(pod, SCHEDULE_ANYWAY)
         return (
             spread_scores(pod, constraints, rows, matrix, own=self._requires_all_topologies(pod)) if constraints else 0
         )
@@ -251,12 +251,12 @@ class PodTopologySpread(Plugin):
         pod = problem.pod
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             raise NotValid
-        for constraint in spread(problem, self._of(pod, DO_NOT_SCHEDULE)):
+        for constraint in spread(problem, self.constraints_of(pod, DO_NOT_SCHEDULE)):
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
         """Yield rejections for each constraint: nodes without the label, then nodes that exceed maxSkew."""
-        constraints = self._of(problem.pod, DO_NOT_SCHEDULE)
+        constraints = self.constraints_of(problem.pod, DO_NOT_SCHEDULE)
         for constraint, demand in zip(constraints, problem.added[self.name], strict=True):
             has_label = problem.matrix.nodes.topology(constraint.topology_key).present
             yield rejected(~has_label, LABEL_MISSING)
@@ -266,7 +266,7 @@ class PodTopologySpread(Plugin):
         """Whether a node without a topology key scores 0: always, except for the default constraints of the system."""
         return bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
 
-    def _of(self, pod: Pod, action: str) -> Constraints:
+    def constraints_of(self, pod: Pod, action: str) -> Constraints:
         """Return the Pod's constraints with this `whenUnsatisfiable` (`action`), or the default constraints if the Pod
         has none.
 

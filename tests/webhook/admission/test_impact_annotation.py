@@ -438,9 +438,9 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(
     predicted: list[Any] = []
     of = Forecast.of
 
-    def counted(self: Forecast, subject: ReviewedObject, most: int | None = None) -> Impact | None:
+    def counted(self: Forecast, subject: ReviewedObject, *more: Any) -> Impact | None:
         predicted.append(subject)
-        return of(self, subject, most)
+        return of(self, subject, *more)
 
     monkeypatch.setattr(Forecast, "of", counted)
     states = [STATE]
