@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Counting(Protocol):
     """Measures a completed simulation; created from a simulation of the same cluster before it runs."""
 
-    def of(self, simulation: Simulation) -> dict[str, Any]:
-        """Return the measured values of a completed simulation as JSON data."""
+    def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
+        """Return the measured values of a completed simulation of the question as JSON data."""
 
 
 def counted(
@@ -50,12 +50,12 @@ def counted(
         simulation.run()
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
-        return losses.of(simulation)
+        return losses.of(simulation, question)
 
     def in_new_simulation(question: Question) -> Mapping[str, Any]:
         own = Simulation(world._replace(arrivals=question.arrivals))
         own.run()
-        return losses.of(own)
+        return losses.of(own, question)
 
     yield from mapped(asked, in_shared_simulation, in_new_simulation)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from forewarn.policies.whatif.autoscalers import Autoscalers
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Counted
     from forewarn.policies.whatif.scale_up import NotHelped, Option, Plan, ScaleUp
 
 MAX_LINES: Final = 20
@@ -20,20 +20,38 @@ def lines(autoscalers: Autoscalers) -> Iterator[str]:
     of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
     if not of_ca.pending:
         return
-    if of_ca.counts == of_karpenter.counts == of_ca.pending:
-        which = "the Pending Pod" if of_ca.pending == 1 else f"all {of_ca.pending} Pending Pods"
-        yield f"cluster-autoscaler and Karpenter would try to scale up for {which}"
-    else:
-        yield from _each(autoscalers)
     if autoscalers.plan is not None:
+        yield _as_planned(of_ca, autoscalers.plan)
+        yield _considered("Karpenter", of_karpenter)
         yield from _planned(autoscalers.plan)
+    elif of_ca.counts == of_karpenter.counts == of_ca.pending:
+        yield f"cluster-autoscaler and Karpenter would try to scale up for {_all(of_ca.pending)}"
+    else:
+        yield _considered("cluster-autoscaler", of_ca)
+        yield _considered("Karpenter", of_karpenter)
 
 
-def _each(autoscalers: Autoscalers) -> Iterator[str]:
-    for name, each in (("cluster-autoscaler", autoscalers.cluster_autoscaler), ("Karpenter", autoscalers.karpenter)):
-        others = listed([f"{why}: {count}" for why, count in each.others.items()])
-        beside = f" ({others})" if others else ""
-        yield f"{name} would try to scale up for {each.counts} of {plural(each.pending, 'Pending Pod')}{beside}"
+def _all(pending: int) -> str:
+    return "the Pending Pod" if pending == 1 else f"all {pending} Pending Pods"
+
+
+def _considered(name: str, counted: Counted) -> str:
+    return f"{name} would try to scale up for {_some(counted.counts, counted.pending, counted.others)}"
+
+
+def _as_planned(counted: Counted, plan: Plan) -> str:
+    """The sentence about cluster-autoscaler, if the plan for its node groups is known."""
+    helped = sum(each.option.pods for each in plan.scale_ups)
+    left = sum(each.pods for each in plan.not_helped)
+    others = {**counted.others, "fits on a node": plan.fit, "no node group helps": left}
+    return f"cluster-autoscaler would scale up for {_some(helped, counted.pending, others)}"
+
+
+def _some(count: int, pending: int, others: Mapping[str, int]) -> str:
+    if count == pending:
+        return _all(pending)
+    beside = listed([f"{why}: {number}" for why, number in others.items() if number])
+    return f"{count} of {plural(pending, 'Pending Pod')}" + (f" ({beside})" if beside else "")
 
 
 def _planned(plan: Plan) -> Iterator[str]:
@@ -42,8 +60,8 @@ def _planned(plan: Plan) -> Iterator[str]:
         yield _scaled_up(each)
     if len(plan.scale_ups) > MAX_LINES:
         yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
-    if plan.fit:
-        yield f"{plural(plan.fit, 'Pod')} would fit on existing nodes; no scale-up"
+    if plan.lost and not plan.not_helped:
+        yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
     by_why: dict[str, list[NotHelped]] = {}
     for left in plan.not_helped:
         by_why.setdefault(_why_not(left), []).append(left)

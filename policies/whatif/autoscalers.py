@@ -12,8 +12,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
+from forewarn.policies.whatif.scale_up import plan, without_schedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +43,17 @@ class Autoscaling(NamedTuple):
 
     cutoff: int = Options().autoscaler_cutoff
     groups: Sequence[NodeGroup] = ()
+
+    def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
+        """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""
+        if not lost:
+            return self
+        return self._replace(
+            groups=[
+                group._replace(lost=all(group.node.labels.get(key) == value for key, value in lost))
+                for group in self.groups
+            ]
+        )
 
 
 class Waiting(NamedTuple):
@@ -76,11 +89,15 @@ def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Na
 
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
-    waiting, snapshot = list(_waiting_in(simulation)), simulation.cache.snapshot()
     api, origins = simulation.api, simulation.timeline.origins
     daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
-    plan = _plan(waiting, snapshot, autoscaling, daemon_sets, lambda pod: names.of(origins[pod.key].workload))
-    return autoscalers(waiting, snapshot, autoscaling)._replace(plan=plan)
+    return autoscalers(
+        _waiting_in(simulation),
+        simulation.cache.snapshot(),
+        autoscaling,
+        daemon_sets,
+        lambda pod: names.of(origins[pod.key].workload),
+    )
 
 
 def after_predictions(
@@ -91,40 +108,40 @@ def after_predictions(
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
     waiting = [Waiting(p.pod, tried=not p.error) for p in predictions if p.outcome == "pending"]
-    found = autoscalers(waiting, cluster.scheduling, autoscaling)
-    if not waiting or not autoscaling.groups:
-        return found
+    end = predictions[-1].in_the_end() if waiting else cluster.scheduling
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
-    end = predictions[-1].in_the_end()
-    return found._replace(plan=_plan(waiting, end, autoscaling, daemon_sets, cluster.top_workload_of))
+    return autoscalers(waiting, end, autoscaling, daemon_sets, cluster.top_workload_of)
 
 
-def autoscalers(waiting: Iterable[Waiting], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
-    """Return the autoscalers' reaction to the Pods that are Pending in a Snapshot, without a plan."""
-    waiting = list(waiting)
-    of_ca = Counter(_why_not_cluster_autoscaler(each, snapshot, autoscaling.cutoff) for each in waiting)
-    of_karpenter = Counter(map(_why_not_karpenter, waiting))
-    return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)))
-
-
-def _plan(
+def autoscalers(
     waiting: Iterable[Waiting],
     snapshot: Snapshot,
     autoscaling: Autoscaling,
-    daemon_sets: Iterable[ApiObject],
-    workload_of: Callable[[Pod], str],
-) -> Plan | None:
-    """Return the nodes that cluster-autoscaler adds; None without node groups, or if it ignores all Pods.
+    daemon_sets: Iterable[ApiObject] = (),
+    workload_of: Callable[[Pod], str] = lambda pod: pod.key,
+) -> Autoscalers:
+    """Return the autoscalers' reaction to the Pods that are Pending in a Snapshot.
 
-    `workload_of`: returns the display name of a Pod's workload.
+    `workload_of`: returns the display name of a Pod's workload. Raises InvalidObject.
     """
-    cutoff = autoscaling.cutoff
-    pods = [each.pod for each in waiting if not _why_not_cluster_autoscaler(each, snapshot, cutoff)]
-    if not pods or not autoscaling.groups:
-        return None
-    from forewarn.policies.whatif.scale_up import plan
+    waiting, cutoff = list(waiting), autoscaling.cutoff
+    ignored = {id(each): _why_not_cluster_autoscaler(each, snapshot, cutoff) for each in waiting}
+    pods = [each.pod for each in waiting if not ignored[id(each)]]
+    of_ca = Counter(filter(None, ignored.values()))
+    seen = _as_seen(snapshot, cutoff) if pods and (autoscaling.groups or _may_fit(pods)) else snapshot
+    if seen is not snapshot:
+        left = without_schedulable(pods, seen)
+        of_ca[f"fits without Pods below cutoff {cutoff}"] = len(pods) - len(left)
+        pods = left
+    of_ca[""] = len(pods)
+    to_scale = plan(pods, seen, autoscaling.groups, daemon_sets, workload_of) if pods and autoscaling.groups else None
+    of_karpenter = Counter(map(_why_not_karpenter, waiting))
+    return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale)
 
-    return plan(pods, _as_seen(snapshot, cutoff), autoscaling.groups, daemon_sets, workload_of)
+
+def _may_fit(pods: Iterable[Pod]) -> bool:
+    """Report whether a Pod may fit where Pods below the cutoff run, which other Pods preempt."""
+    return any(pod.preemption_policy == PREEMPT_NEVER for pod in pods)
 
 
 def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
@@ -152,6 +169,11 @@ def is_expendable(pod: Pod, cutoff: int) -> bool:
     return pod.priority is not None and pod.priority < cutoff
 
 
+def below_cutoff(cutoff: int) -> str:
+    """The reason why cluster-autoscaler ignores an expendable Pod."""
+    return f"priority below cutoff {cutoff}"
+
+
 def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
     tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
@@ -161,7 +183,7 @@ def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
 
 
 def _counted(found: Counter[str], pending: int) -> Counted:
-    others = {why: count for why, count in sorted(found.items()) if why}
+    others = {why: count for why, count in sorted(found.items()) if why and count}
     return Counted(pending, found[""], others)
 
 
@@ -171,7 +193,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     if not waiting.tried:
         return _NOT_TRIED
     if is_expendable(pod, cutoff):
-        return f"priority below cutoff {cutoff}"
+        return below_cutoff(cutoff)
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
@@ -212,5 +234,6 @@ def _plan_as_dict(plan: Plan) -> dict[str, Any]:
         ],
         "noScaleUp": [{**each._asdict(), "reasons": dict(each.reasons)} for each in plan.not_helped],
         "fitExistingNodes": plan.fit,
+        "lost": list(plan.lost),
         "truncated": plan.cut,
     }

@@ -79,7 +79,7 @@ def ask(
         simulation=simulation,
         summary=summary,
         without_event=_without_event(world) if without else None,
-        autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
+        autoscalers=autoscalers.after_simulation(simulation, autoscaling.after(question.lost), summary.names),
         occupancy=occupancy,
         upgrade=question.upgrade,
         drained=() if question.upgrade is not None else question.drained,
@@ -105,7 +105,7 @@ class Losses:
         self.names = names_in(simulation)
         self.running = len(self._workloads)
 
-    def of(self, simulation: Simulation) -> dict[str, int]:
+    def of(self, simulation: Simulation, _: Question | None = None) -> dict[str, int]:
         """Return the number of lost replicas by workload name, without zeros.
 
         `simulation`: a completed one of the same cluster.

@@ -28,7 +28,7 @@ from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_grou
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
-from forewarn.policies.whatif.autoscalers import is_expendable
+from forewarn.policies.whatif.autoscalers import below_cutoff, is_expendable
 from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, EquivalenceGroup, Estimate
 from forewarn.policies.whatif.quota_room import quota_room, without_status
 from forewarn.policies.whatif.scale_up import MAX_WORK
@@ -183,9 +183,11 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     quota_for = partial(quota_room, cluster, counted, pod.namespace)
     quota, groups = quota_for(pod.priority_class_name), None
     if autoscaling is not None and autoscaling.groups:
-        groups = _by_group(cluster, pod, full, autoscaling.groups)
-        if is_expendable(pod, autoscaling.cutoff):
-            notes = [*notes, f"cluster-autoscaler does not scale up for it: priority below cutoff {autoscaling.cutoff}"]
+        groups = (
+            [OfGroup(group.name, 0, False, Count(0), below_cutoff(autoscaling.cutoff)) for group in autoscaling.groups]
+            if is_expendable(pod, autoscaling.cutoff)
+            else _by_group(cluster, pod, full, autoscaling.groups)
+        )
     by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
     assumed = (

@@ -120,7 +120,8 @@ class NodeGroup(NamedTuple):
     """A group of equal nodes that cluster-autoscaler can enlarge.
 
     `size`: current number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
-    `capacity`: the template's capacity, for the expander, which chooses the group to enlarge.
+    `capacity`: the template's capacity, for the expander, which chooses the group to enlarge. `lost`: true if its new
+    nodes would be in a zone or pool that is lost.
     """
 
     name: str
@@ -128,6 +129,7 @@ class NodeGroup(NamedTuple):
     max_size: int | None
     node: Node
     capacity: Resource
+    lost: bool = False
 
     @property
     def max_added(self) -> int | None:

@@ -45,7 +45,8 @@ class Question(NamedTuple):
     """A what-if question: the changes to simulate.
 
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
-    of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted.
+    of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone
+    or pool that is lost.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Question(NamedTuple):
     drained: Sequence[str] = ()
     added: Sequence[str] = ()
     restarts: bool = False
+    lost: Sequence[tuple[str, str]] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
@@ -66,7 +68,7 @@ def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
     """Return the question of losing all nodes in a zone. Raises InvalidInput if no node is in the zone."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
     heading = f"zone {zone} lost: {_nodes_text(nodes, cluster)}"
-    return Question(heading, [_of_node("lost", node.name) for node in nodes])
+    return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=((ZONE, zone),))
 
 
 def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
@@ -81,7 +83,7 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
     for node in sorted(cluster.objects.nodes.values(), key=lambda node: node.name):
         if ZONE in node.labels:
             zones.setdefault(node.labels[ZONE], []).append(_of_node("lost", node.name))
-    return [Question(f"zone {zone}", zones[zone]) for zone in sorted(zones)]
+    return [Question(f"zone {zone}", zones[zone], lost=((ZONE, zone),)) for zone in sorted(zones)]
 
 
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
@@ -89,9 +91,10 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
 
     `selector`: `key=value,key=value`. Raises InvalidInput.
     """
-    nodes = _selected(cluster, _labels(selector, cluster), f"pool {selector}")
+    labels = _labels(selector, cluster)
+    nodes = _selected(cluster, labels, f"pool {selector}")
     heading = f"pool {selector} lost: {_nodes_text(nodes, cluster)}"
-    return Question(heading, [_of_node("lost", node.name) for node in nodes])
+    return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=labels)
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

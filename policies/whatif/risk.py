@@ -138,7 +138,7 @@ class Tried:
     def __init__(self, simulation: Simulation) -> None:
         self._losses = Losses(simulation)
 
-    def of(self, simulation: Simulation) -> dict[str, Any]:
+    def of(self, simulation: Simulation, _: Question) -> dict[str, Any]:
         """Return the effects of a loss as a JSON object, from a completed simulation of the same cluster.
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,

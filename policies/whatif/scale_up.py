@@ -33,6 +33,9 @@ MAX_WORK: Final = 20_000_000
 """Maximum units of work for one plan: less than a minute."""
 
 
+LOST: Final = "its nodes would be in what is lost"
+
+
 class Option(NamedTuple):
     """What one node group offers: `nodes` new nodes for `pods` Pods.
 
@@ -78,13 +81,14 @@ class Plan(NamedTuple):
     """The scale-ups in sequence, and the Pods that remain Pending.
 
     `fit`: number of Pods that fit on existing nodes. `cut`: true if the work exceeded MAX_WORK, so that further
-    scale-ups are unknown.
+    scale-ups are unknown. `lost`: the node groups whose nodes would be in what is lost.
     """
 
     scale_ups: Sequence[ScaleUp]
     not_helped: Sequence[NotHelped]
     fit: int = 0
     cut: bool = False
+    lost: Sequence[str] = ()
 
 
 def plan(
@@ -137,7 +141,18 @@ def plan(
                 ]
     except CutShort:
         cut = True
-    return Plan(scale_ups, _not_helped(equivalence_groups, groups, workload_of), fit, cut)
+    lost = [group.name for group in groups if group.lost]
+    return Plan(scale_ups, _not_helped(equivalence_groups, groups, workload_of), fit, cut, lost)
+
+
+def without_schedulable(pods: Iterable[Pod], snapshot: Snapshot) -> list[Pod]:
+    """Return the Pods that do not fit on existing nodes, at most MAX_WORK; the Pods after that limit also."""
+    waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
+    try:
+        with metered(lambda: False, MAX_WORK):
+            return _without_schedulable(snapshot, waiting)[1]
+    except CutShort:
+        return waiting
 
 
 def _not_helped(
@@ -225,9 +240,9 @@ def _estimated(
     """
     most = MAX_NODES if capacity is None else min(capacity, MAX_NODES)
     estimate = Estimate(base, group, most, added[group.name], daemon_sets)
-    if most <= 0:
+    if group.lost or most <= 0:
         for equivalence_group in equivalence_groups:
-            equivalence_group.reasons[group.name] = MAX_SIZE_REACHED
+            equivalence_group.reasons[group.name] = LOST if group.lost else MAX_SIZE_REACHED
         return estimate
     fitting = []
     for equivalence_group in equivalence_groups:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.questions import Question
 
 
 class Needs(NamedTuple):
@@ -76,9 +77,9 @@ class Tally:
         self.pending = len(self._waiting)
         self.running = self._losses.running
 
-    def of(self, simulation: Simulation) -> dict[str, Any]:
-        """Return the counts of a Row, from a completed simulation of the same cluster; visits only objects that have
-        changed.
+    def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
+        """Return the counts of a Row, from a completed simulation of the question in the same cluster; visits only
+        objects that have changed.
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
@@ -93,7 +94,11 @@ class Tally:
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
             "not_modelled": simulation.storage.not_modelled,
-            **({"needs": _needs(simulation, self._autoscaling)} if self._autoscaling.groups else {}),
+            **(
+                {"needs": _needs(simulation, self._autoscaling.after(question.lost))}
+                if self._autoscaling.groups
+                else {}
+            ),
         }
 
 

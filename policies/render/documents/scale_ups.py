@@ -48,11 +48,12 @@ class NoScaleUp(TypedDict):
 
 
 class ScaleUps(TypedDict):
-    """The scale-ups in their order."""
+    """The scale-ups in their order. `lost`: node groups whose nodes would be in what is lost."""
 
     scaleUps: list[ScaleUp]
     noScaleUp: list[NoScaleUp]
     fitExistingNodes: int
+    lost: list[str]
     truncated: bool
 
 

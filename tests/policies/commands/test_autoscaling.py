@@ -13,7 +13,7 @@ from tests.builders import Made, make_node, make_pod
 
 LOOKS = "cluster-autoscaler and Karpenter would try to scale up for the Pending Pod"
 BELOW = "cluster-autoscaler would try to scale up for 0 of 1 Pending Pod (priority below cutoff 1: 1)"
-KARPENTER = "Karpenter would try to scale up for 1 of 1 Pending Pod"
+KARPENTER = "Karpenter would try to scale up for the Pending Pod"
 BELOW_JSON = {
     "clusterAutoscaler": {"considered": 0, "ignored": {"priority below cutoff 1": 1}},
     "karpenter": {"considered": 1, "ignored": {}},
@@ -218,7 +218,72 @@ def test_who_is_below_the_cutoff_gets_no_node_and_takes_no_room(
     full = written(tmp_path / "full.json", node, expendable)
     waits = make_pod("waits").request(cpu="1").priority(5).spec(preemptionPolicy="Never")
     told = run(capsys, *asked, "--cluster", full, "-f", written(tmp_path / "waits.json", waits))
-    assert "1 Pod would fit on existing nodes; no scale-up" in told
+    answer = "0 of 1 Pending Pod (fits without Pods below cutoff 1: 1)"
+    assert f"cluster-autoscaler would try to scale up for {answer}" in told
+    assert "scale-up:" not in told
+    without_groups = (*asked[:4], *asked[6:], "--cluster", full, "-f", str(tmp_path / "waits.json"))
+    assert f"cluster-autoscaler would try to scale up for {answer}" in run(capsys, *without_groups)
+    fitting = run(capsys, *asked, "--cluster", full, "-f", str(tmp_path / "waits.json"), "-o", "json")
+    assert json.loads(fitting)["autoscalers"]["clusterAutoscaler"] == {
+        "considered": 0,
+        "ignored": {"fits without Pods below cutoff 1": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        (GROUPS, "cluster-autoscaler would scale up for all 3 Pending Pods"),
+        (GROUPS.replace("cpu: 4", "cpu: 1"), "would scale up for 0 of 3 Pending Pods (no node group helps: 3)"),
+        ("- {maxSize: 1, " + GROUPS[2:].replace("\n", ", ", 1).replace("  template", "template").rstrip() + "}\n",
+         "would scale up for 2 of 3 Pending Pods (no node group helps: 1)"),
+    ],
+    ids=["all", "too small", "one node"],
+)  # fmt: skip
+def test_the_sentence_follows_the_plan(
+    groups: str, sentence: str, cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "groups.yaml").write_text(groups)
+    pods = written(tmp_path / "pods.json", *(make_pod(name).request(cpu="2") for name in "abc"))
+    asked = ("whatif", "apply", "-f", pods, "--cluster", cluster, "--node-templates", str(tmp_path / "groups.yaml"))
+    told = run(capsys, *asked)
+    assert sentence in told
+    assert "Karpenter would try to scale up for all 3 Pending Pods" in told
+
+
+@pytest.mark.parametrize(
+    ("question", "group", "reason"),
+    [
+        (
+            ("lose", "zone", "a"),
+            "a",
+            "no node group fits default/web (1 Pod): its nodes would be in what is lost (spot)",
+        ),
+        (("lose", "zone", "a"), "b", "scale-up: 1 node of group spot"),
+        (
+            ("lose", "pool", "pool=web"),
+            "a",
+            "no node group fits default/web (1 Pod): its nodes would be in what is lost",
+        ),
+        (("lose", "node", "n1"), "a", "scale-up: 1 node of group spot"),
+        (("lose", "--each", "zone"), "a", "none for 1 Pod"),
+        (("lose", "--each", "zone"), "b", "1 of spot"),
+    ],
+)
+def test_a_group_adds_no_nodes_to_what_is_lost(
+    question: tuple[str, ...], group: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}
+    pod = make_pod("web-1").request(cpu="1").labels(app="web").on("n1").metadata(ownerReferences=[owner])
+    web = Made("apps/v1", "ReplicaSet", "web", "default").metadata(uid="r")
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod.obj["spec"] | {"nodeName": ""}}
+    web.spec(replicas=1, selector={"matchLabels": {"app": "web"}}, template=template)
+    node = make_node("n1").zone("a").labels(pool="web")
+    cluster = written(tmp_path / "cluster.json", node, web, pod)
+    labels = f"metadata: {{labels: {{topology.kubernetes.io/zone: {group}, pool: {'web' if group == 'a' else 'x'}}}}}"
+    (tmp_path / "groups.yaml").write_text(GROUPS.replace("{status", "{" + labels + ", status"))
+    told = run(capsys, "whatif", *question, "--cluster", cluster, "--node-templates", str(tmp_path / "groups.yaml"))
+    assert reason in told
 
 
 @pytest.mark.parametrize(

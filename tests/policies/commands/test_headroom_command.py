@@ -359,7 +359,8 @@ def test_a_pod_below_the_cutoff_is_brought_no_node() -> None:
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").priority(-20).obj, Autoscaling(groups=one_group(1, 4)))
-    assert "cluster-autoscaler does not scale up for it: priority below cutoff -10" in found.notes
+    assert found.groups is not None
+    assert [(group.more.pods, group.why_not) for group in found.groups] == [(0, "priority below cutoff -10")]
 
 
 def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> None:

@@ -83,7 +83,7 @@ class Outcome:
     def __init__(self, simulation: Simulation) -> None:
         assert not simulation.timeline.events
 
-    def of(self, simulation: Simulation) -> dict[str, Any]:
+    def of(self, simulation: Simulation, _: object) -> dict[str, Any]:
         return simulation.outcome()
 
 
