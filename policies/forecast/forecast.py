@@ -82,14 +82,16 @@ class Forecast:
         aftermath: bool = True,
         recreated: Collection[str] = (),
         before_simulation: Callable[[Impact, Waiting], object] | None = None,
+        explains: bool = False,
     ) -> None:
         """Set the cluster and the options.
 
         `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `recreated`:
         see `again`. `before_simulation`: called with the initial impact and the Pending Pods before the simulation of a
-        rollout, which it prevents by an exception.
+        rollout, which it prevents by an exception. `explains`: see `rehearse`.
         """
         self._aftermath, self._recreated, self._before_simulation = aftermath, recreated, before_simulation
+        self._explains = explains
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
@@ -308,6 +310,7 @@ class Forecast:
             nodes=nodes,
             quotas_of=quotas.before,
             by_chance=by_chance,
+            explains=self._explains,
         )
 
     def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:

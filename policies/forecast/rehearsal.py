@@ -106,6 +106,7 @@ def rehearse(
     nodes: Sequence[str] = (),
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
     by_chance: bool = False,
+    explains: bool = False,
 ) -> Rehearsal:
     """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
 
@@ -113,19 +114,24 @@ def rehearse(
     other workloads. `creates`: whether `change` creates a workload that is not stored. `nodes`: the order in which the
     controller of a DaemonSet visits nodes. `quotas_of`: returns the quotas of a namespace, by default those of the
     cluster. `by_chance`: whether chance decides which Pods are created, and therefore the victims.
+    `explains`: whether predictions keep the Snapshots of their cycles in memory, to explain the decisions.
     """
     run = _Run(cluster, snapshot, change, waiting, quotas_of, creates=creates)
     run.controllers.view.order = {name: place for place, name in enumerate(nodes)}
-    run.by_chance = by_chance
+    run.by_chance, run.explains = by_chance, explains
     return run.rehearsal()
 
 
 class _Preempting(NamedTuple):
-    """A preemption by `pod`. `candidate`: node and victims. `answer`: the outcome of the Pod's scheduling cycle."""
+    """A preemption by `pod`. `candidate`: node and victims. `answer`: the outcome of the Pod's scheduling cycle.
+
+    `snapshot`: the input of the cycle, or the Snapshot at the start.
+    """
 
     pod: Pod
     candidate: Candidate
     answer: VectorizedAnswer
+    snapshot: Snapshot
 
 
 class _Run(Simulation):
@@ -156,7 +162,7 @@ class _Run(Simulation):
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
-        self.by_chance = False
+        self.by_chance = self.explains = False
         self._unknown = False
         """True if the workload of a victim is unknown."""
         world = World(
@@ -274,9 +280,11 @@ class _Run(Simulation):
         """
         best = list(decision.best_nodes)
         is_elsewhere = len(best) > 1 or decision.is_sampled
-        by_chance = is_elsewhere or victims_tie(candidate, self.cache.snapshot())
+        snapshot = self.cache.snapshot()
+        by_chance = is_elsewhere or victims_tie(candidate, snapshot)
         answer = VectorizedAnswer([], best, candidate, is_elsewhere, by_chance)
-        self._preemptions.append(_Preempting(preemptor, candidate, answer))
+        kept = snapshot if self.explains else self._snapshot
+        self._preemptions.append(_Preempting(preemptor, candidate, answer, kept))
         self._over.condemn(candidate.victims)
         watchers, self.api.watchers = self.api.watchers, []
         before = set(self._loaded)
@@ -299,7 +307,7 @@ class _Run(Simulation):
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
         own: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
-        for number, (pod, candidate, _) in enumerate(self._preemptions):
+        for number, (pod, candidate, *_) in enumerate(self._preemptions):
             if self._running_victims(pod, candidate):
                 if self._is_own(pod.key):
                     own.setdefault(pod.uid, []).append(number)
@@ -339,9 +347,8 @@ class _Run(Simulation):
             last.node_name, tuple(deleted), sum(each.candidate.num_pdb_violations for each in preemptions)
         )
         by_chance = self.by_chance or any(each.answer.by_chance for each in preemptions)
-        return Prediction(
-            self._snapshot, pod, preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance)
-        )
+        answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance)
+        return Prediction(preemptions[-1].snapshot, pod, answer)
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
         """Return the cascade after these preemptions, without Pods of the workload itself.

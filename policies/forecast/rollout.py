@@ -1,4 +1,6 @@
-"""Predict rollouts: a stored workload with a changed Pod template."""
+"""Predict rollouts: stored workloads with a changed Pod template, and workloads whose Pods affect each other's
+retries.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from forewarn.policies.forecast.apply_order import Applied, place_in_order
 from forewarn.policies.forecast.forecast import Forecast
 from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.forecast.placement import Placement, place
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.forecast.retries import concerns_itself
+from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import never
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.scheduling.responsible import not_scheduled
 
@@ -20,35 +23,54 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.changes import PodChange
     from forewarn.policies.objects.fields import ApiObject
 
 
-def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
-    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout.
+def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement | None:
+    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout, and if no Pod needs a
+    retry.
 
-    Raises InvalidObject.
+    `replicas`: as in `place_all`. Raises InvalidObject.
     """
-    subject = ReviewedObject(obj)
+    subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
-    if not change.rolled_out:
+    is_rollout = change.rolled_out and replicas is None
+    if not is_rollout and not _has_retries(change, cluster):
         return None
-    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False).of(subject)
+    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).of(subject)
+    if not is_rollout and (impact is None or not impact.preempting):
+        return None
     if impact is None:  # No new Pods yet, or Pods of another scheduler.
         why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
         impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
     return Placement(str(subject.ref), impact.predictions, impact.new, rollout=impact)
 
 
+def _scaled(obj: ApiObject, replicas: int) -> ApiObject:
+    fields = {"parallelism": replicas, "completions": replicas} if group_kind(obj) == JOB else {"replicas": replicas}
+    return {**obj, "spec": {**mapping(obj, "spec"), **fields}}
+
+
+def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
+    """Report whether Pods of the change may be tried again after Pods of the same workload run."""
+    if change.workload is None or change.rolled_out or change.one_by_one or len(change.pods) < 2:
+        return False
+    pod = change.pods[0]
+    return not pod.spec.pod_group and concerns_itself(pod, cluster.scheduling)
+
+
 def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """Predict the new Pods of all objects: rollouts by a simulation, the others by `place` or `place_in_order`.
+    """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, the others by `place` or
+    `place_in_order`.
 
     `replicas`: the number of Pods for each object; None: as the objects say. With a number, no object counts as a
     rollout.
     """
     rollouts: dict[int, Placement | InvalidObject] = {}
-    for index, obj in enumerate(objects if replicas is None else ()):
+    for index, obj in enumerate(objects):
         try:
-            placement = place_rollout(cluster, obj)
+            placement = place_rollout(cluster, obj, replicas)
         except InvalidObject:
             continue  # The other functions report the error.
         if placement is not None:

@@ -62,6 +62,8 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
         yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"
+    if impact.by_chance:
+        yield f"how many Pods preempt depends on {impact.by_chance}"
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"

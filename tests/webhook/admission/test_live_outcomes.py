@@ -45,3 +45,14 @@ def test_the_pods_of_a_cron_job_do_not_exist_when_the_next_object_arrives() -> N
     assert not world.asks(apply[0])
     apply[1]["spec"]["priority"] = 1000  # as the plugin Priority sets it
     assert not is_preempted(world.asks(apply[1]))
+
+
+@pytest.mark.parametrize("replicas", [(), ("--replicas", "8")])
+def test_predict_follows_the_pods_of_a_workload_to_the_end(tmp_path: Path, replicas: tuple[str, ...]) -> None:
+    deployment = json.loads((CASES / "spread-review.json").read_text())["request"]["object"]
+    (tmp_path / "web.json").write_text(json.dumps({**deployment, "spec": {**deployment["spec"], "replicas": 8}}))
+    files = ("-f", tmp_path / "web.json", "--cluster", CASES / "spread-cluster.json")
+    answer = forewarn("predict", *files, *replicas, "--kubernetes-version", "1.36", "-o", "json")
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [row["outcome"] for row in rows] == ["preempts"] * 8
+    assert len({victim for row in rows for victim in row["candidates"][row["nominatedNode"]]["victims"]}) == 8
