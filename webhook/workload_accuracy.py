@@ -321,16 +321,22 @@ class WorkloadAccuracy:
             if not agrees and not latest and now - last < expected.quiet + SLOW - QUIET:
                 continue
             del self._open[expected.key]
-            if self._forgotten >= rollout.since:
-                self._end(UNKNOWN, _TOO_MANY_EVENTS)
-            elif busy and not agrees:
-                self._end(UNKNOWN, _BUSY)
-            elif not rollout.changes and not (expected.key[1] == "Pod" and expected.rejected):
-                self._end(UNKNOWN, _NOT_STORED)
+            if why := self._unknown(rollout, busy=busy and not agrees):
+                self._end(UNKNOWN, why)
             elif agrees:
                 self._end(MATCHED)
             else:
                 self._differs(rollout, placed, len(counted) - placed, lost)
+
+    def _unknown(self, rollout: _Rollout, *, busy: bool) -> str:
+        """Return why the result is unknown, or ""."""
+        if self._forgotten >= rollout.since:
+            return _TOO_MANY_EVENTS
+        if busy:
+            return _BUSY
+        expected = rollout.expected
+        is_stored = rollout.changes or (expected.key[1] == "Pod" and expected.rejected)
+        return "" if is_stored else _NOT_STORED
 
     def _differs(self, rollout: _Rollout, placed: int, pending: int, lost: Sequence[Lost]) -> None:
         expected = rollout.expected

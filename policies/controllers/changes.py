@@ -5,7 +5,7 @@ deletes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers import CONTROLLERS
 from forewarn.policies.controllers.daemon_set import surge_and_unavailable
@@ -99,9 +99,7 @@ def pod_change(
     if not template.is_template:
         return _single(subject, obj, cluster, pods_defaulted=pods_defaulted)
     old = subject.old or _stored(subject, cluster)
-    stored_replicas = None if old is None else at(old, "spec", "replicas")
-    if stored_replicas is not None and at(obj, "spec", "replicas") is None:
-        obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": stored_replicas}}  # an apply leaves it
+    obj = _with_stored_replicas(obj, old)
     own = tuple(pods_of(cluster, obj))
     same = old is not None and _same_template(subject, old, template.object, paths)
     if group_kind(obj) == "apps/Deployment" and (is_paused(obj) or is_paused(old)):
@@ -113,6 +111,14 @@ def pod_change(
         same = stored is not None or has_replica_set(cluster, obj, template.object)
     change = _of_change(cluster, obj, old, template.object, own, paths, same=same)
     return replace(change, workload=obj) if change.pods and group_kind(obj) in CONTROLLERS else change
+
+
+def _with_stored_replicas(obj: dict[str, Any], old: ApiObject | None) -> dict[str, Any]:
+    """Return the object as an apply stores it: the stored number of replicas stays if the object has none."""
+    stored = None if old is None else at(old, "spec", "replicas")
+    if stored is None or at(obj, "spec", "replicas") is not None:
+        return obj
+    return {**obj, "spec": {**mapping(obj, "spec"), "replicas": stored}}
 
 
 def _of_change(

@@ -37,7 +37,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, WorkloadState
@@ -305,14 +305,7 @@ class _Run(Simulation):
         self._evicted = {(each.by, each.victim) for each in evictions}
         charge(len(self._cluster.waiting_pods) // 4)
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
-        own: dict[str, list[int]] = {}
-        others: dict[str, list[int]] = {}
-        for number, (pod, candidate, *_) in enumerate(self._preemptions):
-            if self._running_victims(pod, candidate):
-                if self._is_own(pod.key):
-                    own.setdefault(pod.uid, []).append(number)
-                elif pod.identity in waited:
-                    others.setdefault(pod.uid, []).append(number)
+        own, others = self._preempting(waited)
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
         created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
         pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
@@ -329,6 +322,18 @@ class _Run(Simulation):
             next((each.message for each in rejected), ""),
             bool(self.storage.not_modelled),
         )
+
+    def _preempting(self, waited: Collection[str]) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Return uid of a preemptor -> numbers of its preemptions, for Pods of the workload, and for these others."""
+        own: dict[str, list[int]] = {}
+        others: dict[str, list[int]] = {}
+        for number, (pod, candidate, *_) in enumerate(self._preemptions):
+            if self._running_victims(pod, candidate):
+                if self._is_own(pod.key):
+                    own.setdefault(pod.uid, []).append(number)
+                elif pod.identity in waited:
+                    others.setdefault(pod.uid, []).append(number)
+        return own, others
 
     def _is_own(self, key: str) -> bool:
         return self.timeline.origins[key].workload == self._own

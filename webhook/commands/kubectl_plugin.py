@@ -98,7 +98,7 @@ def split(arguments: Sequence[str]) -> Given:
 
 def translated(given: Given) -> list[str]:
     """The command line of `forewarn` that is equivalent to one of `kubectl forewarn`."""
-    flags, rest, contexts = given
+    rest = given[1]
     if not rest or rest[0].startswith("-"):
         return list(rest)
     two = " ".join(rest[:2])
@@ -106,6 +106,14 @@ def translated(given: Given) -> list[str]:
     words = rest[len(command.split()) :]
     if _HELP.intersection(words):
         return list(rest)
+    added = _added(command, words, given)
+    end = words.index("--") if "--" in words else len(words)
+    return [*command.split(), *words[:end], *added, *words[end:]]
+
+
+def _added(command: str, words: Sequence[str], given: Given) -> list[str]:
+    """Return the options of `forewarn` for the flags of kubectl."""
+    flags, rest, contexts = given
     added: list[str] = []
     has_cluster = any(word.partition("=")[0] in _CLUSTERS for word in words) or "--batch" in words
     if command not in (*_NO_CLUSTER, "webhook accuracy"):
@@ -118,8 +126,7 @@ def translated(given: Given) -> list[str]:
         added += ["--namespace", flags.get("namespace", "default") if has_cluster else _namespace(flags)]
     elif command in _OWN_NAMESPACE and "namespace" in flags:
         added += ["--namespace", flags["namespace"]]
-    end = words.index("--") if "--" in words else len(words)
-    return [*command.split(), *words[:end], *added, *words[end:]]
+    return added
 
 
 def _namespace(flags: Mapping[str, str]) -> str:
