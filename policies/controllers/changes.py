@@ -11,6 +11,7 @@ from forewarn.policies.controllers import CONTROLLERS
 from forewarn.policies.controllers.daemon_set import surge_and_unavailable
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import (
+    creates_pods_later,
     has_replica_set,
     is_of_template,
     new_pods,
@@ -58,7 +59,7 @@ class PodChange:
     - `one_by_one`: each Pod is created when the Pod before it runs.
     - `deleted_first`: number of old Pods that are deleted before the first new Pod is scheduled. `keeps_old`: old Pods
       that `pods` replace still exist at that time.
-    - `workload`: the changed object, whose controller a simulation can run; None for a bare Pod.
+    - `workload`: the changed object, or the next Job of a CronJob, if a simulation can run its controller.
     - `rolled_out`: the object is stored, and its controller rolls out the new template. `under_way`: a rollout has
       already begun; if the workload also grows, some of the first Pods have an old template.
     """
@@ -110,7 +111,21 @@ def pod_change(
         template = stored or template
         same = stored is not None or has_replica_set(cluster, obj, template.object)
     change = _of_change(cluster, obj, old, template.object, own, paths, same=same)
-    return replace(change, workload=obj) if change.pods and group_kind(obj) in CONTROLLERS else change
+    if not change.pods or group_kind(obj) not in CONTROLLERS:
+        return change
+    return replace(change, workload=_next_run(obj) if creates_pods_later(obj) else obj)
+
+
+def _next_run(obj: ApiObject) -> ApiObject:
+    """Return a Job as a CronJob creates it, without its owner."""
+    ref = ref_of(obj)
+    metadata = {"namespace": ref.namespace, "name": f"{ref.name}-0"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": at(obj, "spec", "jobTemplate", "spec"),
+    }
 
 
 def _with_stored_replicas(obj: dict[str, Any], old: ApiObject | None) -> dict[str, Any]:

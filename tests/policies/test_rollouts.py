@@ -167,10 +167,18 @@ def test_pods_that_affect_the_retries_of_each_other_are_told_as_they_are_simulat
             node.labels(zone=f"z{number % 3}")
         pod = constrained(make_pod("").request(cpu=dice.choice(["500m", "1", "2"])), dice).priority(30)
         template = {"metadata": {"labels": {"app": "new"}}, "spec": pod.obj["spec"]}
-        kind = dice.choice(("Deployment", "StatefulSet"))
-        new = Made("apps/v1", kind, "new", "default").spec(replicas=dice.randint(2, 8), template=template)
+        replicas, kind = dice.randint(2, 8), dice.choice(("Deployment", "StatefulSet", "Job", "CronJob"))
+        new = Made("apps/v1", kind, "new", "default").spec(replicas=replicas, template=template)
         change = new.spec(selector={"matchLabels": {"app": "new"}}, podManagementPolicy="Parallel").obj
-        one, other = told(made, change), simulated(made, change, "create")
+        job = Made("batch/v1", "Job", "new", "default").spec(
+            parallelism=replicas, completions=replicas, template=template
+        )
+        simulated_change = job.obj if kind.endswith("Job") else change
+        if kind == "CronJob":
+            change = Made("batch/v1", kind, "new", "default").spec(jobTemplate={"spec": job.obj["spec"]}).obj
+        elif kind == "Job":
+            change = job.obj
+        one, other = told(made, change), simulated(made, simulated_change, "create")
         compared += bool(one[0])
         different += [(seed, one, other)] if one != other else []
     assert not different

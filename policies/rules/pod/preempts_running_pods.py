@@ -3,21 +3,22 @@
 Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. It reports the preemption only
 afterwards.
 
-Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable, or
-if kube-scheduler tries only a random part of the nodes, the message contains "or another node" and "possibly". For a
+Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable, or if
+kube-scheduler tries only a random part of the nodes, the message contains "or another node" and "possibly". For a
 changed template, forewarn predicts all new Pods. A Deployment starts new Pods while old Pods run. A StatefulSet or
-DaemonSet replaces each old Pod with a new Pod. If time remains, forewarn also predicts whether controllers recreate
-the victims, and whether the replacement Pods fit, stay Pending or preempt more Pods. The message names the custom
-resources and Jobs that fail without a victim, as a SparkApplication without its driver. If all victims are
-placeholder Pods, the finding is a note and the webhook does not warn. `placeholderPods` in the configuration selects
-placeholder Pods. By default, placeholder Pods are Pods with a negative priority and only the pause image. If a
-rollout terminates old Pods, Pending Pods of other workloads may use the free capacity. The rule reports these Pending
-Pods only if they preempt running Pods, and are not themselves preempted by new Pods of the rollout. The rule does not
-evaluate changes that create no Pods, such as a smaller number of replicas or a deletion. To see which Pending Pods
-start after such a change, run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule
-reports the victims of the whole group, with its Pending Pods in the cluster. If the time for the prediction runs out
-before a victim is known, the id of the message is `prediction-incomplete`, and the webhook warns even if this rule
-denies.
+DaemonSet replaces each old Pod with a new Pod. If topology spread constraints or affinity concern Pods of the same
+workload, or if victims free quota, forewarn also predicts the retries of its Pods. If time remains, forewarn also
+predicts whether controllers recreate the victims, and whether the replacement Pods fit, stay Pending or preempt more
+Pods. The message names the custom resources and Jobs that fail without a victim, as a SparkApplication without its
+driver. If all victims are placeholder Pods, the finding is a note and the webhook does not warn. `placeholderPods` in
+the configuration selects placeholder Pods. By default, placeholder Pods are Pods with a negative priority and only the
+pause image. If a rollout terminates old Pods, Pending Pods of other workloads may use the free capacity. The rule
+reports these Pending Pods only if they preempt running Pods, and are not themselves preempted by new Pods of the
+rollout. The rule does not evaluate changes that create no Pods, such as a smaller number of replicas or a deletion. To
+see which Pending Pods start after such a change, run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of
+a PodGroup, the rule reports the victims of the whole group, with its Pending Pods in the cluster. If the time for the
+prediction runs out before a victim is known, the id of the message is `prediction-incomplete`, and the webhook warns
+even if this rule denies.
 
 Cluster:
 

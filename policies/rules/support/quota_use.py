@@ -112,7 +112,7 @@ class QuotaUse:
         """
         try:
             use = self.of(subject)
-            if use is None:
+            if use is None or not use.present:  # else the quotas admit them beside old Pods, or it has none
                 return None
             first, check = first_rejected(use.pod, use.before, replicas=sum(use.arrivals))
         except (CutShort, InvalidObject, InvalidScope) as fault:
