@@ -41,10 +41,10 @@ import webhook_pages  # noqa: E402
 
 from forewarn.policies.commands.explain import as_markdown  # noqa: E402
 from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
-from forewarn.policies.config.load import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.disclosure import Disclose  # noqa: E402
 from forewarn.policies.findings import Action, Severity  # noqa: E402
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
+from forewarn.policies.options import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.render.documents import DOCUMENTS  # noqa: E402
 from forewarn.policies.rules import RULES  # noqa: E402
 from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
@@ -371,6 +371,7 @@ def schema() -> dict[str, Any]:
                         "values": {**_TEXTS, "description": "values files, relative to the chart"},
                         "set": {**_TEXTS, "description": "values, such as image.tag=v1"},
                         "kustomizeFlags": {"type": "array", "items": {"enum": list(KUSTOMIZE_FLAGS)}},
+                        "network": {"type": "boolean", "description": "download remote bases of kustomizations"},
                     },
                 },
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.class_paths import PRESETS, ClassPath
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
@@ -72,6 +72,25 @@ class NamedGroup(NamedTuple):
     paths: tuple[str, ...]
 
 
+ENABLE_HELM: Final = "--enable-helm"
+ANY_FILE: Final = "--load-restrictor=LoadRestrictionsNone"
+KUSTOMIZE_FLAGS: Final = (ENABLE_HELM, ANY_FILE)
+"""Allowed flags of kustomize: those that run no program of the directory tree."""
+NETWORK: Final = "network"
+"""The permission to download remote bases of kustomizations."""
+
+
+class Permission(NamedTuple):
+    """What rendering may do only if the user allows it: a flag of kustomize, or `network`.
+
+    `file` and `line`: the position in the configuration.
+    """
+
+    name: str
+    file: str
+    line: int
+
+
 class Rendering(NamedTuple):
     """The settings of `forewarn lint --render` for the charts and kustomizations in these directories (shell
     patterns).
@@ -84,7 +103,7 @@ class Rendering(NamedTuple):
     release: str = ""
     values: tuple[str, ...] = ()
     set: tuple[str, ...] = ()
-    kustomize_flags: tuple[str, ...] = ()
+    permissions: tuple[Permission, ...] = ()
 
 
 class Ignored(NamedTuple):

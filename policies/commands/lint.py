@@ -126,7 +126,7 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
     if options.render:
         from forewarn.policies.commands.lint_render import render
 
-        render(given, options.paths, config, options.namespace, as_git=not options.no_gitignore)
+        render(given, options, config)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
     if given.class_names:
         named = config.options._replace(template_classes=frozenset(given.class_names))

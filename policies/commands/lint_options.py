@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import argparse
+import os
+from typing import Final
 
 from forewarn.policies.commands import lint_output
 from forewarn.policies.commands.cluster_command import add_cluster_option, add_color_option
 from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options
 from forewarn.policies.findings import Severity
-
-if TYPE_CHECKING:
-    import argparse
+from forewarn.policies.options import KUSTOMIZE_FLAGS
 
 MAX_PER_RULE: Final = 100
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
@@ -22,6 +22,13 @@ def _natural(text: str) -> int:
     if (number := int(text)) < 0:
         raise ValueError
     return number
+
+
+def _variable(name: str) -> str:
+    """Check the name of an environment variable. Raises ArgumentTypeError."""
+    if name not in os.environ:
+        raise argparse.ArgumentTypeError(f"{name} is not set")
+    return name
 
 
 def lint_parser() -> argparse.ArgumentParser:
@@ -51,6 +58,11 @@ def lint_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also check the output of helm template and kustomize build",
     )
+    help_text = "kustomize flag for --render: {} (repeatable)".format(" or ".join(KUSTOMIZE_FLAGS))
+    add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
+    add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
+    help_text = "environment variable that helm and kustomize get from --render (repeatable)"
+    add("--render-env", action="append", default=[], type=_variable, metavar="NAME", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
     add("--closed", action="store_true", help="report every PriorityClass that the input does not define")
     add("--allow-empty", action="store_true", help="accept an input without objects")

@@ -1,7 +1,8 @@
 """`forewarn lint --render`: the output of `helm template` and `kustomize build` for a tree.
 
-Only on request: both tools execute instructions in the tree, and kustomize downloads remote resources. Plugins and
-programs of the tree are disabled.
+Only on request, because both tools execute instructions of the tree. The tree itself cannot allow more: helm in
+kustomizations, files outside of a kustomization's directory, and the network need an option of the command line, or a
+configuration file outside of the tree.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.commands.helm_gate import write_gate
 from forewarn.policies.commands.lint_input import KUSTOMIZATIONS, Input, Rendered, is_excluded, wanted_kinds
-from forewarn.policies.commands.lint_tools import Failure, Job, missing, run
+from forewarn.policies.commands.lint_kustomize import Checker, Limits, Refused
+from forewarn.policies.commands.lint_tools import Failure, Job, find_program, run, safe_path
+from forewarn.policies.commands.render_files import Stage, Trees, is_of_checkout
 from forewarn.policies.commands.rendered_source import Origins, OverlaySource, TemplateLines, TemplateSource
 from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
 from forewarn.policies.findings import Location, cut
@@ -22,13 +26,14 @@ from forewarn.policies.manifests.groups import reached
 from forewarn.policies.manifests.kustomization import read_kustomization
 from forewarn.policies.manifests.members import Member
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.options import Rendering
+from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.sources import SourceError, find_files, read_file
-from forewarn.policies.sources.files import File, is_inside
+from forewarn.policies.sources.files import File
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.config.model import Config
     from forewarn.policies.manifests.groups import Kustomization
@@ -41,6 +46,12 @@ _RENDERED: Final = "(rendered)"
 _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
+_FIX: Final = "make the command succeed, or exclude the directory"
+_FIXES: Final = {
+    "network access is off": "pass --render-network, or exclude the directory",
+    "link leaves the checked directories": "replace the link by the file, or check the directory to which it leads",
+    "outside of the checked directories": "check the directory that contains it, too",
+}
 _MESSAGE: Final = 300
 """Maximum characters of a tool's message in a finding."""
 
@@ -63,37 +74,73 @@ class _Text(NamedTuple):
 class _Renderer:
     """Adds the output of helm and kustomize to an input."""
 
-    def __init__(self, given: Input, paths: Sequence[str], config: Config, namespace: str | None) -> None:
-        self._given, self._config, self._namespace = given, config, namespace
-        self._trees = [os.path.realpath(path) for path in (os.curdir, *paths) if os.path.isdir(path)]
+    def __init__(self, given: Input, options: argparse.Namespace, config: Config) -> None:
+        self._given, self._config, self._options = given, config, options
+        self._allowed = {*options.kustomize_flag, *([NETWORK] if options.render_network else [])}
+        self._is_trusted = bool(options.config) and not is_of_checkout(options.config, options.paths)
+        self._trees = Trees.of(options.paths)
+        self._checker, self._path = Checker(), safe_path(self._trees)
         self._wanted = wanted_kinds(config)
 
     def settings(self, directory: str) -> Rendering:
         """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
         known = self._config.options.rendering
         found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
-        return found._replace(namespace=found.namespace or self._namespace or "")
+        return found._replace(namespace=found.namespace or self._options.namespace or "")
 
-    def helm(self, directory: str) -> Job | Failure:
-        """The helm command for a chart; a Failure for invalid settings."""
-        settings, path = self.settings(directory), os.path.abspath(directory)
-        files = [os.path.join(path, name) for name in settings.values]
-        for file, name in zip(files, settings.values, strict=True):
-            if not any(is_inside(file, tree) for tree in self._trees):
-                return Failure(f"values file {name} is outside of the checked directories")
+    def report_ignored(self) -> None:
+        """Add a finding for each permission that only the checked tree gives."""
+        entries = () if self._is_trusted else self._config.options.rendering
+        for permission in (permission for entry in entries for permission in entry.permissions):
+            if permission.name not in self._allowed:
+                what = "render[].network" if permission.name == NETWORK else permission.name
+                option = "--render-network" if permission.name == NETWORK else f"--kustomize-flag={permission.name}"
+                message = f"{what} ignored: a file of the checked tree cannot allow it"
+                fix = f"pass {option}, or a configuration file outside of the tree (-c)"
+                place = Location(os.path.relpath(permission.file), permission.line, 1, 2)
+                self._given.diagnostics.append(FileDiagnostic("parse-error", message, place, fix))
+
+    def helm(self, directory: str) -> Job:
+        """The helm command for a chart."""
+        settings = self.settings(directory)
         given = [f"--namespace={settings.namespace or RELEASE_NAMESPACE}", f"--kube-version={self._version}"]
-        given += [f"--values={file}" for file in files]
-        given += [f"--set={value}" for value in settings.set]
         release = (settings.release,) if settings.release else ()
-        return Job(directory, "helm", ("template", *release, path, *given))
 
-    def kustomize(self, directory: str) -> Job:
-        """The kustomize command for a kustomization."""
-        flags, path = self.settings(directory).kustomize_flags, os.path.abspath(directory)
-        if "--enable-helm" in flags:
-            flags = (*flags, f"--helm-kube-version={self._version}")
-        program, command = ("kustomize", "build") if shutil.which("kustomize") else ("kubectl", "kustomize")
-        return Job(directory, program, (command, path, *flags))
+        def arguments(files: str) -> list[str]:
+            stage = Stage(self._trees, files)
+            values = [f"--values={stage.values(os.path.join(directory, name))}" for name in settings.values]
+            sets = [f"--set={value}" for value in settings.set]
+            return [*release, stage.chart(directory), *given, *values, *sets]
+
+        return self._job(directory, "helm", "template", arguments)
+
+    def kustomize(self, directory: str) -> Job | Failure:
+        """The kustomize command for a kustomization; a Failure for one that must not be built."""
+        path, allowed = os.path.abspath(directory), set(self._allowed)
+        if self._is_trusted:
+            allowed |= {permission.name for permission in self.settings(directory).permissions}
+        network, helm = NETWORK in allowed, ENABLE_HELM in allowed
+        try:
+            self._checker.check(path, Limits(self._trees, helm, ANY_FILE in allowed, network))
+        except Refused as refused:
+            return Failure(refused.why, refused.file, refused.line)
+
+        def arguments(files: str) -> list[str]:
+            flags = sorted(allowed - {NETWORK})
+            if helm:
+                gate = os.path.join(files, "helm")
+                write_gate(gate, find_program("helm", self._trees) or "helm", self._trees)
+                flags += [f"--helm-kube-version={self._version}", f"--helm-command={gate}"]
+            return [path, *flags]
+
+        program, command = "kustomize", "build"
+        if not find_program(program, self._trees):
+            program, command = "kubectl", "kustomize"
+        return self._job(directory, program, command, arguments)._replace(network=network)
+
+    def _job(self, directory: str, program: str, command: str, arguments: Callable[[str], Sequence[str]]) -> Job:
+        found, variables = find_program(program, self._trees), tuple(self._options.render_env)
+        return Job(directory, program, command, arguments, found, self._path, variables)
 
     @property
     def _version(self) -> str:
@@ -101,11 +148,15 @@ class _Renderer:
 
     def fail(self, file: str, failure: Failure) -> None:
         """Add a finding for a directory that cannot be rendered."""
-        message, fix = failure.why, "make the command succeed, or exclude the directory"
+        message, fix = failure.why, _FIXES.get(failure.why.rpartition(": ")[2], _FIX)
         if (missing := _DEPENDENCIES.search(message)) is not None:
             message, fix = f"missing in charts/: {missing[1]}", f"run `helm dependency build {os.path.dirname(file)}`"
         message, fix = cut(f"cannot render: {message}", _MESSAGE), cut(fix, _MESSAGE)
-        self._given.diagnostics.append(FileDiagnostic("parse-error", message, Location(file, 1, 1, 2), fix))
+        if failure.file not in ("", os.path.realpath(file)):
+            start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
+            file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
+        place = Location(file, failure.line, 1, 2)
+        self._given.diagnostics.append(FileDiagnostic("parse-error", message, place, fix))
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
         """Render charts and add their objects. `charts`: directory -> the file for findings about failures."""
@@ -134,7 +185,7 @@ class _Renderer:
         """Return the mapping of rendered lines to template lines; None if the template is unreadable, or if
         suppressions need the rendered lines.
         """
-        if not text.template or any(word in text.data for word in _SUPPRESSES):
+        if not text.template or any(word in text.data for word in _SUPPRESSES) or not self._trees.holds(text.template):
             return None
         file = File(text.template, directory)
         try:
@@ -167,28 +218,34 @@ class _Renderer:
         self._given.members += (Member.of(subject, place) for subject in subjects)
 
 
-def render(given: Input, paths: Sequence[str], config: Config, namespace: str | None, *, as_git: bool) -> None:
+def render(given: Input, options: argparse.Namespace, config: Config) -> None:
     """Render charts and kustomizations; their output replaces their files in the input.
 
-    A failure gives a finding, and the files remain in the input. `namespace`: None if not set.
+    A failure gives a finding, and the files remain in the input. `options`: those of the command line.
     """
-    found = _found(paths, config, as_git=as_git)
-    renderer = _Renderer(given, paths, config, namespace)
-    known = {k.directory: k for _, k in found.kustomizations.values()}
-    bases = {path for k in known.values() for path in k.resources}
-    tops = {d: k for d, (_, k) in found.kustomizations.items() if k.directory not in bases}
-    kustomizes = [renderer.kustomize(directory) for directory in tops]
-    charts = list(_jobs_of_charts(found.charts, renderer))
-    absent = missing([*charts, *kustomizes])
-    given.unreadable += [SourceError("--render", f"{program} is not installed") for program in absent]
+    found = _found(options.paths, config, as_git=not options.no_gitignore)
+    renderer = _Renderer(given, options, config)
+    renderer.report_ignored()
+    bases = {path for _, k in found.kustomizations.values() for path in k.resources}
+    tops = [directory for directory, (_, k) in found.kustomizations.items() if k.directory not in bases]
+    kustomizes = list(_jobs_of_kustomizations(tops, found, renderer))
+    charts = [renderer.helm(directory) for directory in found.charts]
+    absent = dict.fromkeys(job.program for job in (*charts, *kustomizes) if not job.program_path)
+    given.unreadable += [SourceError("--render", f"{program} is {_why_absent(program)}") for program in absent]
     renderer.take_charts(found.charts, [job for job in charts if job.program not in absent])
-    real = {m.file: os.path.realpath(m.file) for m in given.members} if tops else {}
-    by_file = _by_file(given, real) if tops else {}
+    _take_overlays(given, found, [job for job in kustomizes if job.program not in absent], renderer)
+
+
+def _take_overlays(given: Input, found: _Found, jobs: Sequence[Job], renderer: _Renderer) -> None:
+    """Build kustomizations; their objects replace their files in the input."""
+    known = {k.directory: k for _, k in found.kustomizations.values()}
+    real = {m.file: os.path.realpath(m.file) for m in given.members} if jobs else {}
+    by_file = _by_file(given, real) if jobs else {}
     replaced, rendered = set[str](), set[str]()
-    for job, result in run([job for job in kustomizes if job.program not in absent]):
-        top = tops[job.directory]
+    for job, result in run(jobs):
+        file, top = found.kustomizations[job.directory]
         if isinstance(result, Failure):
-            renderer.fail(found.kustomizations[job.directory][0], result)
+            renderer.fail(file, result)
             continue
         used = reached(top.directory, known)
         renderer.take_overlay(job.directory, result, Origins(_parts(top, known, by_file)))
@@ -196,6 +253,10 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
         rendered |= {top.directory, *(path for path in used if path in known)}
     if rendered:
         _replace(given, real, replaced, rendered)
+
+
+def _why_absent(program: str) -> str:
+    return "only in a checked directory, and not run" if shutil.which(program) else "not installed"
 
 
 def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObject]]:
@@ -206,12 +267,12 @@ def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObjec
     return found
 
 
-def _jobs_of_charts(charts: dict[str, str], renderer: _Renderer) -> Iterator[Job]:
-    """Yield the helm commands; charts that cannot be rendered become findings."""
-    for directory, file in charts.items():
-        job = renderer.helm(directory)
+def _jobs_of_kustomizations(tops: Iterable[str], found: _Found, renderer: _Renderer) -> Iterator[Job]:
+    """Yield the kustomize commands; kustomizations that must not be built become findings."""
+    for directory in tops:
+        job = renderer.kustomize(directory)
         if isinstance(job, Failure):
-            renderer.fail(file, job)
+            renderer.fail(found.kustomizations[directory][0], job)
         else:
             yield job
 

@@ -1,4 +1,6 @@
-"""Runs helm and kustomize on directories: in parallel, with limits of time and output, without plugins."""
+"""Runs helm and kustomize on directories: in parallel, with limits of time and output, with a minimal environment and
+without network.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,19 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from threading import Event
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.commands.forks import cores
+from forewarn.policies.commands.render_files import Outside
 from forewarn.policies.findings import cut, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from forewarn.policies.commands.render_files import Trees
 
 SECONDS: Final = 60.0
 """Maximum seconds of a tool for one directory."""
@@ -28,31 +34,54 @@ MAX: Final = 64 << 20
 MAX_PARALLEL: Final = 1 << 30
 """Maximum bytes of all tools' output together."""
 _PAUSE: Final = 0.02
-_ENVIRONMENT: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0"}
+_LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
+_ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https"}
+_NOWHERE: Final = "http://127.0.0.1:1"
+"""A proxy that does not exist."""
+_NO_NETWORK: Final = {"GIT_ALLOW_PROTOCOL": "", "HTTP_PROXY": _NOWHERE, "HTTPS_PROXY": _NOWHERE}
+_NAMESPACE: Final = ("unshare", "--user", "--net", "--")
+"""Runs a program in a network namespace without interfaces, and for that in its own user namespace."""
 
 
 class Job(NamedTuple):
-    """A command that renders a directory."""
+    """A command that renders a directory. `arguments`: returns those after the command; called with an empty directory
+    for files of the job. It raises Outside, OSError. `path`: $PATH of the tool. `variables`: names of other environment
+    variables.
+    """
 
     directory: str
     program: str
-    arguments: tuple[str, ...]
+    command: str
+    arguments: Callable[[str], Sequence[str]]
+    program_path: str
+    path: str
+    variables: Sequence[str] = ()
+    network: bool = False
 
     @property
     def called(self) -> str:
         """The name of the tool in errors, for example `helm template`."""
-        return f"{self.program} {self.arguments[0]}"
+        return f"{self.program} {self.command}"
 
 
 class Failure(NamedTuple):
-    """The reason why a directory could not be rendered."""
+    """The reason why a directory could not be rendered. `file`, `line`: its position, if known."""
 
     why: str
+    file: str = ""
+    line: int = 1
 
 
-def missing(jobs: Sequence[Job]) -> list[str]:
-    """The programs of these jobs that are not installed."""
-    return [program for program in dict.fromkeys(job.program for job in jobs) if shutil.which(program) is None]
+def safe_path(trees: Trees) -> str:
+    """The directories of $PATH, without relative ones and those in checked trees, whose programs must not run."""
+    directories = (path for path in os.get_exec_path() if os.path.isabs(path) and not trees.surround(path))
+    return os.pathsep.join(directories)
+
+
+def find_program(name: str, trees: Trees) -> str:
+    """The path of a program outside of the checked trees; "" if there is none."""
+    path = shutil.which(name, path=safe_path(trees)) or ""
+    return "" if path and trees.surround(path) else path
 
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
@@ -77,18 +106,30 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
 
 def _run(job: Job, stop: Event) -> bytes | Failure:
     """The output of a tool, or its failure, within limits of time and size."""
-    command = [shutil.which(job.program) or job.program, *job.arguments]
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaint:
+    with (
+        tempfile.TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as private,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as complaint,
+    ):
+        home, temporary, files = (os.path.join(private, name) for name in ("home", "tmp", "files"))
+        for directory in (home, temporary, files):
+            os.mkdir(directory)
         try:
+            command = [*_isolated(job), job.program_path, job.command, *job.arguments(files)]
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=complaint,
                 start_new_session=True,
-                env={**os.environ, **_ENVIRONMENT},
+                cwd=home,
+                env=_environment(job, home, temporary),
             )
-        except (OSError, ValueError) as fault:
+        except Outside as fault:
+            return Failure(one_line(str(fault)))
+        except OSError as fault:
+            return Failure(one_line(f"{fault.filename or job.called}: {fault.strerror}"))
+        except ValueError as fault:
             return Failure(f"{job.called}: {one_line(str(fault))}")
         try:
             why = _watched(process, stop, output, complaint)
@@ -98,10 +139,32 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
             return Failure(f"{job.called} {why}")
         if process.returncode:
             complaint.seek(0)
-            error_text = one_line(cut(complaint.read(2_000).decode("utf-8", "replace").strip(), 500))
-            return Failure(f"{job.called}: exit status {process.returncode}: {error_text}")
+            said = complaint.read(2_000).decode("utf-8", "replace").replace(os.path.join(files, ""), "").strip()
+            return Failure(f"{job.called}: exit status {process.returncode}: {one_line(cut(said, 500))}")
         output.seek(0)
         return output.read(MAX + 1)
+
+
+def _environment(job: Job, home: str, temporary: str) -> dict[str, str]:
+    given = {name: os.environ[name] for name in (*_LOCALE, *job.variables) if name in os.environ}
+    limits = _ALWAYS if job.network else {**_ALWAYS, **_NO_NETWORK}
+    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **limits, **given}
+
+
+def _isolated(job: Job) -> tuple[str, ...]:
+    """The command that starts a tool without network, if the system allows it."""
+    if job.network or os.path.basename(os.path.realpath(job.program_path)) == "snap":
+        return ()
+    return _NAMESPACE if _can_isolate(job.path) else ()
+
+
+@cache
+def _can_isolate(path: str) -> bool:
+    try:
+        done = subprocess.run((*_NAMESPACE, "true"), env={"PATH": path}, capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:

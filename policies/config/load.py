@@ -14,11 +14,14 @@ from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.policies.options import (
+    KUSTOMIZE_FLAGS,
+    NETWORK,
     AllowedClasses,
     BreakGlass,
     Ignored,
     LimitedResource,
     NamedGroup,
+    Permission,
     Promise,
     Rendering,
 )
@@ -322,7 +325,7 @@ def _rendering(entry: ConfigNode) -> tuple[Rendering, ...]:
 
 
 def _rendered(entry: ConfigNode) -> Rendering:
-    given = dict(entry.items(("paths", "namespace", "release", "values", "set", "kustomizeFlags")))
+    given = dict(entry.items(("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")))
     if "paths" not in given:
         raise entry.fault("paths is missing")
     found: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
@@ -331,13 +334,13 @@ def _rendered(entry: ConfigNode) -> Rendering:
             raise given[key].fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
     found |= {key: given[key].text() for key in ("namespace", "release") if key in given}
     flags = given["kustomizeFlags"].elements() if "kustomizeFlags" in given else ()
-    allowed = tuple(each.word(KUSTOMIZE_FLAGS, "flag") for each in flags)
-    return Rendering(**found, kustomize_flags=allowed)
+    allowed = [Permission(flag.word(KUSTOMIZE_FLAGS, "flag"), flag.file, flag.line) for flag in flags]
+    if "network" in given and given["network"].boolean():
+        allowed.append(Permission(NETWORK, entry.file, given["network"].line))
+    return Rendering(**found, permissions=tuple(allowed))
 
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-KUSTOMIZE_FLAGS: Final = ("--enable-helm", "--load-restrictor=LoadRestrictionsNone")
-"""Allowed kustomize flags: those that run no program of the directory tree."""
 
 
 def _suppressions(config: Config, entry: ConfigNode) -> Config:

@@ -2,7 +2,8 @@
 
 Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents of the file.
 
-Details: with `forewarn lint --render`, this rule also reports a chart or kustomization that cannot be rendered.
+Details: with `forewarn lint --render`, this rule also reports a chart or kustomization that cannot be rendered, and
+ignored settings of `render`.
 
 Bad:
 

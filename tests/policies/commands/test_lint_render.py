@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,7 @@ SEVERAL = """render:
   set: [no=no]
 """
 AS_CONFIGURED = (
-    "template mine {chart} --namespace=kube-system --kube-version=1.37.0 --values={chart}/web.txt --set=a.b=c"
+    "template mine chart/shop --namespace=kube-system --kube-version=1.37.0 --values=values-0.yaml --set=a.b=c"
     " --set=--post-renderer=x"
 )
 
@@ -245,9 +246,13 @@ def _called(tools: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, name: str)
 @pytest.mark.parametrize(
     ("configuration", "arguments", "expected"),
     [
-        ("", (), "template {chart} --namespace=release-namespace --kube-version=1.37.0"),
-        ("", ("-n", "team"), "template {chart} --namespace=team --kube-version=1.37.0"),
-        ("", ("--kubernetes-version", "1.35"), "template {chart} --namespace=release-namespace --kube-version=1.35.0"),
+        ("", (), "template chart/shop --namespace=release-namespace --kube-version=1.37.0"),
+        ("", ("-n", "team"), "template chart/shop --namespace=team --kube-version=1.37.0"),
+        (
+            "",
+            ("--kubernetes-version", "1.35"),
+            "template chart/shop --namespace=release-namespace --kube-version=1.35.0",
+        ),
         (SEVERAL, ("-n", "team"), AS_CONFIGURED),
     ],
 )
@@ -263,39 +268,162 @@ def test_helm_is_called_as_configured(
     _chart(tree)
     (tree / ".forewarn.yaml").write_text(configuration)
     log = _called(tools, tree, monkeypatch, "helm")
-    _lint(capsys, "--render", *arguments)
-    assert log.read_text() == f"1 {expected.format(chart=tree / 'charts/shop')}\n"
+    _lint(capsys, "--render", "--render-env", "LOG", *arguments)
+    assert re.sub(r"/\S+/files/", "", log.read_text()) == f"1 {expected}\n"
+
+
+FLAGS = """render:
+- paths: [.]
+  kustomizeFlags: [--enable-helm, --load-restrictor=LoadRestrictionsNone]
+  network: true
+"""
+HELM_FLAG = " --enable-helm --helm-kube-version=1.37.0 --helm-command=helm"
+BOTH = " --enable-helm --load-restrictor=LoadRestrictionsNone --helm-kube-version=1.37.0 --helm-command=helm"
+IGNORED = ["--enable-helm", "--load-restrictor=LoadRestrictionsNone", "render[].network"]
 
 
 @pytest.mark.parametrize(
-    ("flags", "expected"),
-    [("", ""), ("  kustomizeFlags: [--enable-helm]\n", " --enable-helm --helm-kube-version=1.37.0")],
+    ("place", "arguments", "expected", "ignored"),
+    [
+        ("", (), "", []),
+        ("", ("--kustomize-flag=--enable-helm",), HELM_FLAG, []),
+        ("tree/.forewarn.yaml", (), "", IGNORED),
+        ("tree/.forewarn.yaml", ("--kustomize-flag=--enable-helm", "--render-network"), HELM_FLAG, IGNORED[1:2]),
+        ("tree/ci.yaml", ("-c", "ci.yaml"), "", IGNORED),
+        ("tree/ci.yaml", ("-c", "../link.yaml"), "", IGNORED),
+        ("ci.yaml", ("-c", "ci.yaml"), "", IGNORED),
+        ("ci.yaml", ("-c", "../ci.yaml"), BOTH, []),
+        ("ci.yaml", ("-c", "../ci.yaml", "--render-env", "REPOSITORY"), "", IGNORED),
+    ],
 )
-def test_kustomize_is_called_as_configured(
+def test_only_the_user_allows_kustomize_more(
     tools: Path,
     tree: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    flags: str,
+    place: str,
+    arguments: tuple[str, ...],
     expected: str,
+    ignored: list[str],
 ) -> None:
+    """The tree has links to and from a file outside of it; with REPOSITORY, that file is in the same repository."""
     (tree / "kustomization.yaml").write_text("resources: []\n")
-    (tree / ".forewarn.yaml").write_text(f"render:\n- paths: [.]\n{flags}")
+    if place:
+        (tree.parent / place).write_text(FLAGS)
+    if place == "ci.yaml":
+        (tree / "ci.yaml").symlink_to("../ci.yaml")
+    (tree.parent / "link.yaml").symlink_to("tree/ci.yaml")
+    if "REPOSITORY" in arguments:
+        (tree.parent / ".git").mkdir()
+        monkeypatch.setenv("REPOSITORY", "1")
     log = _called(tools, tree, monkeypatch, "kustomize")
-    _lint(capsys, "--render")
-    assert log.read_text() == f"1 build {tree}{expected}\n"
+    _, report, _ = _lint(capsys, "--render", "--render-env", "LOG", *arguments)
+    assert re.sub(r"=/\S+/files/", "=", log.read_text()) == f"1 build {tree}{expected}\n"
+    told = [(f["message"].partition(" ignored: ")[0], Path(f["file"]).name, f["line"]) for f in report["findings"]]
+    file = Path(next((argument for argument in arguments if argument.endswith(".yaml")), place)).name
+    assert told == [(name, file, 4 if "network" in name else 3) for name in ignored]
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("../../../secret", "outside of the checked directories"),
+        ("/etc/passwd", "outside of the checked directories"),
+        ("link.yaml", "link leaves the checked directories"),
+        ("../../.git/config", "outside of the checked directories"),
+        ("web.txt,../../../secret", "No such file or directory"),
+    ],
+)
 def test_values_outside_of_the_tree_are_not_read(
-    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], values: str, said: str
 ) -> None:
     _chart(tree)
     (tree.parent / "secret").write_text("a: b\n")
-    (tree / ".forewarn.yaml").write_text("render:\n- paths: ['*']\n  values: [../../../secret]\n")
-    log = _called(tools, tree, monkeypatch, "helm")
+    (tree / ".git").mkdir()
+    (tree / ".git/config").write_text("a: b\n")
+    (tree / "charts/shop/web.txt").write_text("a: b\n")
+    (tree / "link.yaml").symlink_to("../secret")
+    if values == "link.yaml":
+        (tree / "charts/shop/link.yaml").symlink_to("../../link.yaml")
+    (tree / ".forewarn.yaml").write_text(f"render:\n- paths: ['*']\n  values: ['{values}']\n")
+    _tool(tools, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")
     _, report, _ = _lint(capsys, "--render")
-    assert "values file ../../../secret is outside" in report["findings"][0]["message"]
-    assert not log.exists()
+    assert said in report["findings"][0]["message"]
+    assert not (tree / "ran").exists()
+
+
+def test_tools_get_only_named_variables(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _chart(tree)
+    for name in ("TOKEN", "NAMED", "HELM_PLUGINS", "XDG_DATA_HOME", "GIT_DIR", "KUBECONFIG", "PYTHONPATH"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    for name in ("LANG", "LANGUAGE", "LC_CTYPE", "LC_MESSAGES"):
+        monkeypatch.delenv(name, raising=False)
+    _tool(tools, "helm", f'#!/bin/sh\nenv > {tree.parent}/env\nls -A "$HOME" > {tree.parent}/home\n')
+    _lint(capsys, "--render", "--render-env", "NAMED")
+    lines = [line for line in (tree.parent / "env").read_text().splitlines() if "=" in line]
+    variables = dict(line.split("=", 1) for line in lines)
+    for name in ("PWD", "SHLVL", "_", "OLDPWD"):
+        variables.pop(name, None)  # the shell's
+    home, temporary = Path(variables.pop("HOME")), Path(variables.pop("TMPDIR"))
+    assert variables == {
+        "PATH": os.environ["PATH"],
+        "NAMED": "secret",
+        "LC_ALL": "C.UTF-8",
+        "HELM_NO_PLUGINS": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": "",
+        "HTTP_PROXY": "http://127.0.0.1:1",
+        "HTTPS_PROXY": "http://127.0.0.1:1",
+    }
+    assert (home.parent == temporary.parent, home.exists()) == (True, False), "removed with the job"
+    assert (tree.parent / "home").read_text() == ""
+
+
+def test_a_variable_that_is_not_set_cannot_be_named(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        lint.main(["--render-env", "NO_SUCH_VARIABLE"])
+    assert "NO_SUCH_VARIABLE is not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", [".", "", "{tree}/bin", "{tree}/link", "{outside}"])
+def test_no_program_of_the_tree_runs(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    _chart(tree)
+    (tree / "bin").mkdir()
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    for directory in (tree, tree / "bin"):
+        _tool(directory, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")
+    (tree / "link").symlink_to("bin")
+    (outside / "helm").symlink_to(tree / "bin/helm")
+    monkeypatch.setenv("PATH", f"{path.format(tree=tree, outside=outside)}:/usr/bin:/bin")
+    status, _, said = _lint(capsys, "--render")
+    assert (status, "helm is only in a checked directory, and not run" in said) == (3, True)
+    assert not (tree / "ran").exists()
+
+
+@pytest.mark.parametrize(("script", "isolated"), [("exit 1", False), ('shift 3; exec "$@"', True), (None, False)])
+def test_tools_run_without_network_if_the_system_allows_it(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, script: str | None,
+    isolated: bool,
+) -> None:  # fmt: skip
+    _chart(tree)
+    _tool(tools, "helm", HELM)
+    for name in ("cat", "sh", "true", "touch"):
+        (tools / name).symlink_to(f"/bin/{name}")
+    if script is not None:
+        _tool(tools, "unshare", f'#!/bin/sh\necho "$*" >> {tree.parent}/unshared\n{script}\n')
+    monkeypatch.setenv("PATH", str(tools))
+    _, report, _ = _lint(capsys, "--render")
+    assert [f["object"]["name"] for f in report["findings"]] == ["web"], "it renders all the same"
+    log = tree.parent / "unshared"
+    told = log.read_text().splitlines() if log.exists() else []
+    assert told[:1] == (["--user --net -- true"] if script is not None else [])
+    assert any("/helm template " in line for line in told) == isolated
 
 
 def test_excluded_charts_and_templates_are_not_checked(
@@ -328,7 +456,7 @@ def test_charts_are_rendered_at_the_same_time(
         (tree / name).mkdir()
         (tree / name / "Chart.yaml").write_text("name: a\n")
     _tool(tools, "helm", TOGETHER)
-    _, report, _ = _lint(capsys, "--render")
+    _, report, _ = _lint(capsys, "--render", "--render-env", "LOG")
     assert report["findings"] == []
 
 

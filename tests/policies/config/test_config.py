@@ -17,7 +17,7 @@ from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.reviewed_object import User
-from forewarn.policies.options import AllowedClasses, LimitedResource, Rendering, ScopeSelector
+from forewarn.policies.options import AllowedClasses, LimitedResource, Permission, Rendering, ScopeSelector
 from forewarn.policies.rules.pod import unknown_priority_class
 from forewarn.policies.rules.priority_class import global_default_not_unique
 from forewarn.policies.rules.support.context import Target
@@ -56,6 +56,7 @@ render:
   values: [prod.yaml]
   set: [a=b]
   kustomizeFlags: [--enable-helm]
+  network: true
 exemptions:
 - reason: the platform team's own
   namespaces: [kube-system, "infra-*"]
@@ -75,7 +76,9 @@ def test_everything_that_can_be_said_is_read() -> None:
     assert config.options.autoscaler_cutoff == -5
     assert config.options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
     assert config.options.pod_template_paths.items() >= POD_TEMPLATE_PATHS.items()
-    rendering = Rendering(("charts/*",), "kube-system", "shop", ("prod.yaml",), ("a=b",), ("--enable-helm",))
+    line = FULL[: FULL.index("kustomizeFlags")].count("\n") + 1
+    permissions = Permission("--enable-helm", "f", line), Permission("network", "f", line + 1)
+    rendering = Rendering(("charts/*",), "kube-system", "shop", ("prod.yaml",), ("a=b",), permissions)
     assert config.options.rendering == (rendering,)
     gold = ScopeSelector("PriorityClass", "In", ("gold",))
     assert config.options.limited_resources == (LimitedResource("pods", ("nvidia.com/gpu",), (gold,)),)

@@ -1,0 +1,281 @@
+"""The copies of charts for helm, and the program that kustomize runs as helm."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from forewarn.policies.commands import render_files
+from forewarn.policies.commands.helm_gate import allowed, write_gate
+from forewarn.policies.commands.render_files import Outside, Stage, Trees, is_of_checkout
+
+REMOTE = b'{"properties": {"a": {"$ref": "https://example.com/x.json"}}}'
+LOCAL = b'{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a"}'
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree with a chart, and a secret beside the tree."""
+    (tmp_path / "secret").write_text("s3cret")
+    tree = tmp_path / "tree"
+    (tree / "c/templates").mkdir(parents=True)
+    (tree / "c/Chart.yaml").write_text("name: c\n")
+    (tree / "c/templates/a.yaml").write_text("a: b\n")
+    (tree / ".git").mkdir()
+    (tree / ".git/config").write_text("token\n")
+    return tree
+
+
+def _staged(tree: Path, tmp_path: Path) -> dict[str, bytes]:
+    """The files that helm sees of the chart, by path."""
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    copy = Path(Stage(Trees((str(tree),)), str(stage)).chart(str(tree / "c")))
+    return {str(path.relative_to(copy)): path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("c/env", "/proc/self/environ"),
+        ("c/up", "../../secret"),
+        ("c/Chart.lock", "/etc/passwd"),
+        ("c/charts", "../.."),
+        ("c/templates/b.yaml", "../../a-link"),
+        ("c/git", "../.git"),
+        ("c/config", "../.git/config"),
+        ("c/.hidden", "."),
+    ],
+)
+def test_charts_with_links_that_leave_the_tree_are_not_copied(
+    tree: Path, tmp_path: Path, link: str, target: str
+) -> None:
+    (tree / "a-link").symlink_to("../secret")
+    (tree / link).symlink_to(target)
+    with pytest.raises(Outside) as raised:
+        _staged(tree, tmp_path)
+    loops = "link leads to a directory above it"
+    assert str(raised.value) == f"{tree}/{link}: {loops if target == '.' else 'link leaves the checked directories'}"
+
+
+def test_links_within_the_tree_become_files(tree: Path, tmp_path: Path) -> None:
+    (tree / "common").mkdir()
+    (tree / "common/_x.tpl").write_text("x")
+    (tree / "c/templates/common").symlink_to("../../common")
+    (tree / "c/.git").mkdir()
+    (tree / "c/.git/config").write_text("token")
+    assert _staged(tree, tmp_path) == {
+        "Chart.yaml": b"name: c\n",
+        "templates/a.yaml": b"a: b\n",
+        "templates/common/_x.tpl": b"x",
+    }
+
+
+def test_charts_with_pipes_are_not_copied(tree: Path, tmp_path: Path) -> None:
+    os.mkfifo(tree / "c/pipe")
+    with pytest.raises(Outside, match="c/pipe: not a file or directory"):
+        _staged(tree, tmp_path)
+
+
+def test_the_size_of_charts_is_limited(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render_files, "_MAX_BYTES", 1 << 20)
+    (tree / "c/large").write_bytes(b"x" * (1 << 20))
+    with pytest.raises(Outside, match="a chart with more than 100,000 files or 1 MiB"):
+        _staged(tree, tmp_path)
+
+
+def _packed(files: dict[str, bytes], *others: tarfile.TarInfo) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        for entry in others:
+            archive.addfile(entry)
+    return packed.getvalue()
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        return {entry.name: stream.read() for entry in archive if (stream := archive.extractfile(entry))}
+
+
+@pytest.mark.parametrize(
+    ("schema", "stays"),
+    [
+        (LOCAL, True),
+        (REMOTE, False),
+        (b'{"$ref": "file:///etc/passwd"}', False),
+        (b'{"$ref": "other.json"}', False),
+        (b'{"\\u0024ref": "other.json", "$ref": "#"}', False),
+        (b'{"allOf": [{"$dynamicRef": "http://127.0.0.1/x"}]}', False),
+        (b'{"$schema": "http://127.0.0.1/x"}', False),
+        (b"no JSON", False),
+    ],
+)
+def test_schemas_that_refer_elsewhere_are_left_out(tree: Path, tmp_path: Path, schema: bytes, stays: bool) -> None:
+    link = tarfile.TarInfo("d/link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    inner = _packed({"e/Chart.yaml": b"name: e\n", "e/values.schema.json": schema})
+    packed = _packed({"d/Chart.yaml": b"name: d\n", "d/values.schema.json": schema, "d/charts/e.tgz": inner}, link)
+    (tree / "c/values.schema.json").write_bytes(schema)
+    (tree / "c/charts").mkdir()
+    (tree / "c/charts/d-1.tgz").write_bytes(packed)
+    found = _staged(tree, tmp_path)
+    assert ("values.schema.json" in found) == stays
+    files = _unpacked(found["charts/d-1.tgz"])
+    assert files.keys() - {"d/values.schema.json"} == {"d/Chart.yaml", "d/charts/e.tgz"}, "without the link"
+    assert ("d/values.schema.json" in files) == stays
+    assert ("e/values.schema.json" in _unpacked(files["d/charts/e.tgz"])) == stays
+
+
+@pytest.mark.parametrize("data", [b"no archive", _packed({"d/a": b"x" * (2 << 20)})])
+def test_packed_charts_that_cannot_be_read_are_not_copied(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    monkeypatch.setattr(render_files, "_MAX_UNPACKED", 1 << 20)
+    (tree / "c/charts").mkdir()
+    (tree / "c/charts/d-1.tgz").write_bytes(data)
+    with pytest.raises(Outside, match=r"c/charts/d-1\.tgz: "):
+        _staged(tree, tmp_path)
+
+
+def test_the_trees_are_the_directories_and_their_repositories(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    above = tree.parent
+    (above / "link").symlink_to("tree/c")
+    assert Trees.of([str(above / "link"), str(above / "secret"), "-"]).roots == (str(tree / "c"), str(tree))
+    monkeypatch.setenv("HOME", str(tree))
+    assert Trees.of([str(tree / "c")]).roots == (str(tree / "c"),), "the home directory is no tree"
+    monkeypatch.setenv("HOME", str(tree / "user"))
+    (tree / "user").mkdir()
+    assert Trees.of([str(tree / "c")]).roots == (str(tree / "c"),), "nor is a directory above it"
+    trees = Trees((str(tree),))
+    inside = {
+        name: trees.holds(str(tree / name)) for name in ("", "c", "new/file", "../secret", ".git", "c/.GIT/x", "a\0")
+    }
+    assert inside == {
+        "": True, "c": True, "new/file": True, "../secret": False, ".git": False, "c/.GIT/x": False, "a\0": False
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "paths", "ours"),
+    [
+        ("repository/ci.yaml", ["repository/a"], True),
+        ("repository/sub/ci.yaml", ["repository/sub/b"], True),
+        ("repository/ci.yaml", ["repository/sub/b"], True),
+        ("other/ci.yaml", ["repository/a"], False),
+        ("other/to-ci.yaml", ["repository/a"], True),
+        ("repository/a/to-other.yaml", ["repository/a"], True),
+        ("other/to-repository/ci.yaml", ["repository/a"], True),
+        ("work/ci.yaml", ["repository/a"], True),
+        ("ci.yaml", ["repository/a", "work"], False),
+        ("other/ci.yaml", ["other/file.yaml"], True),
+    ],
+)
+def test_a_file_that_a_change_of_the_tree_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, paths: list[str], ours: bool
+) -> None:
+    """`repository` is a repository with the submodule `sub`; `work` is the working directory."""
+    for name in ("repository/a", "repository/.git", "repository/sub/b", "other", "work"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "repository/sub/.git").write_text("gitdir: x\n")
+    for name in ("repository/ci.yaml", "repository/sub/ci.yaml", "other/ci.yaml", "work/ci.yaml", "ci.yaml"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "other/to-ci.yaml").symlink_to("../repository/ci.yaml")
+    (tmp_path / "other/to-repository").symlink_to("../repository")
+    (tmp_path / "repository/a/to-other.yaml").symlink_to("../../other/ci.yaml")
+    monkeypatch.chdir(tmp_path / "work")
+    assert is_of_checkout(os.path.join("..", file), [os.path.join("..", path) for path in paths]) == ours
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for copies and for other temporary files."""
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(stage))
+    return stage
+
+
+def _allowed(tree: Path, stage: Path, *arguments: str) -> str:
+    """The arguments for helm, with the directory of the copies as @."""
+    given = [argument.replace("{tree}", str(tree)) for argument in arguments]
+    return " ".join(allowed(given, Trees((str(tree),)), str(stage))).replace(str(stage), "@")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("version", "--short"), "version --short"),
+        (
+            ("template", "r", "{tree}/c", "--namespace", "n", "-f", "{tree}/c/a,b", "--api-versions", "v/1", "--debug"),
+            "template r @/chart/c --namespace=n --values=@/values-0.yaml --api-versions=v/1 --debug",
+        ),
+        (
+            ("template", "--generate-name", "{tree}/c", "--values", "{tree}/c/Chart.yaml"),
+            "template @/chart/c --generate-name --values=@/values-0.yaml",
+        ),
+    ],
+)
+def test_helm_gets_copies(tree: Path, stage: Path, arguments: tuple[str, ...], expected: str) -> None:
+    (tree / "c/a,b").write_text("")
+    assert _allowed(tree, stage, *arguments) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pull", "--untar", "--untardir", "{tree}/charts", "--repo", "evil://x", "c"),
+        ("template", "--post-renderer=./evil.sh", "{tree}/c"),
+        ("template", "--post-renderer", "./evil.sh", "{tree}/c"),
+        ("template", "r", "{tree}/c", "--namespace", "--post-renderer=./evil.sh"),
+        ("template", "r", "{tree}/c", "--set-file", "a=/etc/passwd"),
+        ("template", "r", "{tree}/c", "-f", "{tree}/../secret"),
+        ("template", "r", "{tree}/c", "-f", "https://example.com/x"),
+        ("template", "r", "{tree}/c", "-f", "-"),
+        ("template", "r", "{tree}/c", "-f"),
+        ("template", "r", "{tree}/.."),
+        ("template", "r", "{tree}/.git"),
+        ("template", "oci://example.com/c"),
+        ("template", "--generate-name"),
+        (),
+    ],
+)
+def test_helm_gets_nothing_else(tree: Path, stage: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises((Outside, OSError)):
+        _allowed(tree, stage, *arguments)
+
+
+def test_the_gate_starts_helm_without_the_directories_of_the_tree(tree: Path, tmp_path: Path) -> None:
+    helm, gate = tmp_path / "helm", tmp_path / "g a'te"
+    helm.write_text('#!/bin/sh\necho "$1 ${HELM_DATA_HOME-none} $HELM_NO_PLUGINS"; cat "$3/Chart.yaml"\n')
+    helm.chmod(0o700)
+    write_gate(str(gate), str(helm), Trees((str(tree),)))
+    environment = {
+        "HELM_DATA_HOME": str(tree),
+        "HELM_NO_PLUGINS": "1",
+        "TMPDIR": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(gate), *arguments]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, cwd="/", check=False, timeout=60
+        )
+
+    done = run("template", "r", str(tree / "c"))
+    assert (done.stdout, done.stderr) == ("template none 1\nname: c\n", "")
+    done = run("template", "--post-renderer=x", str(tree / "c"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == 'forewarn: "--post-renderer=x" would become an option of helm\n'
+    assert json.dumps([str(tree)]) in gate.read_text()
