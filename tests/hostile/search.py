@@ -3,7 +3,8 @@
 `python tests/hostile/search.py [--minutes N] [--seed N] [--over MS]` prints a line every minute, and at the end the
 dearest objects that were found, how long beyond their time the answers came, and that of each kind; it ends with status
 1 where one was late by more than 50 ms, took more memory than its size on the wire allows, or got past a rule that
-denies it because of what else it holds, or where memory grew.
+denies it because of what else it holds, or where memory grew. Between two rounds of objects, a server gets floods of
+connections: API servers and probes must get their answers within a second, with little memory.
 
 What is measured is the thread's processor time. Neighbours that take turns with it on the same core still make it
 longer, as they empty the core's caches: on a shared machine, run it with `chrt -f 20` (as root).
@@ -29,6 +30,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.hostile.attacks import ATTACKS  # noqa: E402
+from tests.hostile.connections import FloodSearch  # noqa: E402
 from tests.hostile.judging import (  # noqa: E402
     MAX_BYTES,
     OVERSHOOT,
@@ -189,11 +191,13 @@ def main() -> int:
     for name in ("Deployment of 2,000,000,000", "500 resources in a quota"):
         judge(ATTACKS[name]())  # what is imported and made once
     before, began = _megabytes(), time.monotonic()
-    search = Search(began + 60 * options.minutes, options.over / 1000 - OVERSHOOT, str(options.seed))
+    more = options.over / 1000 - OVERSHOOT
+    search, floods = Search(began + 60 * options.minutes, more, str(options.seed)), FloodSearch(more)
     number, told = options.seed, began
     while not search.is_over:
         search.round(number)
         search.sizes(number)
+        floods.round(number)
         number += 1
         if (now := time.monotonic()) >= told + TOLD_EVERY:
             told = now
@@ -212,11 +216,17 @@ def main() -> int:
         print(f"{figures}  {_described(dear.review)}")
     part, weight = search.heaviest
     print(f"{100 * part:.0f} % of the memory for its size at most: {weight.peak:,} bytes for {weight.wire:,}")
+    growth_of = ", ".join(f"{port} {growth:.0f} MiB" for port, growth in floods.growth.items())
+    print(
+        f"{floods.count} connections; answers after {floods.latest:.2f} s at most; memory grew by {growth_of} at most"
+    )
+    for problem in floods.problems:
+        print(problem)
     if search.wrong:
         print(f"{search.wrong} took more, or got past the rule that denies them; they are in {FOUND}")
     if search.late:
         print(f"{search.late} came late; they are in {FOUND}")
-    return 1 if search.late or search.wrong or growth > MAX_GROWTH else 0
+    return 1 if search.late or search.wrong or floods.problems or growth > MAX_GROWTH else 0
 
 
 def _tell(seconds: float, rounds: int, search: Search) -> None:

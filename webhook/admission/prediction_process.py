@@ -43,6 +43,8 @@ _NICE: Final = 5
 """The niceness of a prediction process: the webhook's own process gets the CPU first."""
 _INSTANT: Final = 0.001
 _LENGTH: Final = struct.Struct("!I")
+_MAX_DESCRIPTOR: Final = 1 << 16
+"""More than any open one, whatever the limit: an old kernel closes all of these one by one."""
 _PAGE: Final = resource.getpagesize()
 
 
@@ -186,7 +188,7 @@ def _become_a_process(descriptor: int) -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.closerange(3, descriptor)
-    os.closerange(descriptor + 1, _max_descriptors())
+    os.closerange(descriptor + 1, _MAX_DESCRIPTOR)
     gc.freeze()  # a look at what is shared would copy it
     with suppress(OSError):
         os.nice(_NICE)
@@ -198,11 +200,6 @@ def _become_a_process(descriptor: int) -> None:
     for attribute in _cached_properties():
         if hasattr(attribute, "lock"):
             attribute.lock = RLock()  # Python 3.11 locks them, and a thread that is not here may have held one
-
-
-def _max_descriptors() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 
 
 def _cached_properties() -> Iterator[Any]:

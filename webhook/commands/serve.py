@@ -31,6 +31,7 @@ from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.in_cluster import InCluster, in_cluster
 from forewarn.webhook.commands.operators_process import OperatorsPages
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
+from forewarn.webhook.descriptors import TooFewDescriptors, divide, open_files, raise_limit, reserve
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
@@ -51,7 +52,7 @@ from forewarn.webhook.settings import configuration, parse_settings, unknown_var
 from forewarn.webhook.x509 import self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from socket import socket
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.callers import Tokens
     from forewarn.webhook.commands.state_source import StateSource
+    from forewarn.webhook.descriptors import Shares
     from forewarn.webhook.informer.deltas import Changed
     from forewarn.webhook.settings import Settings
     from forewarn.webhook.x509 import Certificate
@@ -138,6 +140,7 @@ def _run(settings: Settings) -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     metrics, gate = Metrics(), Gate(settings.max_in_flight)
     config, look_at_config = _config(settings, metrics)
+    shares = _shares(settings, config().options.pod_template_paths)
     certificates, look_at_certificate = _certificates(settings, metrics)
     tokens, look_at_tokens = _tokens(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
@@ -186,17 +189,28 @@ def _run(settings: Settings) -> int:
         ]
         stack.callback(check_regularly(looks).set)
         pages = _pages(settings, recent, accuracy, stack) if recent else None
-        stack.callback(serve_health(plain, create_health_app(health, metrics), pages))
+        stack.callback(serve_health(plain, create_health_app(health, metrics), pages, shares.health))
         if state.api:
             _serve_accuracy(plain.getsockname()[1], accuracy, stack)
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
-        limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
+        limits = Limits(connections=shares.tls, keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, health, limits, workers)
         names = frozenset(settings.client_names)
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.reject_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0
+
+
+def _shares(settings: Settings, kinds: Collection[str]) -> Shares:
+    """Raise the limit on open files, and divide it. Raises CannotStart."""
+    try:
+        shares = divide(raise_limit(), open_files() + sum(reserve(settings, kinds)))
+    except TooFewDescriptors as fault:
+        raise CannotStart(fault, FAILED) from None
+    if shares.is_low:
+        log_event("limit on open files is low", {**shares._asdict()}, logging.WARNING)
+    return shares
 
 
 def _pages(settings: Settings, recent: RecentDecisions, accuracy: Accuracy, stack: ExitStack) -> Callable[[], Path]:

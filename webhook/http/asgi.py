@@ -56,6 +56,8 @@ _NOT_FOUND: Final = rejection(HTTPStatus.NOT_FOUND, "this port serves only /muta
 _NOT_ALLOWED: Final = rejection(HTTPStatus.METHOD_NOT_ALLOWED, "only the method POST is allowed", (("allow", "POST"),))
 COMPLETE_BODY: Final = "forewarn.whole"
 """Key in the scope for a body that is complete before the application runs."""
+IS_CALLER: Final = "forewarn.caller"
+"""Key in the scope for a function to call if the request comes from an API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Limits:
     goodbye: float = 2.0
     """Time for a client to close its end of a TLS connection."""
     header: float = 10.0
+    first: float = 10.0
+    """Time until the first request, if more than half of all connections are open."""
     body: float = 30.0
     """Maximum time for a whole body. An API server no longer waits for the response to an older request."""
     patience: float = 1.0
@@ -88,6 +92,10 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
+
+
+def _nothing() -> None:
+    """Do nothing: the default for a server without connections."""
 
 
 class ClientDisconnected(Exception):
@@ -121,7 +129,7 @@ class Routes:
                 reply = await self._admit(hook, token, scope, receive)
             else:
                 reply = await self._not_a_webhook(hook, receive)
-            await self._send(reply, send)
+            await send_reply(reply, send, close=self._health.draining)
 
     async def _not_a_webhook(self, hook: Hook | None, receive: Receive) -> Reply:
         """The response to another method than POST (405) or another path (404)."""
@@ -147,6 +155,7 @@ class Routes:
         if not callers.may_ask(tokens):
             return await self._rejected(request._replace(is_known=False), NO_TOKEN)
         if request.is_known:
+            scope.get(IS_CALLER, _nothing)()
             return await self._let_in(request)
         try:
             async with self._strangers.slot():
@@ -240,14 +249,6 @@ class Routes:
     def _http_error(self, request: _Request, reply: Reply) -> Reply:
         return self._endpoint.rejected(request.call.hook, reply, known=request.is_known, client=request.call.client)
 
-    async def _send(self, reply: Reply, send: Send) -> None:
-        headers = _encoded(reply.headers)
-        headers.append((b"content-length", b"%d" % len(reply.body)))
-        if self._health.draining and _CLOSE not in headers:
-            headers.append(_CLOSE)
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers, "trailers": False})
-        await send({"type": "http.response.body", "body": reply.body, "more_body": False})
-
 
 class _Request(NamedTuple):
     """A request before its body is read. `whole`: the body if already complete. `is_known`: the caller is an API
@@ -290,6 +291,16 @@ async def _read(
                 parts[:] = [b"".join(parts)[:HEAD]]
         size += len(part)
     return not more and size <= limit
+
+
+async def send_reply(reply: Reply, send: Send, *, close: bool = False) -> None:
+    """Send a response, and close the connection if `close` or if the response says so."""
+    headers = _encoded(reply.headers)
+    headers.append((b"content-length", b"%d" % len(reply.body)))
+    if close and _CLOSE not in headers:
+        headers.append(_CLOSE)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers, "trailers": False})
+    await send({"type": "http.response.body", "body": reply.body, "more_body": False})
 
 
 def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:

@@ -1,14 +1,18 @@
 """The limit on connections, and the choice of a connection to close.
 
 A TLS connection needs about 50 kB after its handshake, even if idle. An API server keeps 25 idle connections, and
-opens one more for each further request. At the limit, the client with the most connections loses one.
+opens one more for each further request. At the limit, each new connection replaces another one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
+from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import TYPE_CHECKING, Final
+
+from forewarn.webhook.logs import RareEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,72 +21,116 @@ MAX_CONNECTIONS: Final = 1024
 """Maximum connections: about 50 MB."""
 
 
+class Rank(IntEnum):
+    """What the client of a connection has sent. Connections of a lower rank are closed first."""
+
+    UNUSED = 0
+    """No complete request: a client that is silent, slow, or in its handshake."""
+    USED = 1
+    """A request that has its response."""
+    ASKING = 2
+    """A request that has no response yet."""
+    CALLER = 3
+    """A request of an API server."""
+    RECEIVING = 4
+    """A request of an API server whose body is arriving."""
+
+
 def _nothing() -> None:
     """Do nothing: the default for a connection without transport."""
 
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One connection. `source`: address of the client. `since`: time of the last use (monotonic clock). `end` closes
-    the connection.
-    """
+    """One connection. `network`: of the client. `since`: start of the connection (monotonic clock). `end` closes it."""
 
-    source: str
+    network: str
     since: float
+    rank: Rank = Rank.UNUSED
     busy: bool = False
-    """True while a request on the connection has no response."""
-    used: bool = False
-    """True after the first response on the connection."""
+    """True while a complete request of an API server has no response. A busy connection is not closed."""
+    is_caller: bool = False
+    """True after a request of an API server."""
     end: Callable[[], object] = _nothing
 
 
 class Connections:
     """The open connections, at most `most`. Only for the thread of one event loop."""
 
-    def __init__(self, most: int = MAX_CONNECTIONS, clock: Callable[[], float] = monotonic) -> None:
-        self._most, self._clock = most, clock
-        self._of: dict[str, set[Connection]] = {}
+    def __init__(self, most: int = MAX_CONNECTIONS) -> None:
+        self._most = most
+        self._ranks: dict[Rank, dict[str, dict[Connection, None]]] = {rank: {} for rank in Rank}
+        """Rank -> network -> connections, the longest idle first."""
+        self._evictions = RareEvents()
         self.count = 0
 
-    def enter(self, source: str) -> Connection | None:
-        """Register a connection from a client, if necessary by closing an idle one of the client with the most
-        connections.
+    @property
+    def is_crowded(self) -> bool:
+        """True if more than half of the connections are open."""
+        return 2 * self.count > self._most
 
-        Returns None if no connection can be closed, or if `source` itself has the most connections.
+    def enter(self, address: str) -> Connection | None:
+        """Register a connection from an address, if necessary by evicting another one.
+
+        Returns None if all others are busy.
         """
-        if self.count >= self._most and not self._close_one(source):
+        connection = Connection(network_of(address), monotonic())
+        self._add(connection)
+        if self.count > self._most and not self.evict(connection):
+            self.leave(connection)
             return None
-        connection = Connection(source, self._clock())
-        self._of.setdefault(source, set()).add(connection)
-        self.count += 1
         return connection
 
-    def leave(self, connection: Connection) -> None:
-        """Remove a closed connection. A second call has no effect."""
-        found = self._of.get(connection.source)
-        if found is None or connection not in found:
-            return
-        found.discard(connection)
+    def leave(self, connection: Connection) -> bool:
+        """Remove a closed connection. Returns false, and has no effect, if it was removed before."""
+        networks = self._ranks[connection.rank]
+        group = networks.get(connection.network, {})
+        if connection not in group:
+            return False
+        del group[connection]
         self.count -= 1
-        if not found:
-            del self._of[connection.source]
-
-    def rest(self, connection: Connection) -> None:
-        """Record that a request on the connection has its response."""
-        connection.busy, connection.used, connection.since = False, True, self._clock()
-
-    def _close_one(self, source: str) -> bool:
-        """Close an idle connection of the client with the most connections: unused ones first, then the longest idle.
-
-        Returns false if there is none, or if `source` is the client with the most connections.
-        """
-        crowd = max(self._of.values(), key=len)
-        if len(self._of.get(source, ())) == len(crowd) and len(self._of) > 1:
-            return False
-        idle = [connection for connection in crowd if not connection.busy]
-        if not idle:
-            return False
-        least = min(idle, key=lambda connection: (connection.used, connection.since))
-        self.leave(least)
-        least.end()
+        if not group:
+            del networks[connection.network]
         return True
+
+    def place(self, connection: Connection, rank: Rank) -> None:
+        """Change the rank of an open connection, which was in use until now."""
+        if self.leave(connection):
+            connection.rank = rank
+            self._add(connection)
+
+    def evict(self, newcomer: Connection | None = None) -> bool:
+        """Close the connection with the lowest rank, of the network with the most of this rank, idle for longest.
+
+        Returns false if there is none besides `newcomer` that is not busy.
+        """
+        victim = self._victim(newcomer)
+        if victim is None:
+            return False
+        self.leave(victim)
+        victim.end()
+        self._evictions.log("connection evicted", {"client": victim.network, "rank": victim.rank.name.lower()})
+        return True
+
+    def _victim(self, newcomer: Connection | None) -> Connection | None:
+        for networks in self._ranks.values():
+            for group in sorted(networks.values(), key=len, reverse=True):
+                for connection in group:
+                    if connection is not newcomer and not connection.busy:
+                        return connection
+        return None
+
+    def _add(self, connection: Connection) -> None:
+        self._ranks[connection.rank].setdefault(connection.network, {})[connection] = None
+        self.count += 1
+
+
+def network_of(address: str) -> str:
+    """Return the network that one host has: an IPv4 address, or the /64 prefix of an IPv6 address."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    return str(parsed.ipv4_mapped or f"{IPv6Address(int(parsed) >> 64 << 64)}/64")

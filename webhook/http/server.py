@@ -18,10 +18,11 @@ from a2wsgi import WSGIMiddleware
 from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.forwarding import Forwarding
+from forewarn.webhook.http.health_port import MAX_HEALTH_CONNECTIONS, RECEIVE_BUFFER, HealthPaths
 from forewarn.webhook.http.protocol import Protocol, report_nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Container, Generator
     from pathlib import Path
     from ssl import SSLContext
     from types import FrameType
@@ -32,15 +33,115 @@ if TYPE_CHECKING:
 
 ANY: Final = "::"
 _BACKLOG: Final = 2048
-_PASSES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
-"""Errors that affect one connection only; forewarn continues to accept connections."""
-_NO_DESCRIPTOR_SECONDS: Final = 0.05
+ACCEPTED_AT_ONCE: Final = 8
+"""Maximum connections that a port accepts in one turn of the event loop, which then closes the evicted ones."""
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE_SECONDS: Final = 0.05
+"""Pause if the kernel gives no connection and none can be evicted."""
 _CLOSE_SECONDS: Final = 2.0
 """Maximum seconds to wait for the end of the health server."""
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
-class TlsServer(uvicorn.Server):
+class Server(uvicorn.Server):
+    """Serves HTTP, or HTTPS with a `context`, on at most `limits.connections` connections."""
+
+    def __init__(
+        self,
+        app: Application,
+        limits: Limits = DEFAULT_LIMITS,
+        context: SSLContext | None = None,
+        client_names: frozenset[str] = frozenset(),
+        rejected: Callable[[int], None] = report_nothing,
+        body_methods: Container[bytes] | None = None,
+    ) -> None:
+        super().__init__(_config(app, limits))
+        self._body_methods = body_methods
+        self._limits, self._client_names, self._rejected = limits, client_names, rejected
+        times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
+        self._tls: dict[str, Any] = {"ssl": context, **times} if context else {}
+        self.connections = Connections(limits.connections)
+        self._is_accepting = True
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, in place of uvicorn's method, which accepts any number of connections, waits 60 seconds
+        for a handshake, and without a file descriptor stops for a second.
+        """
+        await self.lifespan.startup()
+        self.servers = []
+        for sock in sockets or ():
+            sock.setblocking(False)
+            self._listen(sock)
+        self.started = True
+
+    def _listen(self, sock: socket.socket) -> None:
+        if self._is_accepting:
+            asyncio.get_running_loop().add_reader(sock, self._accept, sock)
+
+    def _accept(self, sock: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTOR or not self.connections.evict():
+                    loop = asyncio.get_running_loop()
+                    loop.remove_reader(sock)
+                    loop.call_later(_PAUSE_SECONDS, self._listen, sock)
+                return
+            connection = self.connections.enter(str(address[0]))
+            if connection is None:
+                accepted.close()
+                self._rejected(HTTPStatus.SERVICE_UNAVAILABLE)
+            else:
+                self._open(accepted, connection)
+
+    def _open(self, accepted: socket.socket, connection: Connection) -> None:
+        accepted.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._shake_hands(accepted, connection))
+        connection.end = task.cancel
+        self._opening.add(task)
+
+        def opened(task: asyncio.Task[None]) -> None:
+            self._opening.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None or task.cancelled():
+                self.connections.leave(connection)
+                accepted.close()
+            if error is not None and not isinstance(error, OSError):  # a failed handshake is the client's affair
+                raise error
+
+        task.add_done_callback(opened)
+
+    async def _shake_hands(self, accepted: socket.socket, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: self._protocol(connection), accepted, **self._tls)
+
+    def _protocol(self, connection: Connection) -> Protocol:
+        state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        return Protocol(
+            **state,
+            limits=self._limits,
+            client_names=self._client_names,
+            rejected=self._rejected,
+            body_methods=self._body_methods,
+            connection=connection,
+            connections=self.connections,
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting connections, and finish requests in flight."""
+        self._is_accepting = False
+        for sock in sockets or ():
+            asyncio.get_running_loop().remove_reader(sock)
+        for task in self._opening:
+            task.cancel()
+        await super().shutdown(sockets)
+
+
+class TlsServer(Server):
     """Serves until SIGTERM or SIGINT, then drains.
 
     While the server drains, it is not ready, and closes each connection with its response; then it accepts no
@@ -57,13 +158,9 @@ class TlsServer(uvicorn.Server):
         client_names: frozenset[str] = frozenset(),
         rejected: Callable[[int], None] = report_nothing,
     ) -> None:
-        super().__init__(_config(app, limits))
-        self._client_names, self._rejected = client_names, rejected
-        self._context, self._gate, self._health, self._limits = context, gate, health, limits
+        super().__init__(app, limits, context, client_names, rejected)
+        self._gate, self._health = gate, health
         self._drained_at: float | None = None
-        self.connections = Connections(limits.connections)
-        self._accepting: list[asyncio.Task[None]] = []
-        self._handshakes: set[asyncio.Task[None]] = set()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until SIGTERM or SIGINT.
@@ -74,61 +171,9 @@ class TlsServer(uvicorn.Server):
             super().run(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, in place of uvicorn's method, which accepts any number of connections and waits 60 seconds
-        for a handshake.
-        """
-        await self.lifespan.startup()
-        self.servers = []
-        for sock in sockets or ():
-            sock.setblocking(False)
-            self._accepting.append(asyncio.create_task(self._accept(sock)))
-        self.started = True
+        """Start to listen."""
+        await super().startup(sockets)
         self._health.listening = True
-
-    async def _accept(self, sock: socket.socket) -> None:
-        """Accept connections, up to the limit."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(sock)
-            except OSError as error:
-                if error.errno not in _PASSES:
-                    raise
-                await asyncio.sleep(_NO_DESCRIPTOR_SECONDS)
-                continue
-            connection = self.connections.enter(str(address[0]))
-            if connection is None:
-                accepted.close()
-                self._rejected(HTTPStatus.SERVICE_UNAVAILABLE)
-                continue
-            task = loop.create_task(self._shake_hands(accepted, connection))
-            connection.end = task.cancel
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
-
-    async def _shake_hands(self, accepted: socket.socket, connection: Connection) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._protocol(connection),
-                accepted,
-                ssl=self._context,
-                ssl_handshake_timeout=self._limits.handshake,
-                ssl_shutdown_timeout=self._limits.goodbye,
-            )
-        except (OSError, TimeoutError, asyncio.CancelledError):  # a handshake that fails is the client's affair
-            self.connections.leave(connection)
-            accepted.close()
-
-    def _protocol(self, connection: Connection) -> Protocol:
-        state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        return Protocol(
-            **state,
-            header_seconds=self._limits.header,
-            client_names=self._client_names,
-            rejected=self._rejected,
-            connection=connection,
-            connections=self.connections,
-        )
 
     async def on_tick(self, counter: int) -> bool:
         """Record that the event loop runs; return true if the server must stop."""
@@ -139,8 +184,6 @@ class TlsServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, reject new requests on open connections, and finish requests in flight."""
         self._gate.stopping = True
-        for task in (*self._accepting, *self._handshakes):
-            task.cancel()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
@@ -195,14 +238,23 @@ def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
 
 
 def serve_health(
-    sock: socket.socket, app: WSGIApplication, pages: Callable[[], Path] | None = None
+    sock: socket.socket,
+    app: WSGIApplication,
+    pages: Callable[[], Path] | None = None,
+    connections: int = MAX_HEALTH_CONNECTIONS,
 ) -> Callable[[], None]:
     """Serve the plain health port on a separate thread; returns a function that stops it.
 
     `pages`: the Unix socket of the operators' pages.
     """
-    own = cast("Application", WSGIMiddleware(cast("Any", app), workers=2))
-    server = uvicorn.Server(_config(Forwarding(own, pages) if pages else own, DEFAULT_LIMITS))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    probes, others = (cast("Application", WSGIMiddleware(cast("Any", app), workers=1)) for _ in range(2))
+    own = HealthPaths(probes, others)
+    limits = Limits(connections=connections)
+    if pages is None:
+        server = Server(own, limits, body_methods=())
+    else:
+        server = Server(Forwarding(own, pages), limits, body_methods=(b"POST",))
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
     thread.start()
 

@@ -869,6 +869,9 @@ def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nX: " + b"x" * 100_000)
         is_status(read_answer(connection), 431)
+    with served.tls() as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\n" + b"a: b\r\n" * 300)
+        is_status(read_answer(connection), 431)
     for name, size, code in (("X-Long", 80_000, 431), ("X-Long", 60_000, 200)):
         with served.connect() as connected:
             connected.request(
@@ -879,7 +882,14 @@ def _(served: Running) -> None:
             assert code == 200 or is_status(answer, 431)
 
 
-@row("silent-handshake", "forewarn.webhook.http.server.TlsServer._shake_hands")
+@row("pipelined", "forewarn.webhook.http.protocol.Protocol.on_message_begin")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\nContent-Length: 0\r\n\r\n" * 4)
+        is_status(read_answer(connection), 429)
+
+
+@row("silent-handshake", "forewarn.webhook.http.server.Server._shake_hands")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(create_connection(("127.0.0.1", served.port), 10)) for _ in range(64)]
@@ -899,7 +909,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("many-connections", "forewarn.webhook.http.connections.Connections.enter")
+@row("many-connections", "forewarn.webhook.http.connections.Connections.evict")
 def _(_: Running) -> None:
     with ExitStack() as stack:
         served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))
@@ -959,7 +969,7 @@ def _(_: Running) -> None:
         assert token not in guarded.endpoint.metrics.exposition("")[0].decode()
 
 
-@row("draining", "forewarn.webhook.http.server.TlsServer.handle_exit", "forewarn.webhook.http.asgi.Routes._send")
+@row("draining", "forewarn.webhook.http.server.TlsServer.handle_exit", "forewarn.webhook.http.asgi.Routes.__call__")
 def _(_: Running) -> None:
     with running(limits=Limits(drain=1)) as server:
         assert server.post("/validate", body(pod("gold", 1000)))[1].get("connection") is None

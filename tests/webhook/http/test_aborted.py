@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -10,9 +11,11 @@ import pytest
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.http.server import bind, serve_health
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.metrics import Metrics
+from tests.hostile.floods import HEALTH_PORT, Flood
 from tests.webhook.running import running
 
 if TYPE_CHECKING:
@@ -48,7 +51,23 @@ def test_a_client_that_goes_away_leaves_no_traceback(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_refused_requests_of_strangers_are_logged_a_few_times_a_second(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", HEALTH_PORT)
+def test_a_closed_connection_leaves_nothing_for_the_garbage_collector(name: str, health_port: int) -> None:
+    """The collector runs rarely, so that bodies of closed connections took 60 kB each."""
+    gc.collect()  # what other tests left; pytest has switched the collector off
+    with Flood(health_port, is_tls=False) as flood:
+        flood.open(20, [HEALTH_PORT[name]], ["127.0.0.1"])
+    end = time.monotonic() + 20
+    while left := [obj for obj in gc.get_objects() if isinstance(obj, Protocol)]:
+        assert time.monotonic() < end
+        left.clear()
+        time.sleep(0.05)
+
+
+def test_refused_requests_of_strangers_are_logged_a_few_times_a_second(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.webhook.http.protocol._REJECTED", RareEvents())
     with running() as server:
         for _ in range(50):
             with server.tls() as client:

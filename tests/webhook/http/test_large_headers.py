@@ -40,7 +40,7 @@ def sent(connection: SSLSocket, data: bytes, step: int) -> tuple[int, dict[str, 
 
 
 @pytest.mark.parametrize("step", [1_000_000, 9_000], ids=["at once", "in pieces"])
-@pytest.mark.parametrize("fields", [1, 2_000], ids=["one field", "many fields"])
+@pytest.mark.parametrize("fields", [1, 200], ids=["one field", "many fields"])
 @pytest.mark.parametrize("content", [BODY, LARGE_BODY], ids=["small body", "large body"])
 def test_a_header_over_64_kib_is_refused_and_one_below_is_not(
     served: Running, step: int, fields: int, content: bytes
@@ -77,7 +77,7 @@ def test_many_requests_on_one_connection_add_up_to_nothing(served: Running) -> N
 
 
 @pytest.mark.parametrize("step", [1_000_000, 9_000], ids=["at once", "in pieces"])
-@pytest.mark.parametrize("fields", [1, 2_000], ids=["one field", "many fields"])
+@pytest.mark.parametrize("fields", [1, 200], ids=["one field", "many fields"])
 def test_a_trailer_counts_too(served: Running, step: int, fields: int) -> None:
     start = (
         b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -19,11 +19,13 @@ INTERNALS = {
         "connection_lost": ["self", "exc"],
         "data_received": ["self", "data"],
         "on_message_begin": ["self"],
+        "on_header": ["self", "name", "value"],
         "on_headers_complete": ["self"],
         "on_body": ["self", "body"],
         "on_message_complete": ["self"],
         "on_response_complete": ["self"],
         "send_400_response": ["self", "msg"],
+        "pause_writing": ["self"],
         "timeout_keep_alive_handler": ["self"],
         "_unset_keepalive_if_required": ["self"],
     },
@@ -65,4 +67,13 @@ def test_the_overridden_methods_have_these_parameters(owner: type, method: str, 
 
 def test_a_request_cycle_has_the_attributes_that_are_replaced_or_read() -> None:
     names = {*signature(RequestResponseCycle.__init__).parameters, *RequestResponseCycle.__init__.__code__.co_names}
-    assert {"transport", "body", "response_complete", "keep_alive", "scope"} <= names
+    assert {
+        "transport",
+        "body",
+        "more_body",
+        "response_complete",
+        "disconnected",
+        "message_event",
+        "keep_alive",
+        "scope",
+    } <= names
