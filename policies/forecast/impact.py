@@ -132,7 +132,7 @@ class Impact(NamedTuple):
         document |= self._of_group(audience)
         if preempting := self.preempting:
             document["preemptions"] = [
-                _preemption_as_dict(prediction, audience) for prediction in preempting[:MAX_SHOWN]
+                _preemption_as_dict(prediction, audience, bool(self.by_chance)) for prediction in preempting[:MAX_SHOWN]
             ]
             document |= _more("Preemptions", len(preempting))
         if self.by_waiting:
@@ -185,15 +185,18 @@ class Impact(NamedTuple):
             raise TooLarge(*self.excess, detail={**self.to_dict(), "basis": "rollout"})
 
 
-def _preemption_as_dict(prediction: Prediction, audience: Audience) -> dict[str, object]:
-    """Return one preemption as a JSON object. Contains node names only for audiences with full access."""
+def _preemption_as_dict(prediction: Prediction, audience: Audience, by_chance: bool = False) -> dict[str, object]:
+    """Return one preemption as a JSON object. Contains node names only for audiences with full access.
+
+    `by_chance`: whether chance decides if the Pod preempts.
+    """
     shown = shown_pods(prediction.victims, audience)
     document: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
     if audience.sees_all:
         nodes = prediction.best_nodes
         document["node"] = prediction.nominated_node
         document |= {"orAnyOf": nodes[:MAX_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
-    if prediction.may_be_others:
+    if by_chance or prediction.may_be_others:
         document["byChance"] = True
     if shown.other_priorities is not None:
         document |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
