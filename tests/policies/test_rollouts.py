@@ -95,7 +95,7 @@ def test_a_rollout_is_told_as_it_is_simulated(kind: str) -> None:
 
 
 def is_by_chance(made: Sequence[Made], change: dict[str, Any]) -> bool:
-    """Whether the order of nodes matters, so that the order with the most preemptions is told."""
+    """Whether the order of nodes matters, so that forewarn tells one with many preemptions."""
     found = impact(made, change)
     return found is not None and bool(found.by_chance)
 
