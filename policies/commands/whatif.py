@@ -155,7 +155,7 @@ def simulate(
     `show`: called with simulated seconds and steps. Raises SourceError, InvalidObject and ValueError.
     """
     from forewarn.policies.simulation.dump import not_simulated
-    from forewarn.policies.whatif.comparison import ask
+    from forewarn.policies.whatif.comparison import ask, typical
     from forewarn.policies.whatif.occupancy import Occupancy
 
     if cache.semantics.unknown:
@@ -170,7 +170,7 @@ def simulate(
     horizon = _A_DAY if options.what == "restart" else horizon
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
-    answer = ask(question, world, show, watch, autoscaling)
+    answer = (ask if getattr(options, "runs", 1) > 1 else typical)(question, world, show, watch, autoscaling)
     settled = [SETTLED] if options.what == "apply" else []
     notes = [*not_simulated(cache), *omitted, *answer.summary.assumes, *settled]
     return Simulated(answer, change, notes, world, faults)

@@ -42,6 +42,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
     yield from (f"  {line}" for line in emptied(answer, paint))
     yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *new_node_lines(answer, paint)))
     yield f"  {settled(answer.summary)}"
+    yield from (f"  {line}" for line in of_runs(answer))
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
     yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))
 
@@ -65,9 +66,16 @@ def verdict(answer: Answer) -> str:
 
 
 def lead(answer: Answer) -> str:
-    """Return the verdict, and a sentence with the time of the steady state."""
-    state = settled(answer.summary)
-    return f"{verdict(answer)} {state[:1].upper()}{state[1:]}."
+    """Return the verdict, and sentences with the time of the steady state."""
+    sentences = (f"{text[:1].upper()}{text[1:]}." for text in (settled(answer.summary), *of_runs(answer)))
+    return " ".join((verdict(answer), *sentences))
+
+
+def of_runs(answer: Answer) -> Iterator[str]:
+    """Yield a sentence about the runs of which this answer is a typical one, if races decide how long it takes."""
+    if (runs := answer.runs) is not None:
+        alike = f"{runs.alike} of {runs.total} runs with random ties and races take at most {duration(runs.longest)}"
+        yield f"{alike}, the others up to {duration(runs.others)}"
 
 
 def _afterwards(change: ClassChange) -> str:
@@ -93,6 +101,10 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from (paint(line, "warning") for line in _unfinished(answer))
 
 
+def _is_affected(workload: WorkloadCount) -> bool:
+    return bool(workload.lost or workload.pending or workload.unreplaced)
+
+
 def _running_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
@@ -104,8 +116,8 @@ def _running_lines(answer: Answer, paint: Painter) -> Iterator[str]:
 
 def _pending_lines(answer: Answer) -> Iterator[str]:
     pending = [standing for standing in answer.standings if standing.pending]
-    others = [standing for standing in pending if not standing.lost]
-    one, many = "workload with Pending Pods", "workloads with Pending Pods"
+    others = [each for each in answer.standings if (each.pending and not each.lost) or each.unreplaced]
+    one, many = "workload with Pods that are or were Pending", "workloads with Pods that are or were Pending"
     yield from limited(_each_reason_once(others[:MAX_LINES], _pending_text), len(others), one, many)
     if len(pending) < 2:
         return
@@ -225,7 +237,10 @@ def _short(workload: WorkloadCount) -> str:
 
 
 def _pending_text(workload: WorkloadCount) -> str:
-    return f"{_workload_text(workload)}: {_waiting(workload)}"
+    if not workload.unreplaced:
+        return f"{_workload_text(workload)}: {_waiting(workload)}"
+    why = workload.failure or sentence(workload.again, workload.kind)
+    return f"{_workload_text(workload)}: {workload.pending_before} Pending before, {workload.pending} after ({why})"
 
 
 def _workload_text(workload: WorkloadCount) -> str:
@@ -349,7 +364,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
-    affected_workloads = [standing for standing in answer.standings if standing.lost or standing.pending]
+    affected_workloads = [*filter(_is_affected, answer.standings)]
     if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
         lines += _each_reason_once(affected_workloads[:MAX_LINES], _row)

@@ -134,6 +134,8 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
     """Yield sentences about objects of a cluster snapshot that forewarn does not simulate."""
     cluster = cache.snapshot()
     lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
+    added = {state.key for state in completed(_workloads(cluster), _pods(cluster, cache))[0]} if lost else set()
+    lost = Counter({key: count for key, count in lost.items() if key not in added})
     if lost:
         pods, workloads = plural(sum(lost.values()), "Pod is", "Pods are"), plural(len(lost), "workload")
         yield f"{pods} not replaced: {workloads} missing from the cluster snapshot"

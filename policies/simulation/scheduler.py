@@ -30,7 +30,12 @@ from forewarn.policies.scheduling.queue.events import (
 )
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
-from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue, le_priority_pre_check
+from forewarn.policies.scheduling.queue.priority_queue import (
+    FLUSH_PERIOD,
+    MAX_IN_UNSCHEDULABLE_PODS,
+    PriorityQueue,
+    le_priority_pre_check,
+)
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
@@ -105,6 +110,8 @@ class Scheduler:
         self.violated_pdbs = ViolatedPdbs()
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
+        self.late = 0
+        """How many times a Pod fits or preempts only after MAX_IN_UNSCHEDULABLE_PODS: races decide whether it waits."""
         self._flush_due = self._backoff_due = float("inf")
         self._attempting: Entity | None = None
         """The entity with which the loop continues, popped before the last write was reported."""
@@ -138,6 +145,8 @@ class Scheduler:
         yield self.latencies.cycle(info.pod.key)
         snapshot = self.cache.snapshot()
         result = self.algorithm.schedule_pod(snapshot, info.pod)
+        is_late = self.clock.now - info.timestamp > MAX_IN_UNSCHEDULABLE_PODS
+        self.late += is_late and (not isinstance(result, Rejected) or result.candidate is not None)
         if isinstance(result, Rejected):
             if result.candidate is not None:
                 self.violated_pdbs.add(snapshot, result.candidate.victims)
@@ -347,7 +356,7 @@ class Scheduler:
             self.clock.at(self._backoff_due, self._flush_backoff)
         if self._flush_is_to_arrange():
             rounds = floor((now - QUEUE_STARTS) / FLUSH_PERIOD) + 1
-            oldest = min(info.timestamp for info in self.queue.unschedulable.values()) + 300
+            oldest = min(info.timestamp for info in self.queue.unschedulable.values()) + MAX_IN_UNSCHEDULABLE_PODS
             rounds = max(rounds, ceil((oldest - QUEUE_STARTS) / FLUSH_PERIOD))
             self._flush_due = QUEUE_STARTS + FLUSH_PERIOD * rounds
             self.clock.at(self._flush_due, self._flush_unschedulable)

@@ -53,6 +53,12 @@ class WorkloadCount(NamedTuple):
         return max(self.before - self.after, 0)
 
     @property
+    def unreplaced(self) -> int:
+        """The number of Pods that were Pending before and no longer exist, if no controller replaces them."""
+        gone = self.before + self.pending_before - self.after - self.pending - self.lost
+        return max(gone, 0) if self.failure or self.again is not Recreator.CONTROLLER else 0
+
+    @property
     def missed(self) -> int:
         """The number of lost Pods, without those of DaemonSets on deleted nodes."""
         return max(self.lost - self.with_node, 0)
@@ -90,6 +96,18 @@ class WithoutEvent(NamedTuple):
 
     summary: Summary
     fewer: int
+
+
+class Runs(NamedTuple):
+    """Several runs of a simulation with random ties and races, and how many of them end as fast as the answer's.
+
+    `longest`: seconds until the steady state in the slowest of these; `others`: in the slowest of the other runs.
+    """
+
+    total: int
+    alike: int
+    longest: float
+    others: float
 
 
 class Answer(NamedTuple):
@@ -132,6 +150,8 @@ class Answer(NamedTuple):
     """If a workload is restarted: DaemonSets with Pending Pods."""
     losses: Sequence[PodLoss] = ()
     """What fails or is interrupted because a Pod of it is lost."""
+    runs: Runs | None = None
+    """If races decide how long it takes: several runs, of which this answer is a typical one."""
 
     @property
     def fewer(self) -> int:
@@ -175,6 +195,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "change": answer.title,
         "settled": answer.summary.settled,
         "settledAt": round(answer.summary.settled_at, 4),
+        **({"typicalOf": answer.runs._asdict()} if answer.runs else {}),
         "running": {"before": answer.running_before, "after": answer.running_after},
         "fewer": answer.fewer,
         "daemonPodsOfLostNodes": answer.with_nodes,

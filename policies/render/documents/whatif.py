@@ -258,12 +258,24 @@ class Outcome(TypedDict):
     summary: SimulationSummary
 
 
+class Runs(TypedDict):
+    """Runs with random ties and races. `alike`: the number of runs like the answer, which take at most `longest`
+    seconds; the others take up to `others` seconds.
+    """
+
+    total: int
+    alike: int
+    longest: float
+    others: float
+
+
 class WhatIf(TypedDict):
     """The output of `forewarn whatif`."""
 
     change: str
     settled: bool
     settledAt: float
+    typicalOf: NotRequired[Runs]
     running: BeforeAfter
     fewer: int
     daemonPodsOfLostNodes: int

@@ -7,13 +7,14 @@ import random
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.lines import limited
-from tests.builders import make_budget, make_node, make_pod
+from tests.builders import Made, make_budget, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -830,3 +831,65 @@ def test_a_misspelt_kind_is_named(
         status = main([*command, "-f", str(file), "--cluster", "docs/examples/whatif/cluster.yaml"])
         assert status == 3
         assert said in capsys.readouterr().err
+
+
+def listed_in(path: Path, *objects: Any) -> str:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects]}))
+    return str(path)
+
+
+@pytest.mark.parametrize("selects", [True, False])
+def test_pods_of_a_missing_replica_set_are_replaced_if_a_deployment_selects_them(
+    selects: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot without ReplicaSets: the simulation adds the ReplicaSet of a Deployment."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True}
+    pod = make_pod("web-1-x").request(cpu="1").labels(app="web").on("n1").metadata(ownerReferences=[owner])
+    labels = {"app": "web" if selects else "api"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    web = Made("apps/v1", "Deployment", "web", "default").spec(
+        replicas=1, selector={"matchLabels": labels}, template=template
+    )
+    cluster = listed_in(tmp_path / "c.json", make_node("n1").obj, make_node("n2").obj, web.obj, pod.obj)
+    _, out, _ = run(capsys, "lose", "node", "n1", "--cluster", cluster)
+    assert ("not replaced: 1 workload missing from the cluster snapshot" in out) is not selects
+    _, out, _ = run(capsys, "lose", "--each", "node", "--cluster", cluster)
+    assert ("1 Pod is not replaced" in out) is not selects
+
+
+def test_a_pending_pod_that_is_scheduled_and_lost_is_in_the_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"dag_id": "etl", "task_id": "load", "kubernetes_executor": "True"}
+    pod = make_pod("task").request(cpu="1").spec(nodeSelector={"pool": "b"})
+    pod.obj["metadata"]["labels"] = task
+    cluster = listed_in(tmp_path / "c.json", make_node("n1").obj, make_node("n2").labels(pool="b").obj, pod.obj)
+    _, out, _ = run(capsys, "lose", "node", "n2", "--cluster", cluster)
+    assert "default/task (priority 0): 1 Pending before, 0 after (nothing replaces it)\n" in out
+    assert "losing default/task fails Airflow task etl/load" in out
+    _, out, _ = run(capsys, "lose", "node", "n2", "--cluster", cluster, "-o", "markdown")
+    assert "| default/task |" in out.replace("\\", "")
+
+
+LIVE = "tests/webhook/cases/live/spread"
+
+
+def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kube-scheduler retries a Pod that loses a race after 5 minutes; a live cluster needed 10 s."""
+    review = json.loads(Path(f"{LIVE}-review.json").read_text())
+    (tmp_path / "web.json").write_text(json.dumps(review["request"]["object"]))
+    arguments = ("apply", "-f", str(tmp_path / "web.json"), "--cluster", f"{LIVE}-cluster.json")
+    _, out, _ = run(capsys, *arguments)
+    assert (
+        "\n  steady state after 10 s\n  20 of 24 runs with random ties and races take at most 10 s, the others" in out
+    )
+    assert "all 8 new Pods are scheduled after 10 s" in out
+    found = asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")
+    assert (found["typicalOf"]["total"], found["typicalOf"]["alike"]) == (24, 20)
+    _, out, _ = run(capsys, *arguments, "-o", "markdown")
+    assert "Steady state after 10 s. 20 of 24 runs" in out
+    with patch("forewarn.policies.whatif.comparison._MAX_REPEATED", 0):
+        _, out, _ = run(capsys, *arguments)
+    assert "steady state after 11 min 1 s\n  all" in out
