@@ -100,7 +100,8 @@ class Server(uvicorn.Server):
 
     def _open(self, accepted: socket.socket, connection: Connection) -> None:
         accepted.setblocking(False)
-        task = asyncio.get_running_loop().create_task(self._shake_hands(accepted, connection))
+        protocol = self._protocol(connection)
+        task = asyncio.get_running_loop().create_task(self._shake_hands(accepted, protocol))
         connection.end = task.cancel
         self._opening.add(task)
 
@@ -109,15 +110,16 @@ class Server(uvicorn.Server):
             error = None if task.cancelled() else task.exception()
             if error is not None or task.cancelled():
                 self.connections.leave(connection)
+                if protocol in self.server_state.connections:  # uvloop tells only one that is open
+                    protocol.connection_lost(ConnectionAbortedError())
                 accepted.close()
             if error is not None and not isinstance(error, OSError):  # a failed handshake is the client's affair
                 raise error
 
         task.add_done_callback(opened)
 
-    async def _shake_hands(self, accepted: socket.socket, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(lambda: self._protocol(connection), accepted, **self._tls)
+    async def _shake_hands(self, accepted: socket.socket, protocol: Protocol) -> None:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, accepted, **self._tls)
 
     def _protocol(self, connection: Connection) -> Protocol:
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
 import socket
 from datetime import UTC, datetime
 from socket import create_connection
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import uvloop
 
 from forewarn.webhook.health import Health
-from forewarn.webhook.http.asgi import Routes
-from forewarn.webhook.http.server import TlsServer, bind
+from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.http.server import Server, TlsServer, bind
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import endpoint
 from tests.webhook.running import QUICK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forewarn.webhook.http.asgi import Application
 
 
 def _reached(listening: socket.socket) -> list[str]:
@@ -67,6 +74,34 @@ def test_without_ipv6_it_is_that_of_ipv4_alone(stage: str, monkeypatch: pytest.M
 def test_a_port_that_is_taken_stays_an_error() -> None:
     with bind("::", 0) as listening, pytest.raises(OSError, match="in use"):
         bind("::", listening.getsockname()[1])
+
+
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_ends_while_it_opens_is_forgotten(
+    turns: int, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """The server waited for it for 35 s when it stopped."""
+
+    async def left() -> tuple[int, int]:
+        server = Server(cast("Application", None), Limits(connections=1), body_methods=())
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        with bind("127.0.0.1", 0) as listening:
+            await server.startup([listening])
+            with create_connection(listening.getsockname()):
+                while not server.connections.count:
+                    await asyncio.sleep(0)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                server.connections.evict()
+                for _ in range(20):
+                    await asyncio.sleep(0.001)
+            asyncio.get_running_loop().remove_reader(listening)
+        return len(server.server_state.connections), server.connections.count
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(left()) == (0, 0)
 
 
 def test_a_signal_before_the_event_loop_is_there_drains_too(monkeypatch: pytest.MonkeyPatch) -> None:
