@@ -56,8 +56,8 @@ def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
     """Report whether Pods of the change may be tried again after Pods of the same workload run."""
     if change.workload is None or change.rolled_out or change.one_by_one or len(change.pods) < 2:
         return False
-    pod = change.pods[0]
-    return not pod.spec.pod_group and concerns_itself(pod, cluster.scheduling)
+    pod, snapshot = change.pods[0], cluster.scheduling
+    return not pod.spec.pod_group and not not_scheduled(pod, snapshot) and concerns_itself(pod, snapshot)
 
 
 def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
