@@ -132,10 +132,10 @@ def quota(pods: int, used: int) -> Made:
     return made.status(hard={"pods": str(pods)}, used={"pods": str(used)})
 
 
-def test_nobody_is_pushed_out_for_pods_that_a_quota_refuses() -> None:
+def test_pods_that_a_quota_rejects_preempt_nothing_until_victims_free_the_quota() -> None:
     state = (make_node("n").has(cpu="4"), on("n", "a", "2"), on("n", "b", "2"))
-    one = told(workload("Deployment", "2", replicas=3), *state, quota(3, 2))["preempts-running-pods"]
-    assert "1 of 3 new Pods would preempt 1 Pod" in one
+    message = told(workload("Deployment", "2", replicas=3), *state, quota(3, 2))["preempts-running-pods"]
+    assert "2 of 3 new Pods would preempt 2 Pods" in message
     none = told(workload("Deployment", "2", replicas=3), *state, quota(2, 2))
     assert "quota-exceeded" in none
     assert "preempts-running-pods" not in none
