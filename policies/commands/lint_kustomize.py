@@ -47,6 +47,7 @@ _REMOTE: Final = re.compile(
 _TAG: Final = re.compile(r"!|tag:yaml\.org,2002:(?:str|int|float|bool|null|timestamp|merge)")
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 _LONGEST: Final = 4_096
+_REF_OPTION: Final = re.compile(r"[?&](?:ref|version)=-")
 _SHOWN: Final = 100
 _MAX_FILES: Final = 10_000
 _MAX_BYTES: Final = 4 << 20
@@ -170,16 +171,22 @@ class _Checking:
     def _check_address(self, address: str) -> None:
         if not self._limits.network:
             raise Outside(f"{cut(address, _SHOWN)}: network access is off")
+        if _REF_OPTION.search(address):
+            raise Outside(f"{cut(address, _SHOWN)}: the ref is an option of git")
         if self._limits.helm:
             raise Outside(f"{cut(address, _SHOWN)}: addresses are not supported together with --enable-helm")
 
     def _check_path(self, entry: str, directory: str, root: str = "") -> None:
         """Check a text that may be a path. `root`: see `_Place`."""
-        if not 0 < len(entry) <= _LONGEST or "\0" in entry or "\n" in entry:
-            return
+        # As kustomize does: "x\n/../../base" is a path too, although no file has such a name.
         path, trees = os.path.normpath(os.path.join(directory, entry)), self._limits.trees
-        if self._limits.any_file and path.startswith(_SYSTEM):
-            raise Outside(f"{entry}: outside of the checked directories")
+        if not entry or len(path) > _LONGEST:
+            return
+        shown = cut(entry, _SHOWN)
+        # Without load restrictions, kustomize opens an absolute path as it is: ".." then leaves the target of a link.
+        is_raw = os.path.isabs(entry) and os.pardir in entry.split("/")
+        if self._limits.any_file and (is_raw or path.startswith(_SYSTEM)):
+            raise Outside(f"{shown}: outside of the checked directories")
         if not os.path.lexists(path):
             return
         is_directory = os.path.isdir(path)
@@ -189,7 +196,7 @@ class _Checking:
             is_read = not os.path.isabs(entry) or self._limits.any_file or trees.surround(path)
         if is_read and not trees.holds(path):
             is_link = os.path.realpath(path) != path
-            raise Outside(f"{entry}: {'link leaves' if is_link else 'outside of'} the checked directories")
+            raise Outside(f"{shown}: {'link leaves' if is_link else 'outside of'} the checked directories")
         if is_read and (root or is_directory):
             self._reached.append(_Place(os.path.realpath(path), root))
 

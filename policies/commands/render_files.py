@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import os
+import posixpath
 import shutil
 import stat
 import tarfile
@@ -189,12 +190,15 @@ class Stage:
             for member in source:
                 stream_of = source.extractfile(member) if member.isreg() else None
                 data = stream_of.read() if stream_of else b""
-                directory, name = os.path.split(member.name)
+                member_name = posixpath.normpath(member.name.replace("\\", "/"))
+                if not member_name.isprintable() or os.pardir in member_name.split("/"):
+                    raise Outside("a packed chart has a file whose name helm would read differently")
+                directory, name = posixpath.split(member_name)
                 if stream_of is None or (name == _SCHEMA and _refers_elsewhere(data)):
                     continue
-                if name.endswith(".tgz") and os.path.basename(directory) == "charts":
+                if name.endswith(".tgz") and posixpath.basename(directory) == "charts":
                     data = self._repacked(data, nested + 1)
-                entry = tarfile.TarInfo(member.name)
+                entry = tarfile.TarInfo(member_name)
                 entry.size = len(data)
                 target.addfile(entry, io.BytesIO(data))
         return packed.getvalue()

@@ -146,6 +146,10 @@ def test_all_that_a_kustomization_reaches_is_checked(tmp_path: Path, files: dict
         ("secretGenerator: [{name: a, envs: [.git/config]}]", OUTSIDE),
         ("secretGenerator: [{name: a, envs: ['{tmp}/tree/.git/config']}]", OUTSIDE),
         ("configMapGenerator: [{name: a, files: [key=git-link/config]}]", LINK),
+        ('resources: ["x\\n/../../outside"]', OUTSIDE),
+        ('resources: ["x\\0/../../outside"]', OUTSIDE),
+        (f"resources: [{'./' * 2_100}../outside]", OUTSIDE),
+        ('configMapGenerator: [{name: a, files: ["e=x\\n/../.git/config"]}]', OUTSIDE),
         ("openapi: {path: file-link}", LINK),
         ("generators: [file-link]", LINK),
         ("transformers: ['{apiVersion: builtin, kind: PatchTransformer, path: file-link}']", LINK),
@@ -172,6 +176,7 @@ def test_files_and_bases_are_in_the_tree(tmp_path: Path, entry: str, why: str) -
     [
         "configMapGenerator: [{name: a, files: ['key={tmp}/outside/pod.yaml']}]",
         "configMapGenerator: [{name: a, files: [key=/proc/4194304/environ]}]",
+        "configMapGenerator: [{name: a, files: [key=/var/run/../etc/no-file]}]",
         "configMapGenerator: [{name: a, envs: [../../../../../../../../../../proc/4194304/environ]}]",
     ],
 )
@@ -195,6 +200,11 @@ def test_without_load_restrictions_files_are_in_the_tree(tmp_path: Path, entry: 
 )
 def test_other_kustomizations_are_built(tmp_path: Path, entry: str, limits: dict[str, bool]) -> None:
     assert _refused(tmp_path, {"kustomization.yaml": entry}, **limits) == ""
+
+
+def test_a_ref_is_no_option_of_git(tmp_path: Path) -> None:
+    entry = "resources: ['https://example.com/a/b?ref=--upload-pack=x']"
+    assert _refused(tmp_path, {"kustomization.yaml": entry}, network=True).endswith("the ref is an option of git")
 
 
 def test_addresses_and_helm_exclude_each_other(tmp_path: Path) -> None:

@@ -137,6 +137,23 @@ def test_schemas_that_refer_elsewhere_are_left_out(tree: Path, tmp_path: Path, s
     assert ("e/values.schema.json" in _unpacked(files["d/charts/e.tgz"])) == stays
 
 
+@pytest.mark.parametrize(
+    "name", ["d/values.schema.json/", "d/./values.schema.json/.", "d\\values.schema.json", "d/x/..\\values.schema.json"]
+)
+def test_a_packed_file_has_the_name_that_helm_reads(tree: Path, tmp_path: Path, name: str) -> None:
+    (tree / "c/charts").mkdir()
+    (tree / "c/charts/d-1.tgz").write_bytes(_packed({"d/Chart.yaml": b"name: d\n", name: REMOTE}))
+    assert _unpacked(_staged(tree, tmp_path)["charts/d-1.tgz"]).keys() == {"d/Chart.yaml"}
+
+
+@pytest.mark.parametrize("name", ["../d/a", "d/values.schema.json\u200b", "d/a\nb"])
+def test_packed_charts_with_ambiguous_names_are_not_copied(tree: Path, tmp_path: Path, name: str) -> None:
+    (tree / "c/charts").mkdir()
+    (tree / "c/charts/d-1.tgz").write_bytes(_packed({"d/Chart.yaml": b"name: d\n", name: REMOTE}))
+    with pytest.raises(Outside, match="a file whose name helm would read differently"):
+        _staged(tree, tmp_path)
+
+
 @pytest.mark.parametrize("data", [b"no archive", _packed({"d/a": b"x" * (2 << 20)})])
 def test_packed_charts_that_cannot_be_read_are_not_copied(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
