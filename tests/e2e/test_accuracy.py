@@ -62,7 +62,7 @@ def tally(webhook: Webhook) -> Iterator[Counter[str]]:
     counted: Counter[str] = Counter()
     yield counted
     print(f"\ne2e: accuracy, seed {SEED}: {dict(counted)} on {ACCURACY} clusters; the replica's own account:")
-    main(["webhook", "accuracy", "--url", f"http://127.0.0.1:{webhook.replicas[0].health_port}"])
+    main(["webhook", "accuracy", "--health-port", str(webhook.replicas[0].health_port)])
 
 
 def test_at_equal_state_predictions_come_true(
@@ -91,7 +91,7 @@ def test_at_equal_state_predictions_come_true(
     assert followed > 0.8 * ACCURACY, tally
     assert tally["matched"] >= 0.99 * followed, "\n".join(missed)
     capsys.readouterr()
-    assert main(["webhook", "accuracy", "--url", f"http://127.0.0.1:{webhook.replicas[0].health_port}"]) == 0
+    assert main(["webhook", "accuracy", "--health-port", str(webhook.replicas[0].health_port)]) == 0
     assert "\nmatched " in capsys.readouterr().out
 
 
