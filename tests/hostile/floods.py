@@ -74,7 +74,7 @@ def open_many(count: int) -> None:
 
 
 def trusting() -> ssl.SSLContext:
-    """A context for a certificate that nobody has signed."""
+    """A context that accepts a self-signed certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

@@ -46,5 +46,5 @@ class _OneAtATime:
         async with self._slot:
             if (await receive())["type"] == "http.request":  # else the client is gone
                 await self._app(scope, receive, collect)
-        for message in messages:  # a client that does not read delays nobody
+        for message in messages:  # a client that does not read does not delay others
             await send(message)

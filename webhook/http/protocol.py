@@ -292,7 +292,7 @@ class Protocol(HttpToolsProtocol):
             self._reject(408, "the request header did not arrive in time")
 
     def _disconnect(self) -> None:
-        """End the running request, for which nobody waits."""
+        """End the running request: its client has disconnected."""
         self._connection.busy = False
         if self._running is not None:
             self._running.disconnected = True

@@ -50,7 +50,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_idle_connections_leave_descriptors_for_everything_else(
     limits: tuple[int, int], addresses: int, tmp_path: Path
 ) -> None:
-    """1,003 of them answered nobody: at a limit of 1,024, there was no descriptor for the next one."""
+    """At a limit of 1,024 open files, 1,003 idle connections once left no descriptor for the next one."""
     if limits[1] > HARD_LIMIT:
         pytest.skip("the hard limit of this machine is lower")
     sources = [f"127.0.0.{number}" for number in range(1, addresses + 1)]
