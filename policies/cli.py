@@ -73,6 +73,7 @@ COMMANDS: Final[dict[str, Command]] = {
 """All public commands by name; a command of a group has a name of two words, such as `whatif drain`."""
 
 RECORDED: Final[dict[str, Command]] = {
+    "autoscale": Command("", "policies.commands.recorded_cases", "", "autoscale"),
     "preempt": Command("", "policies.commands.recorded_cases", "", "preempt"),
     "simulate": Command("", "policies.commands.recorded_cases", "", "simulate"),
 }

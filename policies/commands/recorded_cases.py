@@ -1,4 +1,4 @@
-"""`forewarn preempt --batch` and `forewarn simulate --batch`: replay recorded cases, as JSON lines.
+"""`forewarn preempt`, `simulate` and `autoscale` with `--batch`: replay recorded cases, as JSON lines.
 
 For recordings of upstream's components, and for tests against upstream's code (CONTRIBUTING.md). The help of forewarn
 omits these commands.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.commands.batch import run_batch
 from forewarn.policies.commands.cluster_command import answered
 from forewarn.policies.commands.parser import Parser
@@ -92,10 +94,39 @@ def simulate(arguments: Sequence[str]) -> int:
     return status
 
 
-def _parser(name: str) -> Parser:
-    parser = Parser(prog=f"forewarn {name}", description="Answer recorded cases.")
+def autoscale(arguments: Sequence[str]) -> int:
+    """Predict the decision of an autoscaler for each case; returns as `preempt` does."""
+    parser = Parser(prog="forewarn autoscale", description="Answer recorded cases.")
+    parser.add_argument("--autoscaler", required=True, choices=AUTOSCALERS)
+    _add_batch(parser)
+    options = parser.parse_args(arguments)
+    answer_case = import_module(f"forewarn.policies.autoscaling.{AUTOSCALERS[options.autoscaler]}").answer_case
+
+    def answer(case: ApiObject) -> ApiObject:
+        try:
+            answered: ApiObject = answer_case(case)
+        except NotPredicted as reason:
+            return {"notPredicted": str(reason)}
+        return answered
+
+    return answered("autoscale", options, lambda: run_batch(options.batch, answer))
+
+
+AUTOSCALERS: Final = {
+    "karpenter": "karpenter.recorded_case",
+    "cluster-autoscaler": "cluster_autoscaler.recorded_case",
+}
+"""Values of `--autoscaler` -> modules in `policies/autoscaling`."""
+
+
+def _add_batch(parser: Parser) -> None:
     help_text = "cases as JSON lines (.gz too; - for standard input)"
     parser.add_argument("--batch", required=True, metavar="FILE", help=help_text)
+
+
+def _parser(name: str) -> Parser:
+    parser = Parser(prog=f"forewarn {name}", description="Answer recorded cases.")
+    _add_batch(parser)
     add_release_options(parser.add_argument)
     return parser
 

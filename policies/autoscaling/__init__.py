@@ -1,0 +1,1 @@
+"""Autoscalers that add nodes: cluster-autoscaler and Karpenter, behind one interface."""

@@ -1,0 +1,34 @@
+"""What all autoscalers share: the interface `Autoscaler`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+class NotPredicted(Exception):
+    """The error for input that forewarn does not model; its text is the reason."""
+
+
+class Arrival(NamedTuple):
+    """A node that an autoscaler adds. `group`: its node group or NodePool. `node`: the Node without a name. `pods`:
+    Pods that caused it, as namespace/name.
+    """
+
+    group: str
+    node: ApiObject
+    pods: tuple[str, ...]
+
+
+class Autoscaler(Protocol):
+    """An autoscaler with its node groups."""
+
+    def scan(self, pending: Sequence[Pod], snapshot: Snapshot, now: float) -> Sequence[Arrival]:
+        """Return the nodes that one scan adds. `now`: seconds since 1970. Raises NotPredicted."""
+        ...
