@@ -32,8 +32,8 @@ from forewarn.policies.commands.simulated import (
 from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from forewarn.policies.commands.sweep import answer_sweep
 from forewarn.policies.commands.whatif_options import SCOPES, argument_parser
-from forewarn.policies.findings import listed
-from forewarn.policies.kinds.registry import NODE
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import NODE, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
@@ -109,10 +109,12 @@ def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
 
 def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     changes = options.value is not None or options.default or bool(options.preemption_policy)
-    if not changes and not options.delete:
-        parser.error("give --value, --default, --delete or --preemption-policy")
-    elif changes and options.delete:
-        parser.error("--delete goes without --value, --default and --preemption-policy")
+    if not changes and not options.delete and not options.workloads:
+        parser.error("give --value, --default, --delete, --preemption-policy or --workloads")
+    elif options.delete and (changes or options.workloads):
+        parser.error("--delete goes without --value, --default, --preemption-policy and --workloads")
+    elif options.workloads and options.filename:
+        parser.error("give --workloads or -f")
 
 
 class Simulated(NamedTuple):
@@ -250,13 +252,20 @@ def _events_title(options: argparse.Namespace) -> str:
 
 
 def _class_question(options: argparse.Namespace, cache: DumpCache, places: Places) -> tuple[Question, ClassChange]:
-    from forewarn.policies.whatif.class_change import Change, apply_change, restarts, title
-    from forewarn.policies.whatif.questions import Question
+    from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, restarts, title, with_class
+    from forewarn.policies.whatif.class_change import workload_key as key_of
+    from forewarn.policies.whatif.questions import Question, workloads_of
 
-    new_class = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
-    change = apply_change(cache, new_class)
+    before = cache.snapshot()
+    chosen = workloads_of(before, options.workloads, options.namespace)
+    apply_change(cache, Change(options.name, options.value, options.default, options.preemption_policy, options.delete))
     files = [*applied(options.filename, options.namespace, places)]
+    admit_at_once(cache, files)
+    given = [arrival.object for arrival in files if group_kind(arrival.object) in POD_TEMPLATE_PATHS]
+    templates = {key_of(obj): obj for obj in given or (with_class(obj, options.name) for obj in chosen)}
+    change = effect_of(before, cache.snapshot(), options.name, templates)
     heading = f"{title(change)}; then {_named(options)} applied" if files else title(change)
+    heading += f"; {plural(len(chosen), 'workload')} of {listed(options.workloads)} with this class" if chosen else ""
     return Question(heading, files or restarts(change)), change._replace(restarted=not files)
 
 

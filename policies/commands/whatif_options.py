@@ -61,7 +61,7 @@ _EXAMPLES: Final = {
         "whatif restart deployment/web --fail-on preemption",
     ),
     "upgrade": ("whatif upgrade --fail-on blocked", "whatif upgrade --pool pool=blue --max-surge 2 --drain-timeout 1h"),
-    "class": ("whatif class gold --value 100000", "whatif class bronze --delete --cluster cluster.json.gz"),
+    "class": ("whatif class gold --value 100000", "whatif class gold --workloads namespace=shop"),
     "scale": ("whatif scale deployment/web 10 -n shop", "whatif scale statefulset/db 5 -n shop -o json"),
     "apply": ("whatif apply -f manifests/", "whatif apply -f web.yaml --timeline"),
     "delete": ("whatif delete -f web.yaml", "whatif delete -f web.yaml --cluster cluster.json.gz"),
@@ -148,3 +148,7 @@ def _class_options(parser: argparse.ArgumentParser) -> None:
     add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
     help_text = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
     add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
+    help_text = (
+        "workloads that get the PriorityClass: KIND/NAME or LABEL=VALUE (see -n), or namespace=NAME (repeatable)"
+    )
+    add("--workloads", action="append", default=[], metavar="WHICH", help=help_text)

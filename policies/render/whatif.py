@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WithoutEvent, WorkloadCount
-    from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
+    from forewarn.policies.whatif.class_change import ClassChange, Ranked, Total
     from forewarn.policies.whatif.new_nodes import First, Starved
 
 _NAMED: Final = 10
+_FEW: Final = 4
 _MAX_EDGES: Final = 40
 _LONGEST: Final = 300
 _SAME: Final = "same reason"
@@ -310,12 +311,13 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     yield f"{paint('now:', 'bold')} {running_text(change)}"
     if changed:
         yield paint("new Pods:", "bold")
-    yield from limited(map(_new_pods, changed), len(changed), "workload", "workloads")
-    if change.cells:
+    steps = list(_new_pods(changed))
+    yield from limited(steps, len(steps), "change", "changes")
+    if change.totals:
         when = "before → during the rollout → after all Pods are replaced"
         yield paint(f"running Pods that may be preempted ({when}):", "bold")
-    cells = list(_cells(change.cells))
-    yield from limited(cells, len(cells), "change", "changes")
+    totals = list(_totals(change.totals))
+    yield from limited(totals, len(totals), "change", "changes")
     rejected = [each for each in changed if each.after is None and each.running]
     if rejected:
         count = sum(sum(each.running.values()) for each in rejected)
@@ -325,9 +327,14 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
         )
 
 
-def _new_pods(ranked: Ranked) -> str:
-    count = plural(sum(ranked.running.values()), "Pod")
-    return f"{ranked.workload}: priority {_rank(ranked.before)} → {_rank(ranked.after)} ({count})"
+def _new_pods(changed: Iterable[Ranked]) -> Iterator[str]:
+    """A line for each change of the priority, with its workloads."""
+    changes: dict[str, list[Ranked]] = {}
+    for each in changed:
+        changes.setdefault(f"priority {_rank(each.before)} → {_rank(each.after)}", []).append(each)
+    for priorities, alike in changes.items():
+        pods = plural(sum(sum(each.running.values()) for each in alike), "Pod")
+        yield f"{listed([each.workload for each in alike], _FEW)}: {priorities} ({pods})"
 
 
 def _rank(resolved: Resolved | None) -> str:
@@ -336,13 +343,13 @@ def _rank(resolved: Resolved | None) -> str:
     return f"{resolved.priority}{' (never preempts)' if resolved.preemption_policy == 'Never' else ''}"
 
 
-def _cells(cells: Iterable[Cell]) -> Iterator[str]:
-    """A line for each workload and its numbers, with the preempting classes that share them."""
+def _totals(totals: Iterable[Total]) -> Iterator[str]:
+    """A line for the classes that share the numbers, with the workloads of which they preempt more or fewer Pods."""
     classes: dict[str, list[str]] = {}
-    for cell in cells:
-        numbers = f"{cell.workload} {cell.before} → {cell.meanwhile} → {cell.end}"
-        name = f"class {cell.priority_class}" if cell.priority_class else "Pods without a class"
-        classes.setdefault(numbers, []).append(name)
+    for total in totals:
+        which = listed(total.workloads, _FEW)
+        name = f"class {total.priority_class}" if total.priority_class else "Pods without a class"
+        classes.setdefault(f"{total.before} → {total.meanwhile} → {total.end} (changed: {which})", []).append(name)
     yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
 
 

@@ -14,7 +14,15 @@ from forewarn.policies.findings import ObjectRef, cut, plural
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
-from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, text
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    InvalidInput,
+    InvalidObject,
+    group_kind,
+    mapping,
+    ref_of,
+    text,
+)
 from forewarn.policies.objects.priority_class import (
     PREEMPT_NEVER,
     SYSTEM_CLASSES,
@@ -26,9 +34,10 @@ from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.simulation.scenario import Arrival
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.view import Key
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.dump import DumpCache
 
@@ -80,11 +89,25 @@ class Cell(NamedTuple):
     end: int
 
 
+class Total(NamedTuple):
+    """How many running Pods a new Pod of a PriorityClass may preempt, as in Cell.
+
+    `workloads`: those of which the number changes, most Pods first.
+    """
+
+    priority_class: str
+    before: int
+    meanwhile: int
+    end: int
+    workloads: list[str]
+
+
 class ClassChange(NamedTuple):
     """The effect of a change without a simulation. `old`, `new`: the PriorityClass; None if it does not exist.
 
-    `taken_from`: the previous global default that the change replaces, or "". `restarted`: whether the workloads whose
-    new Pods change priority are restarted.
+    `taken_from`: the previous global default that the change replaces, or "". `cells`: those whose numbers differ.
+    `templates`: the workloads whose template the change sets. `restarted`: whether the workloads whose new Pods change
+    priority are restarted.
     """
 
     old: PriorityClass | None
@@ -92,6 +115,8 @@ class ClassChange(NamedTuple):
     taken_from: str
     ranked: Sequence[Ranked]
     cells: Sequence[Cell]
+    totals: Sequence[Total]
+    templates: Mapping[Key, ApiObject]
     restarted: bool = True
 
     @property
@@ -135,30 +160,61 @@ def _not_found(cluster: ClusterSnapshot, name: str) -> str:
     return f"PriorityClass {name} not found in the cluster{suggested(name, set(cluster.priority_classes) - _SYSTEM)}"
 
 
-def apply_change(cache: DumpCache, change: Change) -> ClassChange:
-    """Change a PriorityClass in the cache, and return the effect. A new global default replaces the previous one.
-
-    Raises InvalidObject.
-    """
+def apply_change(cache: DumpCache, change: Change) -> None:
+    """Change a PriorityClass in the cache. A new global default replaces the previous one. Raises InvalidObject."""
     before = cache.snapshot()
-    old, new = changed_class(before, change)
-    taken_from = ""
+    _, new = changed_class(before, change)
     if new is None:
         cache.remove({**PriorityClass(change.name, 0).to_api()})
-    else:
-        for other in list(before.priority_classes.values()):
-            if new.global_default and other.global_default and other.name != new.name:
-                taken_from = other.name
-                cache.add(other._replace(global_default=False).to_api())
-        cache.add(new.to_api())
-    after = cache.snapshot()
-    found = list(ranked(before, after))
-    return ClassChange(old, new, taken_from, found, _cells(before, after, found))
+        return
+    for other in list(before.priority_classes.values()):
+        if new.global_default and other.global_default and other.name != new.name:
+            cache.add(other._replace(global_default=False).to_api())
+    cache.add(new.to_api())
+
+
+def effect_of(
+    before: ClusterSnapshot, after: ClusterSnapshot, name: str, templates: Mapping[Key, ApiObject]
+) -> ClassChange:
+    """Return the effect of a change of the PriorityClass `name`, and of these workloads with their new templates."""
+    old, new = before.priority_classes.get(name), after.priority_classes.get(name)
+    moved = new is not None and new.global_default
+    defaults = (c.name for c in before.priority_classes.values() if moved and c.global_default and c.name != name)
+    found = list(ranked(before, after, templates))
+    cells = list(_cells(before, after, found))
+    differing = sorted(filter(_differs, cells), key=lambda c: (-max(c[2:]), c.priority_class, c.workload))
+    return ClassChange(old, new, next(defaults, ""), found, differing, [*_totals(cells)], templates)
+
+
+def with_class(workload: ApiObject, name: str) -> ApiObject:
+    """Return a workload whose template names the PriorityClass `name`."""
+    path = (*POD_TEMPLATE_PATHS[group_kind(workload)], "spec")
+    spec = {
+        key: value for key, value in mapping(workload, *path).items() if key not in ("priority", "preemptionPolicy")
+    }
+    return _replaced(workload, path, {**spec, "priorityClassName": name})
+
+
+def _replaced(obj: ApiObject, path: Sequence[str], value: ApiObject) -> ApiObject:
+    if not path:
+        return value
+    return {**obj, path[0]: _replaced(mapping(obj, path[0]), path[1:], value)}
+
+
+def workload_key(obj: ApiObject) -> Key:
+    """Return the key of a workload. Raises InvalidObject."""
+    ref = ref_of(obj, "default")
+    return group_kind(obj), ref.namespace, ref.name
 
 
 def restarts(change: ClassChange) -> list[Arrival]:
-    """Return the simultaneous restarts of all workloads whose new Pods change priority, as arrivals at time 0."""
-    return [Arrival(0.0, "update", restarted(each.object).object) for each in change.restarting]
+    """Return the simultaneous restarts of all workloads whose new Pods change priority, as arrivals at time 0.
+
+    Workloads whose Pods a restart does not replace only get their new template.
+    """
+    rolled_out = {workload_key(each.object): each.object for each in change.restarting}
+    objects = {**rolled_out, **change.templates}
+    return [Arrival(0.0, "update", restarted(obj).object if key in rolled_out else obj) for key, obj in objects.items()]
 
 
 def title(change: ClassChange) -> str:
@@ -250,18 +306,35 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
     return None if resolved is None else (resolved.priority, resolved.preemption_policy == PREEMPT_NEVER)
 
 
-def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> list[Cell]:
-    """Return the cells in which the three numbers differ, most Pods first."""
-    found = []
+def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> Iterator[Cell]:
     for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
         old, new = _level(name, before), _level(name, after)
         for each in ranked:
             count = sum(each.running.values())
             one, other = _below(each.running, old), _below(each.running, new)
             last = count if new is not None and each.after is not None and each.after.priority < new else 0
-            if not one == other == last:
-                found.append(Cell(name, each.workload, one, other, last))
-    return sorted(found, key=lambda c: (-max(c.before, c.meanwhile, c.end), c.priority_class, c.workload))
+            yield Cell(name, each.workload, one, other, last)
+
+
+def _differs(cell: Cell) -> bool:
+    return not cell.before == cell.meanwhile == cell.end
+
+
+def _totals(cells: Iterable[Cell]) -> Iterator[Total]:
+    """Yield the sums of the classes for which a number changes, most Pods first."""
+    by_class: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_class.setdefault(cell.priority_class, []).append(cell)
+    totals = [Total(name, *_sums(of_class), _changing(of_class)) for name, of_class in by_class.items()]
+    yield from sorted((total for total in totals if total.workloads), key=lambda t: (-max(t[1:4]), t.priority_class))
+
+
+def _sums(cells: Sequence[Cell]) -> tuple[int, int, int]:
+    return sum(c.before for c in cells), sum(c.meanwhile for c in cells), sum(c.end for c in cells)
+
+
+def _changing(cells: Iterable[Cell]) -> list[str]:
+    return [cell.workload for cell in sorted(cells, key=lambda c: -max(c[2:])) if _differs(cell)]
 
 
 def _below(running: Mapping[int, int], level: int | None) -> int:
@@ -299,6 +372,16 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
                 "after": cell.end,
             }
             for cell in change.cells
+        ],
+        "totals": [
+            {
+                "class": total.priority_class,
+                "before": total.before,
+                "duringRollout": total.meanwhile,
+                "after": total.end,
+                "workloads": len(total.workloads),
+            }
+            for total in change.totals
         ],
     }
 

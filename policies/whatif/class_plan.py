@@ -13,13 +13,12 @@ from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
-from forewarn.policies.whatif.class_change import is_rolled_out, ranked
+from forewarn.policies.whatif.class_change import is_rolled_out, ranked, workload_key
 from forewarn.policies.whatif.class_steps import (
     is_replaced_by_restart,
     needs_restart,
     new_classes,
     steps_of,
-    workload_key,
 )
 from forewarn.policies.whatif.comparison import preemptions_of
 

@@ -13,11 +13,11 @@ from forewarn.policies.controllers.replica_set_sizes import is_paused
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
-from forewarn.policies.objects.fields import InvalidInput, at, group_kind, mapping, ref_of, text
+from forewarn.policies.objects.fields import InvalidInput, at, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.restarts import restarted
-from forewarn.policies.whatif.class_change import Change, changed_class, is_rolled_out
+from forewarn.policies.whatif.class_change import Change, changed_class, is_rolled_out, with_class, workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,15 +100,7 @@ def _with_class_of(old: ApiObject, new: ApiObject) -> ApiObject | None:
     name = "" if template is None else text(template.spec, "priorityClassName")
     if current is None or name == text(current.spec, "priorityClassName"):
         return None
-    path = (*POD_TEMPLATE_PATHS[group_kind(old)], "spec")
-    spec = {key: value for key, value in mapping(old, *path).items() if key not in ("priority", "preemptionPolicy")}
-    return _replaced(old, path, {**spec, "priorityClassName": name})
-
-
-def _replaced(obj: ApiObject, path: Sequence[str], value: ApiObject) -> ApiObject:
-    if not path:
-        return value
-    return {**obj, path[0]: _replaced(mapping(obj, path[0]), path[1:], value)}
+    return with_class(old, name)
 
 
 def new_classes(cluster: ClusterSnapshot, change: Wanted) -> list[PriorityClass]:
@@ -266,9 +258,3 @@ def is_replaced_by_restart(each: Ranked) -> bool:
     if not is_rolled_out(each.object) or at(each.object, "spec", "updateStrategy", "type") == "OnDelete":
         return False
     return not (group_kind(each.object) == DEPLOYMENT and is_paused(each.object))
-
-
-def workload_key(obj: ApiObject) -> Key:
-    """Return the key of a workload. Raises InvalidObject."""
-    ref = ref_of(obj, "default")
-    return group_kind(obj), ref.namespace, ref.name

@@ -5,12 +5,13 @@ Nodes are lost, drained or added, and objects are created, changed or deleted.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of, string_map
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.node_groups import NodeGroup
 
@@ -38,6 +40,12 @@ _RESTARTED: Final[dict[tuple[str, ...], str]] = {
     ("daemonset", "daemonsets", "ds"): "apps/v1 DaemonSet",
 }
 """The kinds that `kubectl rollout restart` accepts, by name."""
+_CLASSED: Final[dict[tuple[str, ...], str]] = {
+    **_RESTARTED,
+    **_KINDS,
+    ("cronjob", "cronjobs", "cj"): "batch/v1 CronJob",
+}
+"""The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
 _SHOWN: Final = 5
 
 
@@ -163,6 +171,39 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
     assert found is not None
     arrivals = [Arrival(0.0, "update", restarted(found.object).object)]
     return Question(f"{kind} {namespace}/{name} restarted", arrivals, restarts=True)
+
+
+def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str) -> list[ApiObject]:
+    """Return the workloads that these arguments select, without those that another workload controls.
+
+    An argument is `KIND/NAME`, or `KEY=VALUE[,KEY=VALUE]` of labels and of `namespace`, which may be a shell pattern
+    (default: `namespace`). Raises InvalidInput for arguments that select nothing.
+    """
+    selected: dict[tuple[str, str, str], ApiObject] = {}
+    for argument in which:
+        if "=" not in argument:
+            version, kind, name = _named(cluster, argument, namespace, _CLASSED)
+            keys = [(_kind_of(f"{version} {kind}"), namespace, name)]
+        else:
+            keys = _labelled(cluster, argument, namespace)
+        selected |= {key: cluster.workloads[key].object for key in keys}
+    return [obj for _, obj in sorted(selected.items())]
+
+
+def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[tuple[str, str, str]]:
+    labels = dict(_labels(selector, cluster))
+    pattern, kinds = labels.pop("namespace", namespace), {_kind_of(kind) for kind in _CLASSED.values()}
+    inside = [key for key in cluster.workloads if key[0] in kinds and fnmatchcase(key[1], pattern)]
+    keys = [
+        key
+        for key in inside
+        if not any(cluster.workloads[key].controller)
+        and labels.items() <= string_map(cluster.workloads[key].object, "metadata", "labels").items()
+    ]
+    if not keys:
+        hint = "" if inside else namespace_not_found(cluster, pattern)
+        raise InvalidInput(f"no workload in namespace {pattern} matches {selector}{hint}")
+    return keys
 
 
 def _named(

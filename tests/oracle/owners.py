@@ -31,7 +31,7 @@ from forewarn.policies.simulation.outcomes import explore
 from forewarn.policies.simulation.scenario import Arrival, World
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
-from forewarn.policies.whatif.class_change import Change, apply_change, restarts
+from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, restarts
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import Question
 from tests.oracle.compare_scenarios import SEVERAL, differences, with_plain_names
@@ -352,8 +352,9 @@ def _class(cache: DumpCache, made: Scenario, classes: Classes, dice: Dice) -> Ma
         "default": lambda: Change(name, default=True, value=None if name in known else value),
         "policy": lambda: Change(name, policy="Never", value=None if name in known else value),
     }
-    change = apply_change(cache, changes[dice.weighted({"value": 6, "default": 2, "policy": 2})]())
-    found: list[Arrival] = restarts(change)
+    before = cache.snapshot()
+    apply_change(cache, changes[dice.weighted({"value": 6, "default": 2, "policy": 2})]())
+    found: list[Arrival] = restarts(effect_of(before, cache.snapshot(), name, {}))
     told = [{"at": 0.0, "op": "update", "object": arrival.object} for arrival in found]
     return Question(f"class {name} changed, {len(found)} restarted", found), told
 

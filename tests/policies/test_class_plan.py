@@ -12,7 +12,7 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif.class_change import Change, apply_change, ranked, restarts
+from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, ranked, restarts
 from forewarn.policies.whatif.class_plan import _Run, _with_classes, plan
 from forewarn.policies.whatif.class_steps import steps_of, wanted
 from forewarn.policies.whatif.comparison import ask
@@ -164,7 +164,9 @@ def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predi
         _, new, _ = random_cluster(seed)
         for each in new:
             one, other = random_cluster(seed)[0], random_cluster(seed)[0]
-            told = apply_change(one, Change(each.name, each.value, policy=each.preemption_policy))
+            before = one.snapshot()
+            apply_change(one, Change(each.name, each.value, policy=each.preemption_policy))
+            told = effect_of(before, one.snapshot(), each.name, {})
             if len(told.restarting) != 1 or told.new is None or told.taken_from:
                 continue
             alone = ask(Question(""), world_of(one, restarts(told), until=UNTIL), without=False)

@@ -197,6 +197,11 @@ MayPreempt = TypedDict(
     {"class": str, "workload": str, "before": Any, "duringRollout": Any, "after": Any},
 )
 """Whether Pods of a PriorityClass may preempt a workload."""
+PreemptionTotal = TypedDict(
+    "PreemptionTotal",
+    {"class": str, "before": int, "duringRollout": int, "after": int, "workloads": int},
+)
+"""How many running Pods a Pod of a PriorityClass may preempt, and the number of workloads for which it changes."""
 
 
 ClassChange = TypedDict(
@@ -207,6 +212,7 @@ ClassChange = TypedDict(
         "after": PriorityClass | None,
         "workloads": list[ChangedWorkload],
         "mayPreempt": list[MayPreempt],
+        "totals": list[PreemptionTotal],
     },
 )
 """The effect of a changed PriorityClass."""

@@ -893,3 +893,59 @@ def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
     with patch("forewarn.policies.whatif.comparison._MAX_REPEATED", 0):
         _, out, _ = run(capsys, *arguments)
     assert "steady state after 11 min 1 s\n  all" in out
+
+
+def rewritten(path: Path, priority_class: str) -> str:
+    """Write the Deployments of the sample cluster, with another class, to a file."""
+    shown = next(yaml.safe_load_all(Path(SHOWN).read_text()))
+    objects = [obj for obj in shown["items"] if obj["kind"] == "Deployment"]
+    for obj in objects:
+        obj["spec"]["template"]["spec"]["priorityClassName"] = priority_class
+    return listed_in(path, *objects)
+
+
+@pytest.mark.parametrize("how", ["files", "namespaces", "names", "labels"])
+def test_workloads_with_another_class_change_priority(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Manifests and `--workloads` give workloads the class: nothing is left to preempt once all Pods are replaced."""
+    documents = [*yaml.safe_load_all(Path(SHOWN).read_text())]
+    for obj in documents[0]["items"]:
+        obj["metadata"]["labels"] = {**obj["metadata"].get("labels", {}), "team": "a"}
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(yaml.safe_dump_all(documents))
+    arguments = {
+        "files": ["-f", rewritten(tmp_path / "new.json", "vip")],
+        "namespaces": ["--workloads", "namespace=shop", "--workloads", "namespace=rep*"],
+        "names": ["--workloads", "deploy/nightly", "-n", "reports", "--workloads", "namespace=shop"],
+        "labels": ["--workloads", "namespace=*,team=a"],
+    }[how]
+    change = asked(capsys, "class", "vip", "--value", "200000", *arguments, cluster=str(cluster))["classChange"]
+    after = {each["workload"]: each["newPods"]["after"]["priority"] for each in change["workloads"]}
+    assert after == {"reports/nightly": 200_000, "shop/web": 200_000}
+    assert {
+        total["class"]: (total["before"], total["duringRollout"], total["after"]) for total in change["totals"]
+    } == {
+        "vip": (0, 8, 0),
+        "gold": (4, 4, 0),
+    }
+    out = run(capsys, "class", "vip", "--value", "200000", *arguments, "--cluster", str(cluster))[1]
+    assert "  by class vip: 0 → 8 → 0 (changed: reports/nightly, shop/web)\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--workloads", "namespace=shpo"], 'namespace shpo not found; did you mean "shop"?'),
+        (["--workloads", "deployment/web"], "Deployment default/web not found; found in shop: pass -n shop"),
+        (["--workloads", "job/web"], "use KIND/NAME with one of deployment"),
+        (["--workloads", "team=a", "-n", "shop"], "no workload in namespace shop matches team=a"),
+        (["--workloads", "namespace=shop", "-f", "x.yaml"], "give --workloads or -f"),
+        (["--workloads", "namespace=shop", "--delete"], "--delete goes without"),
+    ],
+)
+def test_workloads_that_do_not_exist_are_wrong_usage(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(capsys, "class", "gold", *arguments, "--cluster", SHOWN)
+    assert (status, problem in err) == (2, True), err
