@@ -13,9 +13,9 @@ from forewarn.policies.findings import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.options import Options
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.node_groups import NodeGroup
 
 _MAX: Final = 2**31
 

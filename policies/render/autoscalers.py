@@ -9,8 +9,9 @@ from forewarn.policies.findings import listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
     from forewarn.policies.whatif.autoscalers import Autoscalers, Counted
-    from forewarn.policies.whatif.scale_up import NotHelped, Option, Plan, ScaleUp
+    from forewarn.policies.whatif.scale_up import NotHelped, Plan, ScaleUp
 
 MAX_LINES: Final = 20
 

@@ -11,15 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
+    is_expendable,
+    without_expendable,
+)
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
-from forewarn.policies.whatif.scale_up import plan, without_schedulable
+from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.whatif.node_groups import NodeGroup
     from forewarn.policies.whatif.scale_up import Plan
 
 _DAEMON: Final = "owned by a DaemonSet"
@@ -50,7 +55,9 @@ class Autoscaling(NamedTuple):
             return self
         return self._replace(
             groups=[
-                group._replace(lost=all(group.node.labels.get(key) == value for key, value in lost))
+                group._replace(blocked=LOST)
+                if all(group.node.labels.get(key) == value for key, value in lost)
+                else group
                 for group in self.groups
             ]
         )
@@ -125,48 +132,38 @@ def autoscalers(
     `workload_of`: returns the display name of a Pod's workload. Raises InvalidObject.
     """
     waiting, cutoff = list(waiting), autoscaling.cutoff
-    ignored = {id(each): _why_not_cluster_autoscaler(each, snapshot, cutoff) for each in waiting}
-    pods = [each.pod for each in waiting if not ignored[id(each)]]
-    of_ca = Counter(filter(None, ignored.values()))
-    seen = _as_seen(snapshot, cutoff) if pods and (autoscaling.groups or _may_fit(pods)) else snapshot
-    if seen is not snapshot:
-        left = without_schedulable(pods, seen)
-        of_ca[f"fits without Pods below cutoff {cutoff}"] = len(pods) - len(left)
-        pods = left
+    reasons = [(each.pod, _why_not_cluster_autoscaler(each, snapshot, cutoff)) for each in waiting]
+    of_ca = Counter(why for _, why in reasons if why)
+    pods = [pod for pod, why in reasons if not why]
+    daemons = [pod for pod, why in reasons if why == _DAEMON]
+    if pods and (autoscaling.groups or _may_fit(pods)):
+        before = len(pods)
+        snapshot, pods, daemons = _as_seen(snapshot, pods, daemons, cutoff)
+        of_ca[f"fits without Pods below cutoff {cutoff}"] = before - len(pods)
     of_ca[""] = len(pods)
-    to_scale = plan(pods, seen, autoscaling.groups, daemon_sets, workload_of) if pods and autoscaling.groups else None
+    is_planned = pods and autoscaling.groups
+    to_scale = plan([*pods, *daemons], snapshot, autoscaling.groups, daemon_sets, workload_of) if is_planned else None
     of_karpenter = Counter(map(_why_not_karpenter, waiting))
     return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale)
+
+
+def _as_seen(
+    snapshot: Snapshot, pods: list[Pod], daemons: list[Pod], cutoff: int
+) -> tuple[Snapshot, list[Pod], list[Pod]]:
+    """Return the Snapshot without Pods below the cutoff, and the Pods that do not fit instead of them.
+
+    `daemons`: Pods of DaemonSets, which also use existing nodes.
+    """
+    seen = without_expendable(snapshot, cutoff)
+    if seen is snapshot:
+        return snapshot, pods, daemons
+    seen, left = without_schedulable(seen, [*pods, *daemons])
+    return seen, without_daemon_pods(left), [pod for pod in left if is_daemon_pod(pod)]
 
 
 def _may_fit(pods: Iterable[Pod]) -> bool:
     """Report whether a Pod may fit where Pods below the cutoff run, which other Pods preempt."""
     return any(pod.preemption_policy == PREEMPT_NEVER for pod in pods)
-
-
-def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
-    """Return the Snapshot as cluster-autoscaler counts Pods: without Pods below the cutoff, with nominated Pods on
-    their nodes.
-
-    Source: core/static_autoscaler.go, `nonExpendableAllocatedPods`.
-    """
-    expendable = [pod for info in snapshot.node_infos for pod in info.pods if is_expendable(pod, cutoff)]
-    nominated = [
-        snapshot.bound(pod, node)
-        for node, pods in snapshot.objects.nominated.items()
-        if node in snapshot.rows
-        for pod in pods
-        if not is_expendable(pod, cutoff)
-    ]
-    return snapshot.with_pods(nominated, expendable) if expendable or nominated else snapshot
-
-
-def is_expendable(pod: Pod, cutoff: int) -> bool:
-    """Report whether cluster-autoscaler ignores the Pod because of its priority.
-
-    Source: core/utils `IsExpendablePod`.
-    """
-    return pod.priority is not None and pod.priority < cutoff
 
 
 def below_cutoff(cutoff: int) -> str:
@@ -197,8 +194,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
-    is_daemon = pod.annotated_daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")  # of any group
-    return _DAEMON if is_daemon else ""
+    return _DAEMON if is_daemon_pod(pod) else ""
 
 
 def _why_not_karpenter(waiting: Waiting) -> str:

@@ -7,6 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template_info
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
@@ -28,20 +33,19 @@ from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_grou
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
-from forewarn.policies.whatif.autoscalers import below_cutoff, is_expendable
-from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, EquivalenceGroup, Estimate
+from forewarn.policies.whatif.autoscalers import below_cutoff
 from forewarn.policies.whatif.quota_room import quota_room, without_status
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.node_groups import NodeGroup
     from forewarn.policies.whatif.quota_room import QuotaRoom
 
 MAX_SEQUENTIAL: Final = 2_000
@@ -303,7 +307,12 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
                 nodes = MAX_NODES if group.max_added is None else min(group.max_added, MAX_NODES)
                 capped = group.max_added is None or group.max_added > nodes
                 base = cluster.scheduling if full is None else full
-                more, why = _of_group(Estimate(base, group, nodes, 0, daemon_sets), pod, nodes, full is not None)
+                more, why = _of_group(
+                    Estimate(base, group, template_info(group, daemon_sets, base.semantics), nodes),
+                    pod,
+                    nodes,
+                    full is not None,
+                )
                 results.append(OfGroup(group.name, nodes, capped, more, why))
     except CutShort:
         results += [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in groups[len(results) :]]

@@ -1,30 +1,23 @@
 """Read a file of node groups: templates of the nodes that cluster-autoscaler can add.
 
 The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/guides/what-if.md).
-cluster-autoscaler's functions turn a template into a node. Sources, of cluster-autoscaler 1.36.1:
-simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/daemonset.go, utils/labels/labels.go.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, NodeGroup, from_provider
 from forewarn.policies.config.document import ConfigNode, contents, parse
-from forewarn.policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
-from forewarn.policies.controllers.templates import made_of, template_of
-from forewarn.policies.objects.fields import InvalidObject, json_type, mapping, ref_of
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_spec import shared_labels
-from forewarn.policies.objects.resources import as_resource, read_resource_list
+from forewarn.policies.objects.fields import InvalidObject, json_type, mapping
+from forewarn.policies.objects.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from forewarn.policies.config.model import ConfigError
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resources import Resource
+    from forewarn.policies.objects.node import Node
 
 MAX_GROUPS: Final = 500
 MAX_SIZE: Final = 2**31 - 1
@@ -68,7 +61,6 @@ _NODE_FIELDS: Final = {
 _TAINT: Final = ("key", "value", "effect", "timeAdded")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
-HOSTNAME: Final = "kubernetes.io/hostname"
 POOL_LABELS: Final = (
     "karpenter.sh/nodepool",
     "cloud.google.com/gke-nodepool",
@@ -80,66 +72,6 @@ POOL_LABELS: Final = (
 """Labels that name a node's pool; the first one that a node has counts."""
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Prefix of the taints that the API server and controllers set for conditions."""
-TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
-"""Label of each node that cluster-autoscaler creates from a template."""
-_DEPRECATED: Final = {
-    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
-}
-"""Label -> the deprecated label that cluster-autoscaler sets to the same value. Source: `UpdateDeprecatedLabels`."""
-_PASSING_TAINTS: Final = frozenset(
-    {
-        "ToBeDeletedByClusterAutoscaler",
-        "DeletionCandidateOfClusterAutoscaler",
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/unschedulable",
-        "node.kubernetes.io/memory-pressure",
-        "node.kubernetes.io/disk-pressure",
-        "node.kubernetes.io/network-unavailable",
-        "node.kubernetes.io/pid-pressure",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-        "node.cloudprovider.kubernetes.io/shutdown",
-        "cloud.google.com/impending-node-termination",
-        "NodeWithImpairedVolumes",
-    }
-)
-_PASSING_PREFIXES: Final = (
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
-)
-"""Prefixes of taints that are removed from a template, because a new node is not in that state.
-
-Source: `SanitizeTaints`.
-"""
-
-
-class NodeGroup(NamedTuple):
-    """A group of equal nodes that cluster-autoscaler can enlarge.
-
-    `size`: current number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
-    `capacity`: the template's capacity, for the expander, which chooses the group to enlarge. `lost`: true if its new
-    nodes would be in a zone or pool that is lost.
-    """
-
-    name: str
-    size: int
-    max_size: int | None
-    node: Node
-    capacity: Resource
-    lost: bool = False
-
-    @property
-    def max_added(self) -> int | None:
-        """The number of nodes that may be added; None if unknown."""
-        return None if self.max_size is None else max(self.max_size - self.size, 0)
-
-    def new_node(self, number: int) -> Node:
-        """Return a new node of the group: the template with a unique name. Source: upstream `SanitizedNodeInfo`."""
-        name = f"{self.node.name}-{number}"
-        return replace(self.node, name=name, labels=shared_labels({**self.node.labels, HOSTNAME: name}))
 
 
 def load_node_groups(path: str) -> tuple[NodeGroup, ...]:
@@ -177,20 +109,6 @@ def new_node_like(model: Node, name: str) -> Node:
     return replace(model, name=name, labels={**model.labels, HOSTNAME: name}, taints=taints, unschedulable=False)
 
 
-def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
-    """Return the DaemonSet Pods for a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
-
-    As in upstream, the Pods do not pass admission: a LimitRange changes nothing. Raises InvalidObject.
-    """
-    found = []
-    for daemon_set in daemon_sets:
-        ref, template = ref_of(daemon_set, "default"), template_of(daemon_set)
-        pod = Pod.from_api(made_of(ref.namespace, daemon_set, with_daemon_fields(template)))
-        if nodes_that_should_run(template, pod, {node.name: node}):
-            found.append(replace(pod, name=f"{ref.name}-pod-{node.name}", node_name=node.name))
-    return found
-
-
 def _group(entry: ConfigNode) -> NodeGroup:
     given = dict(entry.items(_FIELDS))
     for needed in ("name", "template"):
@@ -203,8 +121,7 @@ def _group(entry: ConfigNode) -> NodeGroup:
     least, most = sizes.get("minSize", 0), sizes.get("maxSize")
     if most is not None and least > most:
         raise given["minSize"].fault(f"{least} is greater than maxSize {most}")
-    node, capacity = _template(name, given["template"])
-    return NodeGroup(name, sizes.get("size", least), most, node, capacity)
+    return _with_template(name, sizes.get("size", least), most, given["template"])
 
 
 def _size(node: ConfigNode) -> int:
@@ -214,8 +131,8 @@ def _size(node: ConfigNode) -> int:
     return int(text)
 
 
-def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
-    """Return a template as a node, with its capacity. `group`: name of the node group. Raises ConfigError."""
+def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) -> NodeGroup:
+    """Return the group with a template. `entry`: the template. Raises ConfigError."""
     _check_fields(entry)
     given = entry.plain()
     status = {**mapping(given, "status")} if isinstance(given, dict) else {}
@@ -225,20 +142,16 @@ def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
             status[one], written[one] = status[other], other
     obj = {**(given or {}), "status": status, "apiVersion": "v1", "kind": "Node"}
     try:
-        read = Node.from_api(obj)
-        capacity = as_resource(read_resource_list(obj, ("status", "capacity"), obj))
+        group = from_provider(name, size, most, obj)
     except InvalidObject as fault:
         path = [written.get(step, step) if isinstance(step, str) else step for step in fault.path]
         raise _fault_at(entry, path, fault.problem) from None
-    for name in _NEEDED:
-        if name not in mapping(obj, "status", "allocatable"):
-            raise _fault_at(entry, ("status", written["allocatable"]), f"{name} is missing; no Pod would fit")
-    if not (capacity.milli_cpu > 0 and capacity.memory > 0):
+    for needed in _NEEDED:
+        if needed not in group.allocatable:
+            raise _fault_at(entry, ("status", written["allocatable"]), f"{needed} is missing; no Pod would fit")
+    if not (group.capacity.get(CPU, 0) > 0 and group.capacity.get(MEMORY, 0) > 0):
         raise _fault_at(entry, ("status", written["capacity"]), "cpu and memory must be greater than 0")
-    name = f"template-node-for-{group}"
-    labels = shared_labels({**_labels(read.labels), HOSTNAME: name, TEMPLATE: "true"})
-    taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
-    return replace(read, name=name, labels=labels, taints=taints), capacity
+    return group
 
 
 def _check_fields(entry: ConfigNode) -> None:
@@ -264,10 +177,6 @@ def _check_taints(entry: ConfigNode) -> None:
             if name != "timeAdded" and not isinstance(value, str) and (name != "value" or value is not None):
                 raise field.fault(f"must be a string, not {json_type(value)}")
         fields["effect"].word(_EFFECTS, "effect")
-
-
-def _labels(given: Mapping[str, str]) -> dict[str, str]:
-    return {**given, **{old: given[label] for label, old in _DEPRECATED.items() if label in given}}
 
 
 def _fault_at(entry: ConfigNode, path: Sequence[str | int], problem: str) -> ConfigError:

@@ -22,10 +22,10 @@ from forewarn.policies.whatif.upgrade import Upgrade
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.whatif.node_groups import NodeGroup
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _KINDS: Final[dict[tuple[str, ...], str]] = {

@@ -1,9 +1,7 @@
-"""Plan the nodes that cluster-autoscaler adds for Pending Pods: an estimate for each node group, and the choice.
+"""The scale-ups of cluster-autoscaler in sequence, until no node group helps the remaining Pending Pods.
 
-Sources, of cluster-autoscaler 1.36.1: core/scaleup/orchestrator/orchestrator.go, core/scaleup/equivalence/groups.go,
-estimator/binpacking_estimator.go, estimator/decreasing_pod_orderer.go, core/podlistprocessor/filter_out_schedulable.go,
-expander/waste/waste.go. The filters are those of `policies.scheduling`. If upstream depends on the order of a Go map
-(Pods of equal score, nodes of a snapshot), the order here is the input order.
+If upstream depends on the order of a Go map (Pods of equal score, nodes of a snapshot), the order here is the input
+order.
 """
 
 from __future__ import annotations
@@ -11,22 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.metering import CutShort, charge, metered
-from forewarn.policies.scheduling.framework import PluginFault
-from forewarn.policies.scheduling.responsible import not_predicted
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, EquivalenceGroup, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import group_by_scheduling_properties
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, template_info
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Orchestrator, Settings
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
+from forewarn.policies.metering import CutShort, metered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Estimate
+    from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.whatif.node_groups import NodeGroup
 
-_MAX_PER_CONTROLLER: Final = 10
-"""Maximum groups of equal Pods per controller. Source: maxEquivalenceGroupsByController."""
 MAX_SCALE_UPS: Final = 100
 """Maximum scale-ups in sequence, as cluster-autoscaler's loop would continue with the remaining Pods."""
 MAX_WORK: Final = 20_000_000
@@ -34,18 +35,6 @@ MAX_WORK: Final = 20_000_000
 
 
 LOST: Final = "its nodes would be in what is lost"
-
-
-class Option(NamedTuple):
-    """What one node group offers: `nodes` new nodes for `pods` Pods.
-
-    `waste`: the idle share of the new nodes' cpu plus that of their memory.
-    """
-
-    group: str
-    nodes: int
-    pods: int
-    waste: float
 
 
 class ForWorkload(NamedTuple):
@@ -100,59 +89,60 @@ def plan(
 ) -> Plan:
     """Return the nodes to add for these Pending Pods. Raises InvalidObject.
 
-    `snapshot`: the cluster as cluster-autoscaler sees it. `groups`: the node groups that may grow. `workload_of`:
-    returns the displayed workload of a Pod.
+    `pods`: including Pods of DaemonSets, which only use existing nodes. `snapshot`: the cluster as cluster-autoscaler
+    sees it. `workload_of`: returns the displayed workload of a Pod.
     """
-    daemon_sets = list(daemon_sets)
-    scale_ups: list[ScaleUp] = []
-    waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
-    fit, cut, equivalence_groups = 0, False, [EquivalenceGroup([pod]) for pod in waiting]
-    max_added = {group.name: group.max_added for group in groups}
-    added = Counter[str]()
+    daemon_sets, pods = list(daemon_sets), list(pods)
+    sequence = _Sequence(snapshot, groups, pods)
+    cut = False
     try:
         with metered(lambda: False, MAX_WORK):
-            while waiting and len(scale_ups) < MAX_SCALE_UPS:
-                snapshot, waiting = _without_schedulable(snapshot, waiting)
-                fit += sum(len(equivalence_group.pods) for equivalence_group in equivalence_groups) - len(waiting)
-                equivalence_groups = group_by_scheduling_properties(waiting)
-                estimates = [
-                    estimate
-                    for group in groups
-                    if (
-                        estimate := _estimated(
-                            snapshot, equivalence_groups, group, max_added[group.name], added, daemon_sets
-                        )
-                    ).placed
-                ]
-                if not estimates:
-                    break
-                scale_up, chosen = _chosen(estimates, workload_of)
-                scale_ups.append(scale_up)
-                snapshot = chosen.after()
-                name = chosen.group.name
-                added[name] += chosen.added
-                if (rest := max_added[name]) is not None:
-                    max_added[name] = rest - chosen.nodes
-                placed = {id(pod) for pod, _ in chosen.placed}
-                waiting = [pod for pod in waiting if id(pod) not in placed]
-                equivalence_groups = [
-                    EquivalenceGroup([pod for pod in equivalence_group.pods if id(pod) not in placed])
-                    for equivalence_group in equivalence_groups
-                ]
+            templates = {group.name: template_info(group, daemon_sets, snapshot.semantics) for group in groups}
+            while len(sequence.decisions) < MAX_SCALE_UPS and sequence.scale_up(templates):
+                pass
     except CutShort:
         cut = True
-    lost = [group.name for group in groups if group.lost]
-    return Plan(scale_ups, _not_helped(equivalence_groups, groups, workload_of), fit, cut, lost)
+    scale_ups = [_described(decision, chosen, workload_of) for decision, chosen in sequence.decisions]
+    not_helped = _not_helped(sequence.unhelped, groups, workload_of)
+    return Plan(scale_ups, not_helped, sequence.fit, cut, [group.name for group in groups if group.blocked == LOST])
 
 
-def without_schedulable(pods: Iterable[Pod], snapshot: Snapshot) -> list[Pod]:
-    """Return the Pods that do not fit on existing nodes, at most MAX_WORK; the Pods after that limit also."""
-    waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
-    try:
-        with metered(lambda: False, MAX_WORK):
-            return _without_schedulable(snapshot, waiting)[1]
-    except CutShort:
-        return waiting
+class _Sequence:
+    """Scale-ups in sequence. `fit`: number of Pods that fit on existing nodes. `unhelped`: the Pods left."""
+
+    def __init__(self, snapshot: Snapshot, groups: Sequence[NodeGroup], pods: Sequence[Pod]) -> None:
+        self.decisions: list[tuple[Decision, Estimate]] = []
+        self.fit = 0
+        self.unhelped = group_by_scheduling_properties(without_daemon_pods(pods))
+        self._snapshot, self._groups, self._waiting = snapshot, groups, pods
+        self._tried = Counter[str]()
+
+    def scale_up(self, templates: Mapping[str, NodeInfo]) -> bool:
+        """Decide on the next scale-up and add its nodes; return whether more may follow."""
+        waiting = without_daemon_pods(self._waiting)
+        self._snapshot, left = filter_out_schedulable(self._snapshot, self._waiting)
+        self._waiting = without_daemon_pods(left)
+        self.fit += len(waiting) - len(self._waiting)
+        self.unhelped = group_by_scheduling_properties(self._waiting)
+        if not self.unhelped:
+            return False
+        orchestrator = Orchestrator(self._snapshot, self._groups, templates, Settings(), {}, self._tried)
+        decision = orchestrator.decide(self.unhelped)
+        if not decision.added or decision.chosen is None:
+            return False
+        self._add(decision.chosen, dict(decision.added))
+        self.decisions.append((decision, decision.chosen))
+        return bool(self._waiting)
+
+    def _add(self, chosen: Estimate, added: Mapping[str, int]) -> None:
+        """Add the nodes of a scale-up with its Pods."""
+        self._snapshot = chosen.after()
+        self._tried[chosen.group.name] += chosen.added
+        self._groups = [group._replace(size=group.size + added.get(group.name, 0)) for group in self._groups]
+        placed = {id(pod) for pod, _ in chosen.placed}
+        self._waiting = [pod for pod in self._waiting if id(pod) not in placed]
+        for equivalence_group in self.unhelped:
+            equivalence_group.pods = [pod for pod in equivalence_group.pods if id(pod) not in placed]
 
 
 def _not_helped(
@@ -171,101 +161,21 @@ def _not_helped(
     ]
 
 
-def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
-    """Group equal Pods by controller, labels and spec. Source: upstream `groupPodsBySchedulingProperties`."""
-    equivalence_groups: list[EquivalenceGroup] = []
-    of_controller: dict[tuple[str, ...], list[EquivalenceGroup]] = {}
-    for pod in pods:
-        known: list[EquivalenceGroup] = []
-        if pod.owner is not None:
-            known = of_controller.setdefault((pod.namespace, pod.owner.kind, pod.owner.name, pod.owner.uid), [])
-            charge(1 + len(known))
-        same = next((equivalence_group for equivalence_group in known if _same(equivalence_group.pods[0], pod)), None)
-        if same is not None:
-            same.pods.append(pod)
-            continue
-        equivalence_groups.append(EquivalenceGroup([pod]))
-        if pod.owner is not None and len(known) < _MAX_PER_CONTROLLER:
-            known.append(equivalence_groups[-1])
-    return equivalence_groups
-
-
-def _same(one: Pod, other: Pod) -> bool:
-    return (
-        one.labels == other.labels
-        and one.spec == other.spec
-        and one.device_claims == other.device_claims
-        and one.effective_priority == other.effective_priority
-    )
-
-
-def _without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapshot, list[Pod]]:
-    """Return the cluster with the Pods that fit on existing nodes placed, and the Pods that do not fit.
-
-    Tries Pods in the given order. If one Pod does not fit, equal ones are not tried. Source:
-    `filterOutSchedulableByPacking`.
-    """
-    unschedulable: list[Pod] = []
-    hopeless: set[int] = set()
-    like_of = {
-        id(pod): id(equivalence_group)
-        for equivalence_group in group_by_scheduling_properties(pods)
-        for pod in equivalence_group.pods
-    }
-    for pod in pods:
-        equivalence_group = like_of[id(pod)]
-        prediction = (
-            None if equivalence_group in hopeless or not_predicted(pod, snapshot) else Prediction(snapshot, pod)
-        )
-        if prediction is None or not prediction.fits:
-            hopeless.add(equivalence_group)
-            unschedulable.append(pod)
-        else:
-            snapshot = snapshot.with_pods([snapshot.bound(pod, prediction.feasible[0])], ())
-    return snapshot, unschedulable
-
-
-def _estimated(
-    base: Snapshot,
-    equivalence_groups: Sequence[EquivalenceGroup],
-    group: NodeGroup,
-    capacity: int | None,
-    added: Mapping[str, int],
-    daemon_sets: Sequence[ApiObject],
-) -> Estimate:
-    """Return the estimate of new nodes for the Pods that fit on a node of the group; record why other Pods do not fit.
-
-    `capacity`: number of nodes that may be added; None if unknown. `added`: number of nodes added before, by node
-    group.
-    """
-    most = MAX_NODES if capacity is None else min(capacity, MAX_NODES)
-    estimate = Estimate(base, group, most, added[group.name], daemon_sets)
-    if group.lost or most <= 0:
-        for equivalence_group in equivalence_groups:
-            equivalence_group.reasons[group.name] = LOST if group.lost else MAX_SIZE_REACHED
-        return estimate
-    fitting = []
-    for equivalence_group in equivalence_groups:
-        why = estimate.why_not(equivalence_group)
-        if why:
-            equivalence_group.reasons[group.name] = why
-        else:
-            fitting.append(equivalence_group)
+def without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapshot, list[Pod]]:
+    """Return the result of `filter_out_schedulable`, or the input if it takes more than MAX_WORK."""
     try:
-        estimate.run(fitting)
-    except PluginFault as fault:
-        for equivalence_group in fitting:
-            equivalence_group.reasons[group.name] = str(fault)
-        estimate.placed.clear()
-    return estimate
+        with metered(lambda: False, MAX_WORK):
+            return filter_out_schedulable(snapshot, pods)
+    except CutShort:
+        return snapshot, list(pods)
 
 
-def _chosen(estimates: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tuple[ScaleUp, Estimate]:
-    """Return the scale-up with the least waste, and its estimate. Source: expander/waste `BestOptions`."""
-    options = [Option(each.group.name, each.nodes, len(each.placed), _waste(each)) for each in estimates]
-    least = min(option.waste for option in options)
-    best = [index for index, option in enumerate(options) if option.waste == least]
-    chosen = estimates[best[0]]
+def without_daemon_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the Pods that do not belong to DaemonSets."""
+    return [pod for pod in pods if not is_daemon_pod(pod)]
+
+
+def _described(decision: Decision, chosen: Estimate, workload_of: Callable[[Pod], str]) -> ScaleUp:
     nodes: dict[str, set[str]] = {}
     pods = Counter[str]()
     for pod, node in chosen.placed:
@@ -273,12 +183,5 @@ def _chosen(estimates: Sequence[Estimate], workload_of: Callable[[Pod], str]) ->
         nodes.setdefault(workload, set()).add(node)
         pods[workload] += 1
     workloads = [ForWorkload(name, pods[name], len(nodes[name])) for name in sorted(pods)]
-    return ScaleUp(options[best[0]], options, [options[index].group for index in best[1:]], workloads), chosen
-
-
-def _waste(estimate: Estimate) -> float:
-    """Return the idle share of the new nodes' cpu plus that of their memory."""
-    capacity, nodes = estimate.group.capacity, estimate.nodes
-    cpu, memory = capacity.milli_cpu * nodes, capacity.memory * nodes
-    requests = [pod.occupies.resource for pod, _ in estimate.placed]
-    return (cpu - sum(a.milli_cpu for a in requests)) / cpu + (memory - sum(a.memory for a in requests)) / memory
+    ties = [option.group for option in decision.best[1:]]
+    return ScaleUp(decision.best[0], decision.options, ties, workloads)

@@ -13,13 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import group_by_scheduling_properties
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, daemon_pods, template_info
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.whatif import scale_up
-from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, Estimate
-from forewarn.policies.whatif.node_groups import MAX_GROUPS, NodeGroup, daemon_pods, read_node_groups
-from forewarn.policies.whatif.scale_up import Plan, group_by_scheduling_properties
+from forewarn.policies.whatif.node_groups import MAX_GROUPS, read_node_groups
+from forewarn.policies.whatif.scale_up import Plan
 from tests.builders import Made, MadeNode, MadePod, make_node, make_pod
 from tests.cases import cases
 
@@ -59,6 +63,10 @@ def planned(groups: list[NodeGroup], pods: list[MadePod], *made: Made, daemons: 
 def told(plan: Plan) -> list[tuple[str, int, int]]:
     """(group, nodes, pods) of each scale-up."""
     return [(each.option.group, each.option.nodes, each.option.pods) for each in plan.scale_ups]
+
+
+def estimate_of(base: Snapshot, of: NodeGroup, most: int) -> Estimate:
+    return Estimate(base, of, template_info(of, [], base.semantics), most)
 
 
 def old_node() -> MadeNode:
@@ -102,7 +110,7 @@ def test_cases_of_the_estimators_own_tests(
     cache = Cache()
     cache.add(old_node().obj)
     base, template = cache.snapshot().scheduling, group("template", *node, pods=10)
-    estimate = Estimate(base, template, most or MAX_NODES, 0, [])
+    estimate = estimate_of(base, template, most or MAX_NODES)
     estimate.run(group_by_scheduling_properties([Pod.from_api(pod.obj) for pod in pods]))
     assert (estimate.nodes, len(estimate.placed)) == expected
 
@@ -112,7 +120,7 @@ def test_the_largest_pods_come_first() -> None:
     large = [Pod.from_api(pod.obj) for pod in replicas("large", 10, "500m", "1000")]
     cache = Cache()
     cache.add(old_node().obj)
-    estimate = Estimate(cache.snapshot().scheduling, group("g", "1000m", "5000Mi", pods=10), 5, 0, [])
+    estimate = estimate_of(cache.snapshot().scheduling, group("g", "1000m", "5000Mi", pods=10), 5)
     estimate.run(group_by_scheduling_properties([*small, *large]))
     assert estimate.nodes == 5
     assert {pod.owner.name for pod, _ in estimate.placed if pod.owner} == {"large"}
@@ -127,7 +135,7 @@ def test_the_size_of_the_estimators_own_benchmark() -> None:
     ]
     cache = Cache()
     cache.add(old_node().obj)
-    estimate = Estimate(cache.snapshot().scheduling, group("g", "1000m", "5000Mi", pods=100), 3000, 0, [])
+    estimate = estimate_of(cache.snapshot().scheduling, group("g", "1000m", "5000Mi", pods=100), 3000)
     estimate.run(group_by_scheduling_properties(pods))
     assert (estimate.nodes, len(estimate.placed)) == (2595, 51_000)
 

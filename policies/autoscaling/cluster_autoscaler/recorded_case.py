@@ -1,15 +1,184 @@
-"""The answer to a recorded case."""
+"""The answer to a recorded case: the first scale-up."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import (
+    EquivalenceGroup,
+    group_by_scheduling_properties,
+)
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
+    NodeGroup,
+    from_node,
+    from_provider,
+    is_daemon_pod,
+    is_good_template,
+    template_info,
+)
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Orchestrator, Settings, node_amounts
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
+    filter_out_schedulable,
+    is_expendable,
+    without_expendable,
+)
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.objects.fields import at, boolean, int32, mapping, text
+from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
+from forewarn.policies.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+DEFAULT_CUTOFF: Final = Options().autoscaler_cutoff
+_LISTS: Final = ("nodes", "pods", "daemonsets", "pvcs", "pvs", "storageClasses", "namespaces")
 
 
-def answer_case(_case: ApiObject) -> ApiObject:
+def answer_case(case: ApiObject) -> ApiObject:
     """Return the decision for a case in the form of the recordings. Raises NotPredicted, InvalidObject, ValueError."""
-    raise NotPredicted("scale-up is not modelled")
+    cutoff = _number(mapping(case, "options"), "expendablePodsPriorityCutoff", DEFAULT_CUTOFF)
+    pods = [Pod.from_api(pod) for pod in items(case, "pending")]
+    pods = [pod for pod in pods if not (pod.nominated_node_name or pod.terminating)]
+    important = [pod for pod in pods if not is_expendable(pod, cutoff)]
+    scene = _Scene(case, without_expendable(_snapshot(case), cutoff))
+    snapshot, left = filter_out_schedulable(scene.snapshot, important)
+    equivalence_groups = group_by_scheduling_properties([pod for pod in left if not is_daemon_pod(pod)])
+    unplaced = set(map(id, left))
+    return {
+        "podsExpendable": _names(pod for pod in pods if is_expendable(pod, cutoff)),
+        "podsFitExisting": _names(pod for pod in important if id(pod) not in unplaced),
+        "podsOfDaemonSets": _names(filter(is_daemon_pod, left)),
+        **_as_dict(scene.decide(snapshot, equivalence_groups), equivalence_groups, scene.groups),
+    }
+
+
+class _Scene:
+    """The node groups of a case. `snapshot`: with the nodes on their way."""
+
+    def __init__(self, case: ApiObject, snapshot: Snapshot) -> None:
+        self._nodes = {text(node, "metadata", "name"): node for node in items(case, "nodes")}
+        self._settings, entries = _settings(case), list(items(case, "groups"))
+        self.groups = [_node_group(entry, self._nodes, snapshot) for entry in entries]
+        daemon_sets, force = list(items(case, "daemonsets")), self._settings.force_daemon_sets
+        self._templates = {
+            group.name: template_info(group, daemon_sets, snapshot.semantics, force_daemon_sets=force)
+            for group in self.groups
+        }
+        self._upcoming = {
+            group.name: max(group.size - len(strings(entry, "nodes")), 0)
+            for group, entry in zip(self.groups, entries, strict=True)
+        }
+        if sum(self._upcoming.values()) > MAX_NODES:
+            raise NotPredicted(f"more than {MAX_NODES} nodes are on their way")
+        self.snapshot = snapshot.with_nodes(list(_upcoming(self.groups, self._templates, self._upcoming)))
+
+    def decide(self, snapshot: Snapshot, equivalence_groups: Sequence[EquivalenceGroup]) -> Decision:
+        """Return the scale-up, nothing if the cluster has the maximum number of nodes. Source: `RunOnce`."""
+        settings = self._settings
+        if not equivalence_groups or 0 < settings.max_nodes_total <= sum(map(_is_ready, self._nodes.values())):
+            return Decision()
+        used = _used(self._nodes.values(), self.groups, self._upcoming)
+        left = {name: max(limit - used[name], 0) for name, limit in settings.limits.items()}
+        return Orchestrator(snapshot, self.groups, self._templates, settings, left, {}).decide(equivalence_groups)
+
+
+def _as_dict(
+    decision: Decision, equivalence_groups: Sequence[EquivalenceGroup], groups: Sequence[NodeGroup]
+) -> dict[str, Any]:
+    chosen = decision.chosen
+    rejected = [group for group in equivalence_groups if len(group.reasons) == len(groups)]
+    return {
+        "scaleUps": [{"group": group, "nodes": nodes} for group, nodes in decision.added],
+        "options": [
+            {
+                "group": option.group,
+                "nodes": option.nodes,
+                "pods": option.pods,
+                "similar": decision.similar[option.group],
+            }
+            for option in decision.options
+        ],
+        "chosen": chosen.group.name if chosen else "",
+        "or": [option.group for option in decision.best[1:]],
+        "podsTriggered": _names(pod for pod, _ in chosen.placed) if chosen else [],
+        "podsRemainUnschedulable": [{"pods": _names(group.pods), "reasons": group.reasons} for group in rejected],
+    }
+
+
+def _names(pods: Iterable[Pod]) -> list[str]:
+    return sorted(pod.name if pod.namespace == "default" else pod.key for pod in pods)
+
+
+def _settings(case: ApiObject) -> Settings:
+    options = mapping(case, "options")
+    cores, memory = _number(options, "maxCoresTotal"), _number(options, "maxMemoryTotalGiB")
+    return Settings(
+        expanders=text(options, "expander", default=DEFAULT).split(","),
+        balance_similar=boolean(options, "balanceSimilar"),
+        ignored_labels=frozenset(strings(options, "balancingIgnoredLabels")),
+        max_nodes_total=_number(options, "maxNodesTotal"),
+        limits={name: limit for name, limit in ((CPU, cores), (MEMORY, memory << 30)) if limit},
+        force_daemon_sets=boolean(options, "forceDaemonSets"),
+    )
+
+
+def _number(obj: ApiObject, key: str, default: int = 0) -> int:
+    return default if (number := int32(obj, key)) is None else number
+
+
+def _snapshot(case: ApiObject) -> Snapshot:
+    cache = Cache()
+    for obj in (obj for key in _LISTS for obj in items(case, key)):
+        cache.add(obj)
+    for pod in items(case, "pending"):
+        if at(pod, "status", "nominatedNodeName"):
+            cache.add(pod)
+    return cache.snapshot().scheduling
+
+
+def _is_ready(node: ApiObject) -> bool:
+    conditions = items(node, "status", "conditions")
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _node_group(entry: ApiObject, nodes: Mapping[str, ApiObject], snapshot: Snapshot) -> NodeGroup:
+    """Return a group with its template, if possible made of a good node. Source: `MixedTemplateNodeInfoProvider`."""
+    name, size, most = text(entry, "name"), _number(entry, "size"), int32(entry, "maxSize")
+    for member in strings(entry, "nodes"):
+        info = snapshot.get(member)
+        if info is not None and is_good_template(info.node) and _is_ready(nodes[member]):
+            return from_node(name, size, most, nodes[member], info.pods)
+    return from_provider(name, size, most, mapping(entry, "template"))
+
+
+def _upcoming(
+    groups: Iterable[NodeGroup], templates: Mapping[str, NodeInfo], numbers: Mapping[str, int]
+) -> Iterator[NodeInfo]:
+    """Yield the nodes on their way, made of the templates. Source: `addUpcomingNodesToClusterSnapshot`."""
+    for group in groups:
+        for number in range(numbers[group.name]):
+            info = templates[group.name].clone()
+            info.node = group.new_node(f"upcoming-{number}")
+            yield info
+
+
+def _used(nodes: Iterable[ApiObject], groups: Iterable[NodeGroup], upcoming: Mapping[str, int]) -> Counter[str]:
+    """Return the limited resources of all nodes. Source: resourcequotas `calculateUsages`."""
+    used = Counter[str]()
+    for node in nodes:
+        used.update(node_amounts(read_resource_list(node, ("status", "capacity"), node)))
+    for group in groups:
+        amounts = node_amounts(group.capacity)
+        used.update({name: amount * upcoming[group.name] for name, amount in amounts.items()})
+    return used

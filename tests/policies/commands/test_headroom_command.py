@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
@@ -18,7 +19,7 @@ from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.headroom import Headroom, headroom
-from forewarn.policies.whatif.node_groups import NodeGroup, read_node_groups
+from forewarn.policies.whatif.node_groups import read_node_groups
 from forewarn.policies.whatif.quota_room import quota_room
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.cases import cases

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
-from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
-from forewarn.policies.whatif.node_groups import HOSTNAME, daemon_pods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.whatif.node_groups import NodeGroup
 
 MAX_NODES: Final = 1_000
 """Maximum nodes of one scale-up. Source: --max-nodes-per-scaleup."""
-MAX_SIZE_REACHED: Final = "max node group size reached"
-"""Upstream's reason for a group at its maximum size. Source: orchestrator/skippedreasons.go."""
 NOT_TRIED: Final = "estimate limit reached"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
 _SPREAD: Final = "node(s) didn't match pod topology spread constraints"
@@ -42,35 +40,27 @@ _NODE_ALONE: Final = frozenset(
 """Filters that read only the Pod and one node: their PreFilter state is valid for all equal Pods."""
 
 
-class EquivalenceGroup:
-    """Pods that are equal for scheduling. `reasons`: why no Pod fits, by node group. Source: equivalence `PodGroup`."""
-
-    def __init__(self, pods: list[Pod]) -> None:
-        self.pods = pods
-        self.reasons: dict[str, str] = {}
-
-
 class Estimate:
     """Estimates how many new nodes of one group Pods need. Source: upstream `BinpackingNodeEstimator`.
 
     `placed`: the Pods that fit, each with the name of its node.
     """
 
-    def __init__(self, base: Snapshot, group: NodeGroup, most: int, first: int, daemons: Sequence[ApiObject]) -> None:
+    def __init__(self, base: Snapshot, group: NodeGroup, template: NodeInfo, most: int, first: int = 0) -> None:
         """Prepare an estimate without any added node.
 
-        `base`: the cluster. `most`: maximum nodes to add. `first`: number of the first added node, for its name.
-        `daemons`: the DaemonSets whose Pods each new node runs.
+        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `most`: maximum nodes to add. `first`:
+        number of the first added node, for its name.
         """
         self.group = group
         self.placed: list[tuple[Pod, str]] = []
-        self._base, self._most, self._first = base, most, first
+        self._base, self.most, self._first = base, most, first
         self._infos: list[NodeInfo] = []
         self._used_names: set[str] = set()
         self._snapshot: Snapshot | None = None
         self._repels_pods = False
         self._last = 0
-        self._template = NodeInfo(group.node, daemon_pods(group.node, daemons), base.semantics)
+        self._template = template
         charge(len(base.node_infos) // 4)
         self._with_template = base.with_nodes([self._template])
 
@@ -120,8 +110,8 @@ class Estimate:
 
     def with_all(self) -> Snapshot:
         """Return the cluster with the maximum number of added nodes, without the Pods of the estimate."""
-        charge(_NEW_NODE * self._most + len(self._base.node_infos) // 4)
-        for _ in range(self._most):
+        charge(_NEW_NODE * self.most + len(self._base.node_infos) // 4)
+        for _ in range(self.most):
             self._add_node()
         return self._base.with_nodes([info.clone() for info in self._infos])
 
@@ -186,7 +176,7 @@ class Estimate:
                     continue
                 if last.name not in self._used_names:
                     return True
-            if len(self._infos) >= self._most:
+            if len(self._infos) >= self.most:
                 return False
             self._add_node()
             prepared = self._prepared(pod, prepared)
@@ -204,7 +194,7 @@ class Estimate:
         if _SPREAD not in rejected.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
             return False
         for info in [*self._base.node_infos, *self._infos[:-1]]:
-            if self._rejected(prepared, pod, info) is not None:
+            if info.node.unschedulable or self._rejected(prepared, pod, info) is not None:
                 continue
             if info.name in self._base.rows:
                 self._base = self._base.with_pods([pod.bound_to(info.name, {})], ())

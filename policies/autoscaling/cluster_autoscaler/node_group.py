@@ -1,0 +1,165 @@
+"""Node groups, and the templates of their new nodes.
+
+Sources: simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/daemonset.go, utils/labels/labels.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
+from forewarn.policies.controllers.templates import made_of, template_of
+from forewarn.policies.objects.fields import ref_of, text
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.pod_spec import shared_labels
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.scheduling.node_info import NodeInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.releases.semantics import Semantics
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
+"""Label of each node that cluster-autoscaler creates from a template."""
+_NODE_CRITICAL: Final = "system-node-critical"
+_DEPRECATED: Final = {
+    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+}
+"""Label -> the deprecated label that cluster-autoscaler sets to the same value. Source: `UpdateDeprecatedLabels`."""
+_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
+_PASSING_TAINTS: Final = frozenset(
+    {
+        _DELETED,
+        "DeletionCandidateOfClusterAutoscaler",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/pid-pressure",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "cloud.google.com/impending-node-termination",
+        "NodeWithImpairedVolumes",
+    }
+)
+_STARTUP_PREFIXES: Final = (
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+)
+_PASSING_PREFIXES: Final = (*_STARTUP_PREFIXES, "status-taint.cluster-autoscaler.kubernetes.io/")
+"""Prefixes of taints that are removed from a template, because a new node is not in that state.
+
+Source: `SanitizeTaints`.
+"""
+_UNREADY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", _DELETED)
+
+
+class NodeGroup(NamedTuple):
+    """A group of equal nodes that cluster-autoscaler can enlarge.
+
+    `size`: target number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
+    `capacity`, `allocatable`: of the template. `example`: the Pods of the node of which the template was made; None for
+    a template of the cloud provider. `blocked`: why the group does not grow, or "".
+    """
+
+    name: str
+    size: int
+    max_size: int | None
+    node: Node
+    capacity: ResourceList
+    allocatable: ResourceList
+    example: Sequence[Pod] | None = None
+    blocked: str = ""
+
+    @property
+    def max_added(self) -> int | None:
+        """The number of nodes that may be added; None if unknown."""
+        return None if self.max_size is None else max(self.max_size - self.size, 0)
+
+    def new_node(self, number: int | str) -> Node:
+        """Return a new node of the group: the template with a unique name. Source: upstream `SanitizedNodeInfo`."""
+        name = f"{self.node.name}-{number}"
+        return replace(self.node, name=name, labels=shared_labels({**self.node.labels, HOSTNAME: name}))
+
+
+def from_provider(name: str, size: int, max_size: int | None, obj: ApiObject) -> NodeGroup:
+    """Return a group with a template of the cloud provider. `obj`: the Node. Raises InvalidObject."""
+    group = _group(name, size, max_size, obj, None)
+    labels = group.node.labels
+    deprecated = {old: labels[label] for label, old in _DEPRECATED.items() if label in labels}
+    return group._replace(node=replace(group.node, labels=shared_labels({**labels, **deprecated})))
+
+
+def from_node(name: str, size: int, max_size: int | None, obj: ApiObject, pods: Sequence[Pod]) -> NodeGroup:
+    """Return a group whose template is a node of the group with these Pods. Raises InvalidObject."""
+    return _group(name, size, max_size, obj, pods)
+
+
+def _group(name: str, size: int, max_size: int | None, obj: ApiObject, example: Sequence[Pod] | None) -> NodeGroup:
+    read, template = Node.from_api(obj), f"template-node-for-{name}"
+    taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
+    labels = shared_labels({**read.labels, HOSTNAME: template, TEMPLATE: "true"})
+    capacity, allocatable = (read_resource_list(obj, ("status", field), obj) for field in ("capacity", "allocatable"))
+    node = replace(read, name=template, labels=labels, taints=taints)
+    return NodeGroup(name, size, max_size, node, capacity, allocatable, example)
+
+
+def is_good_template(node: Node) -> bool:
+    """Report whether cluster-autoscaler prefers a node as a template: ready and schedulable.
+
+    Source: `isNodeGoodTemplateCandidate`; taints stand for the conditions.
+    """
+    return not node.unschedulable and not any(
+        taint.key in _UNREADY_TAINTS or taint.key.startswith(_STARTUP_PREFIXES) for taint in node.taints
+    )
+
+
+def template_info(
+    group: NodeGroup, daemon_sets: Iterable[ApiObject], semantics: Semantics, *, force_daemon_sets: bool = False
+) -> NodeInfo:
+    """Return the template with the Pods of a fresh node. Source: `podsExpectedOnFreshNode`. Raises InvalidObject."""
+    if group.example is None:
+        return NodeInfo(group.node, daemon_pods(group.node, daemon_sets), semantics)
+    running = [pod for pod in group.example if not pod.terminating and (is_daemon_pod(pod) or _is_mirror(pod))]
+    uids = {pod.owner.uid for pod in running if pod.owner is not None and pod.owner.kind == "DaemonSet"}
+    pending = daemon_pods(group.node, [each for each in daemon_sets if text(each, "metadata", "uid") not in uids])
+    forced = [pod for pod in pending if force_daemon_sets or _preempts_as_node_critical(pod)]
+    return NodeInfo(group.node, [*(replace(pod, node_name=group.node.name) for pod in running), *forced], semantics)
+
+
+def is_daemon_pod(pod: Pod) -> bool:
+    """Report whether cluster-autoscaler treats a Pod as one of a DaemonSet, of any API group."""
+    return pod.annotated_daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")
+
+
+def _is_mirror(pod: Pod) -> bool:
+    return pod.owner_kind == "/Node"
+
+
+def _preempts_as_node_critical(pod: Pod) -> bool:
+    return pod.priority_class_name == _NODE_CRITICAL and pod.preemption_policy != PREEMPT_NEVER
+
+
+def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
+    """Return the DaemonSet Pods for a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
+
+    As in upstream, the Pods do not pass admission: a LimitRange changes nothing. Raises InvalidObject.
+    """
+    pods = []
+    for daemon_set in daemon_sets:
+        ref, template = ref_of(daemon_set, "default"), template_of(daemon_set)
+        pod = Pod.from_api(made_of(ref.namespace, daemon_set, with_daemon_fields(template)))
+        if nodes_that_should_run(template, pod, {node.name: node}):
+            pods.append(replace(pod, name=f"{ref.name}-pod-{node.name}", node_name=node.name))
+    return pods

@@ -1,0 +1,175 @@
+"""One scale-up: which node groups get how many nodes. Source: core/scaleup/orchestrator/orchestrator.go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.autoscaling.cluster_autoscaler.balancing import Similarity, balanced
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, Option, best_options, option_of
+from forewarn.policies.objects.resources import CPU, MEMORY
+from forewarn.policies.quantity import NANO
+from forewarn.policies.scheduling.framework import PluginFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+MAX_SIZE_REACHED: Final = "max node group size reached"
+"""Upstream's reason for a group at its maximum size. Source: orchestrator/skippedreasons.go."""
+
+
+class Settings(NamedTuple):
+    """Flags of cluster-autoscaler. `expanders`: --expander. `max_nodes_total`: 0 for no limit.
+
+    `limits`: maximum cpu (cores) and memory (bytes) of all nodes.
+    """
+
+    expanders: Sequence[str] = (DEFAULT,)
+    balance_similar: bool = False
+    ignored_labels: frozenset[str] = frozenset()
+    max_nodes_total: int = 0
+    limits: Mapping[str, int] = {}
+    force_daemon_sets: bool = False
+
+
+class Decision(NamedTuple):
+    """The result of one scale-up. `added`: names of groups with their numbers of nodes; empty if no group helps.
+
+    `options`: what each group offers. `best`: the options from which upstream chooses randomly; forewarn chooses the
+    first one, `chosen`. `similar`: similar groups, by group.
+    """
+
+    added: Sequence[tuple[str, int]] = ()
+    options: Sequence[Option] = ()
+    best: Sequence[Option] = ()
+    chosen: Estimate | None = None
+    similar: Mapping[str, Sequence[str]] = {}
+
+
+def node_amounts(capacity: ResourceList) -> dict[str, int]:
+    """Return the cores and bytes that count for limits. Source: `GetNodeCoresAndMemory`."""
+    return {name: max(-(-capacity.get(name, 0) // NANO), 0) for name in (CPU, MEMORY)}
+
+
+class Orchestrator:
+    """Decides on one scale-up of node groups for Pods that do not fit on the nodes of a Snapshot.
+
+    `left`: amount of each limited resource that may still be added. `tried`: number of nodes that earlier estimates
+    tried, by node group, for the names of new nodes.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        groups: Sequence[NodeGroup],
+        templates: Mapping[str, NodeInfo],
+        settings: Settings,
+        left: Mapping[str, int],
+        tried: Mapping[str, int],
+    ) -> None:
+        self._snapshot, self._groups, self._templates = snapshot, groups, templates
+        self._settings, self._left, self._tried = settings, dict(left), tried
+
+    def decide(self, equivalence_groups: Sequence[EquivalenceGroup]) -> Decision:
+        """Return the scale-up; record why Pods do not fit. Raises NotPredicted for an unknown expander."""
+        estimates = self._estimates(equivalence_groups)
+        options = [option_of(estimate) for estimate in estimates if estimate.placed]
+        similar = {name: [group.name for group in groups] for name, groups in self._similar.items()}
+        if not options:
+            return Decision(similar=similar)
+        best = best_options(options, self._settings.expanders)
+        chosen = next(estimate for estimate in estimates if estimate.group.name == best[0].group)
+        new_nodes = self._allowed(chosen.group, min(chosen.nodes, self._most_in_cluster))
+        added = balanced([chosen.group, *filter(self._has_quota, self._similar[chosen.group.name])], new_nodes)
+        return Decision(list(self._capped(added)), options, best, chosen, similar)
+
+    @property
+    def _most_in_cluster(self) -> int:
+        most = self._settings.max_nodes_total
+        return max(most - len(self._snapshot.node_infos), 0) if most > 0 else MAX_NODES
+
+    def _estimates(self, equivalence_groups: Sequence[EquivalenceGroup]) -> list[Estimate]:
+        """Return an estimate for each group that may grow. Source: `prepareScaleUp`."""
+        estimates: list[tuple[Estimate, list[EquivalenceGroup]]] = []
+        for group in self._groups:
+            if why := self._why_skipped(group):
+                for equivalence_group in equivalence_groups:
+                    equivalence_group.reasons[group.name] = why
+                continue
+            template = self._templates[group.name]
+            estimate = Estimate(self._snapshot, group, template, MAX_NODES, self._tried.get(group.name, 0))
+            estimates.append((estimate, list(_fitting(estimate, equivalence_groups))))
+        self._similar = self._similar_groups({estimate.group.name: fitting for estimate, fitting in estimates})
+        for estimate, fitting in estimates:
+            rooms = [group.max_added for group in (estimate.group, *self._similar[estimate.group.name])]
+            known = [room for room in rooms if room is not None]
+            room = sum(known) if len(known) == len(rooms) else MAX_NODES
+            estimate.most = min(MAX_NODES, room, self._most_in_cluster)
+            try:
+                estimate.run(fitting)
+            except PluginFault as fault:
+                for equivalence_group in fitting:
+                    equivalence_group.reasons[estimate.group.name] = str(fault)
+                estimate.placed.clear()
+        return [estimate for estimate, _ in estimates]
+
+    def _why_skipped(self, group: NodeGroup) -> str:
+        """Return why a group does not grow, or "". Source: `filterValidScaleUpNodeGroups`."""
+        if group.blocked:
+            return group.blocked
+        if group.max_added == 0:
+            return MAX_SIZE_REACHED
+        if exceeded := self._exceeded(group, 1):
+            return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}'
+        return ""
+
+    def _similar_groups(self, fitting: Mapping[str, Sequence[EquivalenceGroup]]) -> dict[str, list[NodeGroup]]:
+        """Return the similar groups that fit the same Pods, by group. Source: `ComputeSimilarNodeGroups`."""
+        if not self._settings.balance_similar:
+            return {name: [] for name in fitting}
+        pods = {name: frozenset(map(id, some)) for name, some in fitting.items()}
+        growing = [group for group in self._groups if pods.get(group.name)]
+        similarity = Similarity(growing, self._templates, self._settings.ignored_labels)
+        similar = {
+            group.name: [other for other in similarity.of(group) if pods[group.name] <= pods[other.name]]
+            for group in growing
+        }
+        return {name: similar.get(name, []) for name in fitting}
+
+    def _exceeded(self, group: NodeGroup, nodes: int) -> list[str]:
+        """Return the limited resources of which too little is left for these nodes."""
+        amounts = node_amounts(group.capacity)
+        return [name for name, left in self._left.items() if amounts[name] > 0 and left < amounts[name] * nodes]
+
+    def _has_quota(self, group: NodeGroup) -> bool:
+        return not self._exceeded(group, 1)
+
+    def _allowed(self, group: NodeGroup, nodes: int) -> int:
+        """Return how many of these nodes the limits allow. Source: resourcequotas `checkQuota`."""
+        amounts = node_amounts(group.capacity)
+        return min([nodes, *(self._left[name] // amounts[name] for name in self._exceeded(group, nodes))])
+
+    def _capped(self, added: Iterable[tuple[NodeGroup, int]]) -> Iterable[tuple[str, int]]:
+        """Yield the names of groups with the numbers that the limits allow together. Source: `capScaleUpsByQuota`."""
+        for group, wanted in added:
+            nodes = self._allowed(group, wanted)
+            for name, amount in node_amounts(group.capacity).items():
+                if name in self._left:
+                    self._left[name] -= amount * nodes
+            if nodes:
+                yield group.name, nodes
+
+
+def _fitting(estimate: Estimate, equivalence_groups: Iterable[EquivalenceGroup]) -> Iterable[EquivalenceGroup]:
+    """Yield the Pods that fit on a new node; record why others do not. Source: `SchedulablePodGroups`."""
+    for equivalence_group in equivalence_groups:
+        if why := estimate.why_not(equivalence_group):
+            equivalence_group.reasons[estimate.group.name] = why
+        else:
+            yield equivalence_group
