@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "policies/kube_apiserver/validation/field_tables.json"
 sys.path.insert(0, str(ROOT))
 
-from forewarn.policies.kinds.registry import GROUP_TEMPLATES, KINDS, LINTED, POD_GROUP, POD_TEMPLATE_PATHS  # noqa: E402
+from forewarn.policies.kinds.registry import GROUP_TEMPLATES, KINDS, LINTED, OPTIONAL, POD_GROUP, POD_TEMPLATE_PATHS  # noqa: E402
 from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
 
 GROUP_VERSIONS = ("v1alpha2", "v1beta1")
@@ -52,7 +52,8 @@ def definitions_of(release: str) -> dict[str, Any]:
 
 def types_of(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
     """The types that the kinds that are read consist of; `kinds` gets their names by `apiVersion/Kind`."""
-    wanted = {f"{s.api_version}/{s.kind}" for s in KINDS if s.group_kind in {*LINTED, *POD_TEMPLATE_PATHS}}
+    read = {*LINTED, *POD_TEMPLATE_PATHS}
+    wanted = {f"{s.api_version}/{s.kind}" for s in (*KINDS, *OPTIONAL) if s.group_kind in read}
     wanted |= {kind.replace("/", f"/{version}/") for kind in (POD_GROUP, GROUP_TEMPLATES) for version in GROUP_VERSIONS}
     to_do, types = [], Types()
     for name, definition in definitions.items():
@@ -110,6 +111,8 @@ def _fields(name: str, found: dict[int, Types]) -> list[str]:
 def _short(name: str) -> str:
     """The name of a type; with the API group where other groups have types of the same name."""
     package, _, short = name.rpartition(".")
+    if ".api.resource." in name:
+        return f"resource.{short}"
     return f"scheduling.{short}" if package.rpartition(".")[2] in GROUP_VERSIONS and ".scheduling." in name else short
 
 

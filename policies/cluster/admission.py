@@ -57,6 +57,14 @@ def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot
     return {"metadata": {"namespace": namespace}, "spec": {**spec, "priorityClassName": class_name}}
 
 
+def counted_by_requests(pod: Pod) -> ApiObject:
+    """Return a stored Pod as ResourceQuota sees it, by its requests: the view has no limits and no scopes by time."""
+    resource = pod.occupies.resource
+    requests = {**resource.scalars, "cpu": f"{resource.milli_cpu}m", "memory": resource.memory}
+    spec = {"containers": [{"name": "", "resources": {"requests": {k: str(v) for k, v in requests.items()}}}]}
+    return {"metadata": {"namespace": pod.namespace}, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
+
+
 def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
     """Return a new PodGroup as a view, with the priority that admission sets from the PriorityClass.
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, key_of, reader_of
+from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, decoded, key_of
 from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
 from forewarn.policies.kinds.registry import (
     CLAIM,
@@ -19,7 +19,7 @@ from forewarn.policies.kinds.registry import (
     listed_as_empty,
 )
 from forewarn.policies.kube_apiserver.priority import Classes
-from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained, retained_part
+from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload
@@ -29,13 +29,12 @@ from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_b
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -64,7 +63,11 @@ class ClusterSnapshot:
     pod_counts_by_priority: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
     """(PriorityClass name, priority) -> number of Pods that are not terminal."""
     pending_claims: frozenset[Key] = frozenset()
-    """Keys of PersistentVolumeClaims that do not exist yet and are created together with the predicted Pods."""
+    """Keys of PersistentVolumeClaims that are created together with the predicted Pods, and whose volumes are not
+    known.
+    """
+    later_quotas: Mapping[Key, frozenset[str]] = field(default_factory=dict)
+    """Pod of the apply that is predicted -> names of the ResourceQuotas of its namespace that are created after it."""
     omitted: frozenset[tuple[str, str, str]] = frozenset()
     """(`group/Kind`, namespace, name) of objects that are too large to keep, wholly or in part."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
@@ -102,13 +105,11 @@ class ClusterSnapshot:
         """Return the cluster with another scheduling Snapshot, for example with Pods that will be created."""
         return replace(self, _scheduling=LazySnapshot.of(snapshot))
 
-    def with_pod_groups(self, groups: Iterable[PodGroup]) -> ClusterSnapshot:
-        """Return the cluster with these PodGroups, which replace those of the same names."""
-        given = {(group.namespace, group.name): group for group in groups}
-        if not given:
-            return self
-        objects = replace(self.objects, pod_groups={**self.objects.pod_groups, **given})
-        return self.scheduled_as(self.scheduling.with_node_infos(objects, {}))
+    def with_objects(self, objects: ClusterObjects) -> ClusterSnapshot:
+        """Return the cluster with these objects for the scheduler; nodes and Pods must be the same."""
+        built = self._scheduling.built
+        lazy = LazySnapshot(objects) if built is None else LazySnapshot(objects, built, frozenset())
+        return replace(self, _scheduling=lazy)
 
     def within(self, namespace: str) -> ClusterSnapshot:
         """Return the cluster with only the Pods and workloads of one namespace; scheduling still uses all Pods."""
@@ -154,13 +155,6 @@ class ClusterSnapshot:
         """Return the LimitRanges of a namespace, sorted by name. Raises TooLargeToRetain."""
         self.check_retained(namespace, LIMIT_RANGE)
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
-
-    def with_limit_ranges(self, given: Iterable[LimitRange]) -> ClusterSnapshot:
-        """Return the cluster with these LimitRanges, which replace those of the same names."""
-        table: GroupedTable[Key, LimitRange] = GroupedTable(place=0)
-        for limit_range in (*self.limit_ranges.values(), *given):
-            table.put((limit_range.namespace, limit_range.name), limit_range)
-        return replace(self, limit_ranges=table.freeze())
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         """Return the workload with this `group/Kind`, namespace and name, or None."""
@@ -251,13 +245,19 @@ class Cache:
             return False
         return True
 
+    def put_views(self, views: Mapping[str, Mapping[Key, Any]]) -> None:
+        """Add views of kinds with a table: `group/Kind` -> key -> view. Each replaces the one with the same key."""
+        for kind, found in views.items():
+            for key, view in found.items():
+                self._put(kind, key, view)
+
     def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
         """Decode an object and store its view. Raises InvalidObject.
 
         For a namespaced object that is too large, only the name is recorded.
         """
         try:
-            view: Any = reader_of(kind)(obj if kind == POD else retained_part(dict(obj)))
+            view: Any = decoded(kind, obj)
             is_kept = kind != POD or view.terminal or not view.spec.hides
         except TooLargeToRetain:
             if not key[0]:

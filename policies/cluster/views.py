@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEFAULT_NAMESPACE, POD, PRIORITY_CLASS, is_namespaced
+from forewarn.policies.objects.bounded import retained_part
 from forewarn.policies.objects.fields import group_kind, text
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def reader_of(kind: str) -> Callable[[ApiObject], object]:
     module, name = VIEWS[kind].split(":")
     reader: Callable[[ApiObject], object] = getattr(import_module(f"forewarn.policies.objects.{module}"), name).from_api
     return reader
+
+
+def decoded(kind: str, obj: ApiObject) -> object:
+    """Return the view of an object of a kind in VIEWS. Raises InvalidObject."""
+    return reader_of(kind)(obj if kind == POD else retained_part(dict(obj)))
 
 
 def key_of(obj: ApiObject, kind: str = "") -> tuple[str, str]:

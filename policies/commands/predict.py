@@ -23,7 +23,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.kinds.registry import CLAIM, LIMIT_RANGE, POD, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import APPLIED, LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, mapping
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
 from forewarn.policies.terminal import as_json, clean, complain, painter, wants_color
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests import Reading
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.sources.files import File
@@ -131,7 +130,7 @@ def rows_of(
             row |= _losses(prediction.victims, cluster)
             yield row | ({"autoscalers": as_dict(scaled)} if scaled else {})
         for outcome, count in placement.without_prediction.items():
-            notes = list(rollout_notes(placement.rollout)) if placement.rollout else []
+            notes = list(rollout_notes(placement.rollout)) if placement.rollout else [placement.rejection]
             yield {
                 "id": placement.name,
                 "outcome": outcome,
@@ -280,55 +279,43 @@ def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
 def given_objects(
     path: str, namespace: str, cluster: ClusterSnapshot, places: Places, faults: list[Exception] | None = None
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
-    """Return the Pods and workloads of a file or directory, and the cluster with its classes, LimitRanges,
-    PersistentVolumeClaims and PodGroups.
+    """Return the Pods and workloads of a file or directory, and the cluster with its other objects.
 
     `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
     others are still read; None: raise the errors. Raises SourceError if nothing is found or readable, and
     InvalidObject.
     """
-    from forewarn.policies.cluster.admission import admitted_group
     from forewarn.policies.commands.simulated import with_classes
+    from forewarn.policies.controllers.applied import later_quotas, with_applied
     from forewarn.policies.manifests import only_found
-    from forewarn.policies.objects.limit_range import LimitRange
 
     objects: list[ApiObject] = []
     classes: list[ApiObject] = []
-    claims: set[tuple[str, str]] = set()
-    limit_ranges: list[LimitRange] = []
-    groups: list[ApiObject] = []
+    others: list[ApiObject] = []
+    in_order: list[ApiObject] = []
     skipped = Counter[str]()
-
-    def take(subject: ReviewedObject) -> None:
-        kind, ref = group_kind(subject.object), subject.ref
-        if kind == PRIORITY_CLASS:
-            classes.append(subject.object)
-        elif kind == CLAIM:
-            claims.add((ref.namespace, ref.name))
-        elif kind == POD_GROUP:
-            groups.append({**subject.object, "metadata": {"name": ref.name, "namespace": ref.namespace}})
-        elif kind == LIMIT_RANGE:
-            limit_ranges.append(replace(LimitRange.from_api(subject.object), namespace=ref.namespace))
-        else:
-            names = {"name": ref.name, "namespace": ref.namespace}
-            objects.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
-
     for file in find_files([path]):
         try:
             reading = _reading(file, namespace)
             skipped += Counter(reading.skipped)
             for subject in reading.subjects:
                 places.add(subject)
-                take(subject)
+                kind = group_kind(subject.object)
+                named = classes if kind == PRIORITY_CLASS else others if kind in APPLIED else objects
+                names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
+                in_order.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
+                named.append(in_order[-1])
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
     priority_classes, rejected = with_classes(cluster, classes)
     _collect(faults, rejected)
     if not objects:
+        skipped += Counter(str(obj.get("kind")) for obj in (*classes, *others))
         raise faults[0] if faults else SourceError(path, f"no Pod or workload found{only_found(skipped)}")
-    to_be = cluster.with_limit_ranges(limit_ranges)
-    to_be = replace(to_be, priority_classes=priority_classes, pending_claims=frozenset(claims))
-    return objects, to_be.with_pod_groups(admitted_group(group, to_be) for group in groups)
+    unreadable: list[InvalidObject] = []
+    to_be = with_applied(replace(cluster, priority_classes=priority_classes), others, unreadable)
+    _collect(faults, unreadable)
+    return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
 def _collect(faults: list[Exception] | None, found: Iterable[Exception]) -> None:
@@ -344,7 +331,7 @@ def _reading(file: File, namespace: str) -> Reading:
     """The contents of a file, with the objects that predictions use. Raises SourceError if the file is unreadable."""
     from forewarn.policies.manifests import UNUSABLE, read
 
-    wanted = frozenset((POD, POD_GROUP, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
+    wanted = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
     reading = read(read_file(file), file.name, wanted, namespace=namespace)
     for diagnostic in reading.diagnostics:
         if diagnostic.rule in UNUSABLE:

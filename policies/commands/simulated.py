@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import (
-    LIMIT_RANGE,
-    NAMESPACE,
+    APPLIED,
+    CLAIM,
+    DISRUPTION_BUDGET,
+    LINTED,
     NODE,
     POD,
     POD_GROUP,
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    VOLUME,
 )
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.sources import SourceError, find_files, read_file
@@ -32,9 +36,9 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import Arrival, World
 
-PDB: Final = "policy/PodDisruptionBudget"
-AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
-"""Kinds that count from time 0 regardless of their arrival, because admission reads them."""
+_IN_TURN: Final = (DISRUPTION_BUDGET, POD_GROUP, CLAIM, VOLUME, RESOURCE_QUOTA)
+AT_ONCE: Final = (PRIORITY_CLASS, *(kind for kind in APPLIED if kind not in _IN_TURN))
+"""Kinds that count from time 0 regardless of their arrival: no component reacts to them later in a simulation."""
 _CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
 """Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
 DEFAULT_UNTIL: Final = 3600.0
@@ -46,7 +50,7 @@ MAX_RUNS: Final = 1000
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
     """Return the World of a cluster snapshot with these arrivals. Raises InvalidObject.
 
-    Adds created PriorityClasses, Namespaces and LimitRanges to `cache`, unless kube-apiserver rejects the class.
+    Adds created objects of the kinds AT_ONCE to `cache`, unless kube-apiserver rejects the class.
     """
     from forewarn.policies.simulation.dump import world_of
 
@@ -92,19 +96,26 @@ def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, Prior
 
 
 def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
-    """Add created classes, namespaces and LimitRanges to the cache, because admission of other objects reads them.
+    """Add created objects of the kinds AT_ONCE to the cache.
 
     Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
     """
+    from forewarn.policies.controllers.applied import applied_views
+
     found = []
-    for arrival in arrivals:
-        kind = group_kind(arrival.object)
-        if kind not in AT_ONCE or arrival.op != "create":
-            continue
-        faults = with_classes(cache.snapshot(), [arrival.object])[1] if kind == PRIORITY_CLASS else []
-        found += [(arrival, fault) for fault in faults]
-        if not faults:
-            cache.add(arrival.object)
+    created = [arrival for arrival in arrivals if arrival.op == "create" and group_kind(arrival.object) in AT_ONCE]
+    others = [arrival.object for arrival in created if group_kind(arrival.object) != PRIORITY_CLASS]
+    for arrival in created:
+        if group_kind(arrival.object) == PRIORITY_CLASS:
+            faults = with_classes(cache.snapshot(), [arrival.object])[1]
+            found += [(arrival, fault) for fault in faults]
+            if not faults:
+                cache.add(arrival.object)
+    if others:
+        unreadable: list[InvalidObject] = []
+        cache.put_views(applied_views(cache.snapshot(), others, unreadable))
+        for fault in unreadable:
+            raise fault
     return found
 
 
@@ -139,8 +150,8 @@ def suggesting(fault: InvalidObject, cluster: ClusterSnapshot, obj: ApiObject) -
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """Yield a sentence for each kind of change that the simulation ignores: changes of classes, namespaces and
-    LimitRanges except creation.
+    """Yield a sentence for each kind of change that the simulation ignores: changes of the kinds AT_ONCE except
+    creation.
     """
     changes = Counter(
         (group_kind(arrival.object).rpartition("/")[2], arrival.op)
@@ -196,7 +207,11 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
     for number, event in enumerate(events, 1):
         kind, ref = group_kind(event.object), ref_of(event.object, "default")
         owned = kind in _CREATED and any(ns == ref.namespace and ref.name.startswith(name) for ns, name in owners)
-        if id(event) not in unresolved or owned or kind not in (NODE, PDB, *_CREATED, *POD_TEMPLATE_PATHS):
+        if (
+            id(event) not in unresolved
+            or owned
+            or kind not in (NODE, DISRUPTION_BUDGET, *_CREATED, *POD_TEMPLATE_PATHS)
+        ):
             continue
         try:
             if kind == NODE:
@@ -232,7 +247,7 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
     from forewarn.policies.manifests import UNUSABLE, only_found, read
     from forewarn.policies.simulation.scenario import Arrival, bounded
 
-    wanted = frozenset(("/Pod", "/Node", PDB, POD_GROUP, *AT_ONCE, *POD_TEMPLATE_PATHS))
+    wanted = frozenset((NODE, *LINTED, *POD_TEMPLATE_PATHS))
     for path in paths:
         found, skipped = False, Counter[str]()
         for file in find_files([path]):

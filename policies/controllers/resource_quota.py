@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kube_apiserver.quota import Pods, matches
 from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
-from forewarn.policies.objects.resource_list import add, mask
-from forewarn.policies.quantity import ZERO
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.resource_list import mask
+from forewarn.policies.quantity import ZERO, Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 SLOW_START: Final = 1
 """Number of Pods in the first batch of a controller (`SlowStartInitialBatchSize`)."""
+_COUNTING: Final = 50
+"""Units of work to read a Pod and to compare it with a quota."""
 
 
 def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) -> ResourceQuota:
@@ -31,14 +34,25 @@ def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) ->
     evaluator = Pods(now)
     current = replace(quota, hard=quota.spec_hard or quota.hard)
     used = dict.fromkeys(current.hard, ZERO)
-    for pod in pods:
+    if not evaluator.matching_resources(current.hard):
+        return replace(current, used=used)
+    for pod, count in _equal(pods):
+        charge(_COUNTING + len(quota.scope_selectors))
         try:
             counts = matches(current, pod)
         except InvalidScope:
             counts = False
-        if counts:
-            used = {**used, **add(used, mask(evaluator.usage(pod), used))}
+        for name, amount in mask(evaluator.usage(pod), used).items() if counts else ():
+            used[name] = used[name] + Quantity(amount.nano * count, amount.format)
     return replace(current, used=used)
+
+
+def _equal(pods: Iterable[ApiObject]) -> Iterable[tuple[ApiObject, int]]:
+    """Return the Pods, and how often each object occurs."""
+    times: dict[int, tuple[ApiObject, int]] = {}
+    for pod in pods:
+        times[id(pod)] = pod, times.get(id(pod), (pod, 0))[1] + 1
+    return times.values()
 
 
 def slow_start_batches(count: int) -> Iterator[int]:

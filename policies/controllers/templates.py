@@ -86,17 +86,24 @@ def claim_of_template(
     """Return the claim `name` of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) after
     admission.
 
-    Raises InvalidObject. Source of the default class: admission plugin DefaultStorageClass.
+    Raises InvalidObject.
     """
     charge()
     metadata = {**mapping(template, "metadata"), "namespace": namespace, "name": name, "ownerReferences": []}
     spec = mapping(template, "spec")
     obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    return replace(admitted_claim(obj, view.default_storage_class()), owner=owner)
+
+
+def admitted_claim(obj: ApiObject, default_class: str) -> PersistentVolumeClaim:
+    """Return the claim after admission. `default_class`: the default StorageClass, or "". Raises InvalidObject.
+
+    Source: admission plugin DefaultStorageClass.
+    """
     claim = PersistentVolumeClaim.from_api(obj)
-    annotated = BETA_STORAGE_CLASS in string_map(template, "metadata", "annotations")
-    names_class = annotated or spec.get("storageClassName") is not None
-    storage_class = claim.storage_class if names_class else view.default_storage_class()
-    return replace(claim, owner=owner, storage_class=storage_class)
+    annotated = BETA_STORAGE_CLASS in string_map(obj, "metadata", "annotations")
+    names_class = annotated or at(obj, "spec", "storageClassName") is not None
+    return claim if names_class else replace(claim, storage_class=default_class)
 
 
 def template_of(obj: ApiObject) -> ApiObject:

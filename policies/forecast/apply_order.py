@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, creates_pods_later
 from forewarn.policies.forecast.placement import Placement, new_pods_of, place_pods
+from forewarn.policies.forecast.quotas import ChargedQuotas
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
 from forewarn.policies.scheduling.queue.nominator import Nominator
@@ -104,23 +106,28 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
     """
     scheduler = _Scheduler(cluster.scheduling)
     found: list[_New | InvalidObject] = []
-    left = MAX_SEQUENTIAL
-    for obj in objects:
+    left, quotas = MAX_SEQUENTIAL, ChargedQuotas(cluster)
+    for obj in sorted(objects, key=creates_pods_later):
+        is_later = creates_pods_later(obj)
         try:
             new, name = new_pods_of(cluster, obj, replicas)
+            count, rejection = quotas.admit(obj, new.pods, charge=not is_later)
         except InvalidObject as fault:
             found.append(fault)
             continue
-        pods, is_later = new.pods[:left], creates_pods_later(obj)
+        pods: Sequence[Pod] = new.pods[: min(left, count)]
         if not is_later:
             pods = [named for pod in pods if (named := scheduler.arrive(pod)) is not None]
         left -= len(pods)
-        existing, omitted = max(new.wanted - len(new.pods), 0), len(new.pods) - len(pods)
-        found.append(_New(Placement(name, (), new.wanted, existing, new.without_claims, omitted), pods, is_later))
+        existing, rejected = max(new.wanted - len(new.pods), 0), len(new.pods) - count
+        placement = Placement(name, (), new.wanted, existing, new.without_claims, count - len(pods))
+        found.append(_New(replace(placement, rejected=rejected, rejection=rejection), pods, is_later))
     scheduler.mark_overtaken()
     in_the_end = cluster.scheduled_as(scheduler.snapshot)
-    placements = tuple(_with_predictions(found, scheduler.arrivals, in_the_end))
-    return Applied(placements, scheduler.arrivals)
+    placements = list(_with_predictions(found, scheduler.arrivals, in_the_end))
+    places = sorted(range(len(objects)), key=lambda index: creates_pods_later(objects[index]))
+    in_order = tuple(placement for _, placement in sorted(zip(places, placements, strict=True), key=itemgetter(0)))
+    return Applied(in_order, scheduler.arrivals)
 
 
 def _with_predictions(

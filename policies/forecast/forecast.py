@@ -66,6 +66,12 @@ class QuotaLimits(NamedTuple):
     is_known: bool = True
 
 
+def not_read(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
+    """Return the impact of an object whose evaluation stopped before its Pods were read; None without new Pods."""
+    new = new_pods_of(subject, paths)
+    return Impact((), new, None).stopped(why) if new else None
+
+
 class Forecast:
     """The impacts of the objects of one apply.
 
@@ -129,8 +135,7 @@ class Forecast:
             if change.pods:
                 self._cluster.check_retained(change.pods[0].namespace)
         except CutShort as why:
-            new = new_pods_of(subject, self._paths)
-            return Impact((), new, None).stopped(why) if new else None
+            return not_read(subject, self._paths, why)
         except InvalidObject:
             return None  # other rules say what is wrong with it
         if not change.pods or not_scheduled(change.pods[0], self._snapshot()):

@@ -14,6 +14,7 @@ from forewarn.policies.controllers.new_pods import (
     without_missing_claims,
 )
 from forewarn.policies.controllers.pod_sequences import Same
+from forewarn.policies.forecast.quotas import ChargedQuotas
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.objects.workload import pod_template_of
@@ -43,6 +44,10 @@ class Placement:
     without_claims: bool = False
     omitted: int = 0
     """New Pods beyond the limit."""
+    rejected: int = 0
+    """New Pods that ResourceQuotas reject, besides those of `rollout`."""
+    rejection: str = ""
+    """The message with which a ResourceQuota rejects the first of them."""
     ahead: int | None = 0
     """Number of Pending Pods before this Pending Pod in the queue, which the prediction ignores; None for more than
     MAX_PENDING.
@@ -54,11 +59,11 @@ class Placement:
 
     @property
     def without_prediction(self) -> dict[str, int]:
-        """The number of a rollout's new Pods that `predictions` omits, by outcome: "fits", "refused" by a quota, or
-        `Impact.rest`.
+        """The number of new Pods that `predictions` omits, by outcome: "refused" by a quota; of a rollout also "fits",
+        or `Impact.rest`.
         """
         if self.rollout is None:
-            return {}
+            return {"refused": self.rejected} if self.rejected else {}
         rest = self.rollout.new - self.rollout.predicted - self.rollout.rejected
         found = (("fits", self.rollout.fitting), ("refused", self.rollout.rejected), (self.rollout.rest, rest))
         return {outcome: count for outcome, count in found if outcome and count > 0}
@@ -82,9 +87,20 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
     Raises InvalidObject for an unreadable template or an unknown PriorityClass.
     """
     new, name = new_pods_of(cluster, obj, replicas)
-    existing, omitted = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MAX_SEQUENTIAL, 0)
-    predictions = place_pods(cluster, new.pods[:MAX_SEQUENTIAL])
-    return Placement(name, predictions, new.wanted, existing, new.without_claims, omitted)
+    admitted_pods, rejection = ChargedQuotas(cluster).admit(obj, new.pods)
+    existing, evaluated = max(new.wanted - len(new.pods), 0), min(admitted_pods, MAX_SEQUENTIAL)
+    predictions = place_pods(cluster, new.pods[:evaluated])
+    rejected = len(new.pods) - admitted_pods
+    return Placement(
+        name,
+        predictions,
+        new.wanted,
+        existing,
+        new.without_claims,
+        omitted=admitted_pods - evaluated,
+        rejected=rejected,
+        rejection=rejection,
+    )
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:

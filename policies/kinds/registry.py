@@ -19,7 +19,8 @@ class KindSpec(NamedTuple):
     `view`: module and class in policies.objects that decode an object (`from_api`); imported with the first object,
     so that the linter starts fast. `table`: the field of `ClusterObjects` that plugins read; add new fields in
     scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the kind
-    although it has no Pod template. `is_lint_only`: the linter reads the kind, the webhook does not evaluate it.
+    although it has no Pod template. `is_applied`: predictions read the kind among the objects of one apply; the webhook
+    does not evaluate it.
     `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if the API server does not
     serve it or denies access.
     """
@@ -32,7 +33,7 @@ class KindSpec(NamedTuple):
     template: tuple[str, ...] = ()
     namespaced: bool = True
     is_evaluated: bool = False
-    is_lint_only: bool = False
+    is_applied: bool = False
     verbs: tuple[str, ...] = ("list", "watch")
     optional: bool = False
 
@@ -70,18 +71,18 @@ KINDS: Final = (
              namespaced=False, is_evaluated=True, verbs=("get", "list", "watch")),
     KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_evaluated=True),
     KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_evaluated=True),
-    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", is_lint_only=True),
+    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", is_applied=True),
     KindSpec("v1", "Node", "nodes", "node:Node", "nodes", namespaced=False),
     KindSpec("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "disruption_budget:PodDisruptionBudget",
-             "pdbs", is_lint_only=True),
-    _storage("StorageClass", "storageclasses", "storage_classes"),
+             "pdbs", is_applied=True),
+    _storage("StorageClass", "storageclasses", "storage_classes")._replace(is_applied=True),
     _storage("CSIDriver", "csidrivers", "csi_drivers"),
     _storage("CSINode", "csinodes", "csi_nodes"),
     _storage("CSIStorageCapacity", "csistoragecapacities", "storage_capacities")._replace(namespaced=True),
     _storage("VolumeAttachment", "volumeattachments", "attachments"),
-    _storage("PersistentVolume", "persistentvolumes", "volumes", "v1"),
+    _storage("PersistentVolume", "persistentvolumes", "volumes", "v1")._replace(is_applied=True),
     _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
-        namespaced=True, is_lint_only=True
+        namespaced=True, is_applied=True
     ),
     KindSpec("v1", "Service", "services", "service:Service", "services"),
     _workload("v1", "ReplicationController", "replicationcontrollers"),
@@ -99,7 +100,8 @@ KINDS: Final = (
 
 def _devices(view: str, plural: str, table: str, *, namespaced: bool) -> KindSpec:
     kind = view.partition(":")[2]
-    return KindSpec("resource.k8s.io/v1", kind, plural, view, table, namespaced=namespaced, optional=True)
+    spec = KindSpec("resource.k8s.io/v1", kind, plural, view, table, namespaced=namespaced, optional=True)
+    return spec._replace(is_applied=True)
 
 
 DEVICES: Final = (
@@ -134,7 +136,7 @@ POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }
 """`group/Kind` of each built-in workload -> the path of its Pod template."""
-LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_evaluated or spec.is_lint_only)
+LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_evaluated or spec.is_applied)
 """Kinds of the linter without a Pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -153,6 +155,9 @@ POD_GROUP: Final = "scheduling.k8s.io/PodGroup"
 GROUP_TEMPLATES: Final = "scheduling.k8s.io/Workload"
 DISRUPTION_BUDGET: Final = "policy/PodDisruptionBudget"
 CLAIM: Final = "/PersistentVolumeClaim"
+VOLUME: Final = "/PersistentVolume"
+RESOURCE_CLAIM: Final = "resource.k8s.io/ResourceClaim"
+CLAIM_TEMPLATE: Final = "resource.k8s.io/ResourceClaimTemplate"
 DEPLOYMENT: Final = "apps/Deployment"
 STATEFUL_SET: Final = "apps/StatefulSet"
 DAEMON_SET: Final = "apps/DaemonSet"
@@ -161,6 +166,9 @@ JOB: Final = "batch/Job"
 CRON_JOB: Final = "batch/CronJob"
 CONTROLLER_REVISION: Final = "apps/ControllerRevision"
 """Contains the Pod template of a StatefulSet or DaemonSet. The webhook evaluates new ones; the cache has none."""
+
+APPLIED: Final = tuple(kind for kind in LINTED if kind not in (POD, PRIORITY_CLASS))
+"""Kinds of one apply that predictions of its Pods and workloads read, besides PriorityClasses."""
 
 
 def empty_list(spec: KindSpec) -> dict[str, Any]:

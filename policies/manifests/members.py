@@ -7,12 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import (
+    APPLIED,
     CLAIM,
+    CLAIM_TEMPLATE,
     LIMIT_RANGE,
-    NAMESPACE,
     PRIORITY_CLASS,
+    RESOURCE_CLAIM,
     RESOURCE_QUOTA,
     WORKLOAD_PRIORITY_CLASS,
+    is_namespaced,
 )
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
@@ -21,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-CLUSTER_SCOPED: Final = (PRIORITY_CLASS, NAMESPACE, WORKLOAD_PRIORITY_CLASS)
+CLUSTER_SCOPED: Final = (
+    PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS, *(kind for kind in APPLIED if not is_namespaced(kind)),
+)  # fmt: skip
 """Kinds that an object may refer to regardless of the directory of their definition."""
 LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
-DEFINITIONS: Final = frozenset((*CLUSTER_SCOPED, *LIMITS, CLAIM))
+DEFINITIONS: Final = frozenset((*CLUSTER_SCOPED, *LIMITS, CLAIM, RESOURCE_CLAIM, CLAIM_TEMPLATE))
 MAX_PAIRS: Final = 300_000
 """Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
 SHARED: Final = ""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
 
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""The label with the namespace's name, which the API server sets on each namespace."""
 DEFAULT_CLASS_ANNOTATION: Final = "forewarn.dev/default-priority-class"
 EXEMPT_UNTIL_ANNOTATION: Final = "forewarn.dev/exempt-until"
 

@@ -48,12 +48,11 @@ def render(
     `explain`: include the basis. `applied`: the objects applied together.
     """
     predictions = placement.predictions
-    if not predictions and placement.rollout is None:
+    if not predictions and placement.rollout is None and not placement.rejected:
         existing = f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
         yield f"{placement.name}: {existing if placement.wanted else NONE_WANTED}"
         return
-    if len(predictions) != 1 or placement.existing or placement.rollout:
-        yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
+    yield from _heading(placement, applied, paint)
     shown = Counter[str]()
     for number, prediction in enumerate(predictions, 1):
         shown[prediction.outcome] += 1
@@ -70,6 +69,14 @@ def render(
     if omitted:
         yield f"and more Pods: {', '.join(omitted)}; use -o json for all"
     yield from (f"  note: {line}" for line in _caveats(placement, applied))
+
+
+def _heading(placement: Placement, applied: Applied | None, paint: Painter) -> Iterator[str]:
+    """The counts of the object's new Pods, unless one prediction says it all."""
+    if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.rejected:
+        yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
+    if placement.rejected:
+        yield f"  rejected: {placement.rejection}"
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
@@ -107,7 +114,9 @@ def render_together(
     """The predictions for several objects as text lines, in the order of their application."""
     in_turn = [placement for placement in placements if placement.rollout is None]
     predictions = [prediction for placement in in_turn for prediction in placement.predictions]
-    new = f"{plural(len(predictions), 'new Pod')}, one after the other: {_counted(predictions, applied)}"
+    rejected = sum(placement.rejected for placement in in_turn)
+    counts = _counted(predictions, applied, rejected)
+    new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
     more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
     yield paint(f"{len(placements)} objects, {new}{more}", "bold")
@@ -132,15 +141,17 @@ def _overview(placement: Placement, applied: Applied | None) -> str:
         counts = _counts_text(placement.outcomes) or "none created yet"
         return f"rollout, {plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
-    return f"{there}{plural(len(placement.predictions), 'new Pod')}: {_counted(placement.predictions, applied)}"
+    new = plural(len(placement.predictions) + placement.rejected, "new Pod")
+    return f"{there}{new}: {_counted(placement.predictions, applied, placement.rejected)}"
 
 
-def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
+def _counted(predictions: Sequence[Prediction], applied: Applied | None, rejected: int) -> str:
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
-    separately.
+    separately. `rejected`: number of Pods that quotas reject.
     """
     lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.attempts_of(each)}
-    text = _counts_text(outcomes([each for each in predictions if id(each) not in lost]))
+    counts = outcomes([each for each in predictions if id(each) not in lost])
+    text = _counts_text({**counts, **({"refused": rejected} if rejected else {})})
     return (
         ", ".join([*([text] if text else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
     )

@@ -210,7 +210,8 @@ class Prediction(SchedulingCycle):
         """The assumptions and the uncertainty of the prediction."""
         if self.not_predicted:
             return (f"not predicted: {self.not_predicted}",)
-        assumed = assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims))
+        is_new = not self.pod.uid
+        assumed = assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims), created=is_new)
         if not self.fits:
             return *of_preemption(self.pod, self.preemption, self.snapshot), *assumed
         facts = (self.feasible, self.best_nodes, self.node, self.num_feasible_nodes_to_find, self.not_scored)

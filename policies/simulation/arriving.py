@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from forewarn.policies.kinds.registry import GROUP_TEMPLATES, LIMIT_RANGE, NAMESPACE, POD_GROUP, PRIORITY_CLASS
+from forewarn.policies.controllers.applied import is_known
+from forewarn.policies.controllers.templates import admitted_claim
+from forewarn.policies.kinds.registry import (
+    APPLIED,
+    CLAIM,
+    DISRUPTION_BUDGET,
+    NODE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    VOLUME,
+)
 from forewarn.policies.objects.fields import group_kind, text
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.storage import PersistentVolume, default_storage_class
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.simulation.drain import drain
 from forewarn.policies.simulation.scenario import read_node, read_workload
 
@@ -20,22 +35,25 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scenario import Arrival, World
 
-_PASSED_OVER: Final = (NAMESPACE, LIMIT_RANGE, PRIORITY_CLASS, GROUP_TEMPLATES)
-"""Kinds that exist from the start regardless of their arrival, or that do not affect the simulation."""
-
 
 def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
     """Apply one change by a user to the objects of the API server. Raises InvalidObject."""
     kind, obj = group_kind(arrival.object), arrival.object
     if arrival.op == "drain":
         drain(clock, api, latencies, text(obj, "metadata", "name"))
-    elif kind == "/Node":
+    elif kind == NODE:
         _node(api, arrival)
-    elif kind == "/Pod":
+    elif kind == POD:
         _pod(api, world.admission, arrival)
     elif kind == POD_GROUP:
         _pod_group(api, world, arrival)
-    elif kind not in _PASSED_OVER:
+    elif kind == CLAIM:
+        _claim(api, world, arrival)
+    elif kind == VOLUME:
+        _volume(api, arrival)
+    elif kind == RESOURCE_QUOTA:
+        _quota(api, arrival)
+    elif kind == DISRUPTION_BUDGET or kind not in (PRIORITY_CLASS, *APPLIED):  # these exist from the start
         _workload(api, arrival)
 
 
@@ -65,6 +83,7 @@ def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival
     elif arrival.op == "create":
         rejection = api.rejection(pod, obj)
         if rejection:
+            api.rejected[_key(obj)] = rejection
             api.timeline.add("refused", message=f"{pod.key}: {rejection}")
         else:
             api.create_pod(pod, obj)
@@ -76,6 +95,33 @@ def _pod_group(api: ApiServer, world: World, arrival: Arrival) -> None:
         api.pod_groups.delete(key)
     elif arrival.op == "create" or api.pod_groups.get(key) is not None:
         api.pod_groups.put(world.group_admission(arrival.object))
+
+
+def _claim(api: ApiServer, world: World, arrival: Arrival) -> None:
+    """Create or delete a claim. Pods are simulated without the volumes of a claim whose volume is not known."""
+    key, base = _key(arrival.object), world.base or ClusterObjects()
+    if arrival.op == "delete":
+        api.storage.delete_claim(key)
+    elif arrival.op == "create" and api.storage.claim(key) is None:
+        default = default_storage_class(base.storage_classes.values())
+        claim = admitted_claim({**arrival.object, "status": None}, default)
+        if is_known(claim, replace(base, volumes=api.storage.volumes())):
+            api.storage.put_claim(claim)
+        else:
+            api.storage.unlisted |= {key}
+
+
+def _volume(api: ApiServer, arrival: Arrival) -> None:
+    name = text(arrival.object, "metadata", "name")
+    if arrival.op == "create" and api.storage.volume(name) is None:
+        volume = PersistentVolume.from_api({**arrival.object, "status": None})
+        api.storage.put_volume(replace(volume, phase="Available"))
+
+
+def _quota(api: ApiServer, arrival: Arrival) -> None:
+    if api.quotas is not None and arrival.op in ("create", "update"):
+        quota = ResourceQuota.from_api({**arrival.object, "status": None})
+        api.quotas.put(quota, [state for (namespace, _), state in api.pods.items() if namespace == quota.namespace])
 
 
 def _key(obj: ApiObject) -> PodKey:

@@ -6,15 +6,18 @@ Source: apiserver `pkg/admission/plugin/resourcequota`, kubernetes `pkg/controll
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.cluster.admission import counted_by_requests
+from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
 from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
 from forewarn.policies.objects.fields import InvalidObject, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from forewarn.policies.controllers.view import PodState
     from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources
@@ -60,6 +63,15 @@ class Quotas:
         self.given_back = 0
         """Number of Pods subtracted from the usage."""
 
+    def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
+        """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
+        counted = []
+        for state in pods:
+            with suppress(InvalidObject):
+                template = self._template_for(state.pod) if state.template is None else state.template
+                counted += [] if state.pod.terminal else [self._counted_pod(state.pod, template)]
+        self._remaining_quota.put(recalculated(quota, counted, 0.0))
+
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""
         if not self._remaining_quota.limits(pod.namespace):
@@ -95,9 +107,7 @@ class Quotas:
         about = pod.occupies if template is None else template
         known = self._counted_pods.get((id(about), pod.priority_class_name))
         if known is None:
-            spec = self._requests(pod) if template is None else self._spec(pod, template)
-            metadata = {"namespace": pod.namespace}
-            counted = {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
+            counted = counted_by_requests(pod) if template is None else self._of_template(pod, template)
             known = self._counted_pods[id(about), pod.priority_class_name] = about, counted
         return known[1]
 
@@ -107,14 +117,10 @@ class Quotas:
             found = self._resources[id(counted)] = read_pod_resources(counted)
         return found
 
-    def _spec(self, pod: Pod, template: ApiObject) -> Mapping[str, Any]:
-        pod_object = {"metadata": {"namespace": pod.namespace}, "spec": dict(mapping(template, "spec"))}
-        return mapping(self._defaulted(pod_object), "spec")
-
-    def _requests(self, pod: Pod) -> Mapping[str, Any]:
-        resource = pod.occupies.resource
-        requests = {"cpu": f"{resource.milli_cpu}m", "memory": str(resource.memory)}
-        return {"containers": [{"name": "", "resources": {"requests": requests}}]}
+    def _of_template(self, pod: Pod, template: ApiObject) -> ApiObject:
+        metadata = {"namespace": pod.namespace}
+        spec = mapping(self._defaulted({"metadata": metadata, "spec": dict(mapping(template, "spec"))}), "spec")
+        return {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
 
 
 @dataclass(frozen=True, slots=True)

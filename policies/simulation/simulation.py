@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.templates import pod_of_template, template_of
 from forewarn.policies.controllers.view import controller_of
-from forewarn.policies.kinds.registry import POD_GROUP
+from forewarn.policies.kinds.registry import POD_GROUP, RESOURCE_QUOTA
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.storage import default_storage_class
 from forewarn.policies.releases.semantics import DEFAULT
@@ -112,8 +112,9 @@ class Simulation:
             has_pod_groups=self.simulates_pod_groups and _has_pod_groups(world),
         )
         self._view = view
-        if world.quotas_of is not None:
-            self.api.quotas = Quotas(self.clock, latencies, world.quotas_of, world.defaulted, self._template_for)
+        has_quotas = any(group_kind(arrival.object) == RESOURCE_QUOTA for arrival in world.arrivals)
+        if (quotas_of := world.quotas_of or ((lambda _: ()) if has_quotas else None)) is not None:
+            self.api.quotas = Quotas(self.clock, latencies, quotas_of, world.defaulted, self._template_for)
         self._load(None if world.order_known else random)
         self.api.storage.note_unlisted()
         self.storage = StorageControllers(self.clock, self.api, view, latencies, base)

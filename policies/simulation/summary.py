@@ -216,6 +216,8 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
     for workload, rejected in sorted(rejections, key=lambda each: (each[0][::-1], each[1])):
         pods = found[workload].pods if workload in found else 0
         found[workload] = Missing(names.of(workload), pods + rejected.missing, rejected.message)
+    for key, message in simulation.api.rejected.items():
+        found["/Pod", "/".join(key)] = Missing("/".join(key), 1, message)
     return found
 
 

@@ -57,6 +57,11 @@ class RemainingQuota:
         self._now[namespace] = check.quotas
         return ""
 
+    def put(self, quota: ResourceQuota) -> None:
+        """Add a quota, or replace the one with the same name."""
+        others = (each for each in self._of(quota.namespace) if each.name != quota.name)
+        self._now[quota.namespace] = tuple(sorted((*others, quota), key=lambda each: each.name))
+
     def give_back(self, namespace: str, pod: ApiObject) -> None:
         """Subtract the usage of a deleted Pod. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))

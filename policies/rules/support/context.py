@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -12,30 +13,27 @@ from weakref import proxy
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Problem, Severity
-from forewarn.policies.kinds.registry import CLAIM, LIMIT_RANGE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
-from forewarn.policies.objects.fields import InvalidObject, group_kind
-from forewarn.policies.objects.namespace import Namespace
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
+from forewarn.policies.objects.namespace import NAME_LABEL, Namespace
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, pod_template_of
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.options import Options
 
 T = TypeVar("T")
-NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label with the namespace's name, which the API server sets on each namespace."""
 
 
 class Target(StrEnum):
@@ -296,7 +294,7 @@ class Context:
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:
-        """The cluster with the change set's classes, LimitRanges, claims, PodGroups and namespaces; None if unknown."""
+        """The cluster after the change set, without its Pods and workloads; None if unknown."""
         from dataclasses import replace
 
         if self.cluster is None:
@@ -308,14 +306,21 @@ class Context:
             for new in map(self.namespace, names)
             if new and new.annotations != (stored["", new.name].annotations if ("", new.name) in stored else {})
         }
-        namespaces = {**stored, **changed} if changed else stored
-        claims = frozenset((s.ref.namespace, s.ref.name) for s in self.of_kind(CLAIM))
-        if not (self.defined or changed or claims or self._limit_ranges or self.of_kind(POD_GROUP)):
-            return self.cluster
-        own = [r for of_namespace in self._limit_ranges.values() for r in of_namespace.values()]
-        to_be = self.cluster.with_limit_ranges(own) if own else self.cluster
-        to_be = replace(to_be, priority_classes=self.classes, namespaces=namespaces, pending_claims=claims)
-        return to_be.with_pod_groups(_groups_of(self, to_be))
+        applied = [_named(subject) for kind in APPLIED if kind in self._by_kind for subject in self._applied(kind)]
+        to_be = replace(self.cluster, priority_classes=self.classes) if self.defined else self.cluster
+        if applied:
+            from forewarn.policies.controllers.applied import with_applied  # other rules report what is unreadable
+
+            to_be = with_applied(to_be, applied, [])
+        return replace(to_be, namespaces={**to_be.namespaces, **changed}) if changed else to_be
+
+    def _applied(self, kind: str) -> Sequence[ReviewedObject]:
+        """The subjects of a kind; of ResourceQuotas those of namespaces of other subjects, which they may limit."""
+        if kind != RESOURCE_QUOTA:
+            return self.of_kind(kind)
+        others = (subject for kind, subjects in self._by_kind.items() if kind not in APPLIED for subject in subjects)
+        limited = {subject.effective_namespace for subject in others}
+        return [quota for quota in self.of_kind(kind) if quota.effective_namespace in limited]
 
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
         """The Pod, or the Pod template, of a subject; None without one. Raises InvalidObject."""
@@ -326,14 +331,11 @@ class Context:
         return self._template[1]
 
 
-def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]:
-    """Yield the PodGroups of the change set that kube-apiserver accepts, as admitted."""
-    for subject in context.of_kind(POD_GROUP):
-        from forewarn.policies.cluster.admission import admitted_group  # only if there is a PodGroup
-
-        metadata = {"name": subject.ref.name, "namespace": subject.effective_namespace}
-        with suppress(InvalidObject):
-            yield admitted_group({**subject.object, "metadata": metadata}, cluster)
+def _named(subject: ReviewedObject) -> ApiObject:
+    """Return the object of a subject with its name and namespace filled in."""
+    names = {"name": subject.ref.name, "namespace": subject.effective_namespace}
+    metadata = subject.object.get("metadata")
+    return {**subject.object, "metadata": {**(metadata if isinstance(metadata, Mapping) else NOTHING), **names}}
 
 
 class DependsOn(NamedTuple):

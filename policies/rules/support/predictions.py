@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
+from forewarn.policies.metering import CutShort
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
@@ -78,7 +79,13 @@ class Predicted:
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
     def _work_out(self, subject: ReviewedObject) -> Impact | None:
-        return self._forecast.of(subject, self._limits(subject))
+        try:
+            forecast = self._forecast
+        except CutShort as why:
+            from forewarn.policies.forecast.forecast import not_read
+
+            return not_read(subject, self._context.options.pod_template_paths, why)
+        return forecast.of(subject, self._limits(subject))
 
     def _limits(self, subject: ReviewedObject) -> QuotaLimits | None:
         """Return how ResourceQuotas limit the Pods of a subject; None without ResourceQuotas."""

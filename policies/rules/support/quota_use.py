@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kube_apiserver.quota import Fault
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate
     from forewarn.policies.options import LimitedResource
@@ -152,12 +153,18 @@ class QuotaUse:
             cluster = self._context.cluster
             stored = {quota.name: quota for quota in cluster.quotas_of(namespace)} if cluster else {}
             for name, quota in self._defined.get(namespace, {}).items():
-                used = stored[name].used if name in stored else quota.used
+                used = stored[name].used if name in stored else self._used_by_stored_pods(quota)
                 stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
             for quota in stored.values():
                 check_quota_extent(quota.spec, quota.name)
             self._at_start[namespace] = tuple(stored[name].in_force() for name in sorted(stored))
         return self._at_start[namespace]
+
+    def _used_by_stored_pods(self, quota: ResourceQuota) -> ResourceList:
+        """Return the use of a new quota by the Pods of the cluster; without a cluster, by the status in the file."""
+        to_be = None if self._is_alone else self._context.cluster_to_be
+        found = to_be.resource_quotas.get((quota.namespace, quota.name)) if to_be else None
+        return quota.used if found is None else found.used
 
     def _count(self, namespace: str) -> int:
         """A lower bound of the number of quotas in a namespace."""
@@ -168,7 +175,7 @@ class QuotaUse:
         """Report whether the used amounts of a quota are known."""
         cluster, defined = self._context.cluster, self._defined.get(namespace, {}).get(name)
         stored = cluster.resource_quotas.get((namespace, name)) if cluster else None
-        return bool(stored.used) if stored else bool(defined and defined.used)
+        return bool(stored.used) if stored else bool(defined and (defined.used or (cluster and not self._is_alone)))
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:

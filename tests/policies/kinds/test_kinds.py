@@ -59,7 +59,8 @@ def test_what_is_linted_is_what_rules_are_about_and_what_changes_what_they_say()
     told = {kind.rpartition("/")[2] for kind in LINTED}
     groups = {"PodGroup", "Workload"}
     others = {"PriorityClass", "Pod", "Namespace", "ResourceQuota", "LimitRange", "PersistentVolumeClaim"}
-    others |= {"PodDisruptionBudget"}
+    others |= {"PodDisruptionBudget", "StorageClass", "PersistentVolume", "ResourceClaim", "ResourceClaimTemplate"}
+    others |= {"DeviceClass", "ResourceSlice", "DeviceTaintRule"}
     assert told == others | groups
     assert not told & {kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS}
 

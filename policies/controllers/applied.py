@@ -1,0 +1,227 @@
+"""The cluster after one apply, except its Pods and workloads: the objects that predictions and simulations read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.cluster.admission import admitted_group, counted_by_requests
+from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, decoded, key_of
+from forewarn.policies.controllers.disruption import pdb_status
+from forewarn.policies.controllers.persistent_volume import Bind, Provision, sync_unbound_claim
+from forewarn.policies.controllers.resource_quota import recalculated
+from forewarn.policies.controllers.templates import admitted_claim
+from forewarn.policies.controllers.view import PodState, Tally, WorkloadState
+from forewarn.policies.kinds.registry import (
+    CLAIM,
+    CLAIM_TEMPLATE,
+    DISRUPTION_BUDGET,
+    LIMIT_RANGE,
+    NAMESPACE,
+    POD,
+    POD_GROUP,
+    RESOURCE_CLAIM,
+    RESOURCE_QUOTA,
+    VOLUME,
+)
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.namespace import NAME_LABEL
+from forewarn.policies.objects.resource_list import mask
+from forewarn.policies.objects.storage import default_storage_class
+from forewarn.policies.scheduling.missing_lists import lists_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot, Key
+    from forewarn.policies.controllers.view import Key as WorkloadKey
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.selectors import LabelSelector
+
+Views = dict[str, dict["Key", Any]]
+"""`group/Kind` -> (namespace, name) -> view."""
+_UNCHANGED: Final = frozenset((CLAIM, VOLUME, RESOURCE_CLAIM, CLAIM_TEMPLATE))
+"""Kinds whose stored objects keep all fields that predictions read, because these are immutable or of the status."""
+_TABLES: Final = {kind: table for table, kind in SCHEDULER_TABLES.items()} | {
+    RESOURCE_QUOTA: "resource_quotas",
+    LIMIT_RANGE: "limit_ranges",
+}
+
+
+def applied_views(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults: list[InvalidObject]) -> Views:
+    """Return the views of these objects after their creation or update. Adds the errors of unreadable ones to `faults`.
+
+    `cluster`: with the PriorityClasses after the apply; ignores PriorityClasses and kinds without a view.
+    """
+    views: Views = defaultdict(dict)
+    claims: list[ApiObject] = []
+    for obj in objects:
+        kind = group_kind(obj)
+        try:
+            if kind == CLAIM:
+                claims.append(obj)
+            elif kind in VIEWS:
+                _put(views, cluster, kind, {**obj, "status": None})
+        except InvalidObject as fault:
+            faults.append(fault)
+    classes = {**cluster.objects.storage_classes, **views["storage.k8s.io/StorageClass"]}
+    default = default_storage_class(classes.values())
+    for obj in claims:
+        try:
+            claim = admitted_claim({**obj, "status": None}, default)
+            if claim.key not in cluster.objects.claims:
+                views[CLAIM][claim.key] = replace(claim, uid=claim.uid or "/".join(claim.key))
+        except InvalidObject as fault:
+            faults.append(fault)
+    return {kind: found for kind, found in views.items() if found}
+
+
+def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> None:
+    """Add the view of one object. Raises InvalidObject."""
+    key = key_of(obj, kind)
+    stored = _stored(cluster, kind).get(key)
+    if stored is not None and kind in _UNCHANGED:
+        return
+    view: Any = admitted_group(obj, cluster) if kind == POD_GROUP else decoded(kind, obj)
+    if kind == POD_GROUP and stored is not None:
+        view = view._replace(uid=stored.uid, initially_scheduled=stored.initially_scheduled)
+    elif kind == NAMESPACE:
+        view = view._replace(labels={**view.labels, NAME_LABEL: view.name})
+    elif kind == VOLUME:
+        view = replace(view, phase="Available")
+    elif kind == RESOURCE_QUOTA:
+        view = recalculated(view, _counted(cluster.pods_of(key[0]).values()), 0.0)
+        if stored is not None:
+            view = replace(view, used={**view.used, **mask(stored.used, view.hard)})
+    elif kind == DISRUPTION_BUDGET:
+        view = _with_status(view, obj, cluster)
+    views[kind][key] = view
+
+
+def _counted(pods: Collection[Pod]) -> Iterator[ApiObject]:
+    """Yield the Pods as ResourceQuota sees them, one object for equal Pods."""
+    counted: dict[tuple[str, int], ApiObject] = {}
+    charge(len(pods))
+    for pod in pods:
+        key = pod.priority_class_name, id(pod.occupies)
+        if not pod.terminal:
+            yield counted[key] if key in counted else counted.setdefault(key, counted_by_requests(pod))
+
+
+def _stored(cluster: ClusterSnapshot, kind: str) -> Mapping[Any, Any]:
+    owner = cluster if kind in (RESOURCE_QUOTA, LIMIT_RANGE) else cluster.objects
+    return getattr(owner, _TABLES[kind])  # type: ignore[no-any-return]
+
+
+def with_applied(
+    cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults: list[InvalidObject]
+) -> ClusterSnapshot:
+    """Return the cluster after the apply of these objects, with the claims that the PersistentVolume controller binds.
+
+    Arguments: see `applied_views`. Claims whose volumes a provisioner creates are in `pending_claims`.
+    """
+    views = applied_views(cluster, objects, faults)
+    if not views:
+        return cluster
+    new_claims = views.pop(CLAIM, {})
+    given: dict[str, Any] = {_TABLES[kind]: {**_stored(cluster, kind), **found} for kind, found in views.items()}
+    own: dict[str, Any] = {name: given.pop(name) for name in ("resource_quotas", "limit_ranges") if name in given}
+    if "namespaces" in given:
+        own["namespaces"] = given["namespaces"]
+    objects_after = replace(cluster.objects, **given)
+    pending = frozenset(new_claims)
+    if new_claims:
+        objects_after, pending = _with_claims(objects_after, new_claims)
+    return replace(cluster.with_objects(objects_after), **own, pending_claims=pending)
+
+
+def later_quotas(objects: Sequence[ApiObject], cluster: ClusterSnapshot | None) -> dict[Key, frozenset[str]]:
+    """Return Pod -> names of the quotas of its namespace that an apply of these objects, in order, creates after it.
+
+    These do not limit the Pod. Controllers create the Pods of workloads after the apply.
+    """
+    stored = {} if cluster is None else cluster.resource_quotas
+    later, found = dict[str, frozenset[str]](), dict["Key", frozenset[str]]()
+    for obj in reversed(objects):
+        kind = group_kind(obj)
+        if kind not in (POD, RESOURCE_QUOTA):
+            continue
+        namespace, name = key_of(obj, kind)
+        if kind == POD and namespace in later:
+            found[namespace, name] = later[namespace]
+        elif kind == RESOURCE_QUOTA and (namespace, name) not in stored:
+            later[namespace] = later.get(namespace, frozenset()) | {name}
+    return found
+
+
+def _with_claims(objects: ClusterObjects, new: Mapping[Key, Any]) -> tuple[ClusterObjects, frozenset[Key]]:
+    """Return the objects with these claims, bound if the PersistentVolume controller binds them; and the keys of the
+    claims whose volumes are not known, which are left out.
+    """
+    claims, volumes, pending = {**objects.claims}, {**objects.volumes}, set["Key"]()
+    for key, claim in new.items():
+        of_class = [volume for volume in volumes.values() if volume.storage_class == claim.storage_class]
+        charge(len(volumes) // 4)
+        storage_class = objects.storage_classes.get(("", claim.storage_class))
+        if not is_known(claim, objects):
+            pending.add(key)
+            continue
+        result = sync_unbound_claim(claim, storage_class, lambda name: volumes.get(("", name)), of_class)
+        if isinstance(result, Provision):
+            pending.add(key)
+            continue
+        claims[key] = claim
+        if isinstance(result, Bind):
+            volume = replace(result.volume, claim=(*key, claim.uid), phase="Bound")
+            volumes["", volume.name] = volume
+            claims[key] = replace(claim, volume_name=volume.name, bind_completed=True, phase="Bound")
+    return replace(objects, claims=claims, volumes=volumes), frozenset(pending)
+
+
+def is_known(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
+    """Report whether the cluster state has the storage objects that decide which volume a new claim gets."""
+    if not lists_storage(objects) or not (objects.storage_classes or objects.volumes):
+        return False
+    name = claim.storage_class
+    is_defined = not name or ("", name) in objects.storage_classes or bool(claim.volume_name)
+    return is_defined or any(volume.storage_class == name for volume in objects.volumes.values())
+
+
+def _with_status(pdb: PodDisruptionBudget, obj: ApiObject, cluster: ClusterSnapshot) -> PodDisruptionBudget:
+    """Return the PDB with the disruptions that its controller allows. Raises InvalidObject."""
+    key = DISRUPTION_BUDGET, pdb.namespace, pdb.name
+    status = pdb_status(_StoredPods(cluster), WorkloadState(key, obj))  # type: ignore[arg-type]
+    allowed, missing = status.disruptions_allowed, min(status.current_healthy - status.desired_healthy, 0)
+    return replace(pdb, surplus=allowed or missing, stale=False)
+
+
+class _StoredPods:
+    """The part of `View` that `pdb_status` reads, of a cluster."""
+
+    def __init__(self, cluster: ClusterSnapshot) -> None:
+        self._cluster = cluster
+
+    def workload(self, key: WorkloadKey, /) -> WorkloadState | None:
+        """Return the workload with this key, or None."""
+        found = self._cluster.workload(*key)
+        if found is None:
+            return None
+        kind, name = found.controller
+        return WorkloadState(key, found.object, controller=(kind, key[1], name) if kind else None)
+
+    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Sequence[Tally]:
+        """Return one tally for each Pod that a PDB selects."""
+        found, tallies = selector(), list[Tally]()
+        pods = self._cluster.pods_of(state.key[1]).values() if found is not None else ()
+        charge(len(pods))
+        for pod in pods:
+            if found is not None and found.matches(pod.labels):
+                tallies.append(Tally(pod.labels))
+                tallies[-1].count(PodState(pod, ready=0.0 if pod.healthy else None), 1)
+        return tallies

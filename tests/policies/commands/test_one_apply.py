@@ -1,0 +1,295 @@
+"""The objects of one apply see each other, in every command: the outcome of a new Deployment with other objects in
+its file, and another outcome without them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.builders import (
+    Made,
+    make_claim,
+    make_namespace,
+    make_node,
+    make_pod,
+    make_storage_class,
+    make_volume,
+)
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+GPU = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
+ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}  # fmt: skip
+KINDS = (
+    ("v1", "ResourceQuota"), ("v1", "LimitRange"), ("policy/v1", "PodDisruptionBudget"), ("v1", "PersistentVolume"),
+    ("storage.k8s.io/v1", "StorageClass"), ("storage.k8s.io/v1", "CSINode"), ("storage.k8s.io/v1", "CSIDriver"),
+)  # fmt: skip
+LISTED = [{"apiVersion": version, "kind": f"{kind}List", "items": []} for version, kind in KINDS]
+
+
+def low(node: str, cpu: str = "3") -> Made:
+    return make_pod(f"low-{node}").request(cpu=cpu).labels(app=f"low-{node}").priority(-1).on(node)
+
+
+def deployment(replicas: int = 1, **pod: Any) -> Made:
+    labels = {"app": "new"}
+    container: dict[str, Any] = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    container["resources"] |= pod.pop("resources", {})
+    spec = {"containers": [container], **pod}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    made = Made("apps/v1", "Deployment", "new", "default")
+    return made.spec(replicas=replicas, selector={"matchLabels": labels}, template=template)
+
+
+def with_claim() -> Made:
+    return deployment(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+
+
+def claim(storage_class: str) -> Made:
+    return make_claim("data", storageClassName=storage_class, resources={"requests": {"storage": "1Gi"}})
+
+
+def with_device(**reference: str) -> Made:
+    return deployment(resourceClaims=[{"name": "gpu", **reference}], resources={"claims": [{"name": "gpu"}]})
+
+
+def devices(kind: str, name: str, **spec: Any) -> Made:
+    is_global = kind in ("DeviceClass", "ResourceSlice")
+    return Made("resource.k8s.io/v1", kind, name, "" if is_global else "default").spec(**spec)
+
+
+def gpus() -> list[Made]:
+    pool = {"name": "n2", "generation": 1, "resourceSliceCount": 1}
+    return [
+        devices("DeviceClass", "gpu"),
+        devices("ResourceSlice", "n2", driver="gpu.example.com", nodeName="n2", pool=pool, devices=[{"name": "d"}]),
+    ]
+
+
+def of_class(name: str, **fields: Any) -> Made:
+    made = make_storage_class(name)
+    made.obj.update(fields)
+    return made
+
+
+def quota(**hard: str) -> Made:
+    return Made("v1", "ResourceQuota", "q", "default").spec(hard=hard)
+
+
+def pdb(app: str) -> Made:
+    made = Made("policy/v1", "PodDisruptionBudget", "protected", "default")
+    return made.spec(minAvailable=1, selector={"matchLabels": {"app": app}})
+
+
+def apart_from_teams() -> Made:
+    """Not on a node with a Pod of a namespace with the label team."""
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {},
+        "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]},
+    }
+    return deployment(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+
+
+NODES = [make_node(name).has(cpu="4").label("kubernetes.io/hostname", name).zone(name) for name in ("n1", "n2")]
+IN_N2 = [{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["n2"]}]}]
+LOCAL = make_volume("pv", storageClassName="local", accessModes=["ReadWriteOnce"], nodeAffinity=ON_N2)
+LARGE = Made("v1", "LimitRange", "l", "default").spec(
+    limits=[{"type": "Container", "defaultRequest": {"memory": "1Ti"}}]
+)
+GOLD = Made("scheduling.k8s.io/v1", "PriorityClass", "gold")
+GOLD.obj["value"] = 10
+
+CASES: dict[str, tuple[Sequence[Made], Sequence[Made], Made, str, str]] = {
+    # the cluster besides its nodes, the objects beside the workload, the workload, the outcome, that without them
+    "ResourceClaimTemplate": (
+        [*gpus(), low("n2")],
+        [devices("ResourceClaimTemplate", "gpu", spec={"devices": GPU})],
+        with_device(resourceClaimTemplateName="gpu"),
+        "preempts low-n2",
+        "pending",
+    ),
+    "ResourceClaim": (
+        [*gpus(), low("n2")],
+        [devices("ResourceClaim", "gpu", devices=GPU)],
+        with_device(resourceClaimName="gpu"),
+        "preempts low-n2",
+        "pending",
+    ),
+    "ResourceSlice": (
+        [gpus()[0], devices("ResourceClaim", "gpu", devices=GPU), low("n2")],
+        [gpus()[1]],
+        with_device(resourceClaimName="gpu"),
+        "preempts low-n2",
+        "pending",
+    ),
+    "PersistentVolumeClaim": (
+        [of_class("local", provisioner="kubernetes.io/no-provisioner"), LOCAL, low("n2")],
+        [claim("local")],
+        with_claim(),
+        "preempts low-n2",
+        "pending",
+    ),
+    "PersistentVolumeClaim of the default class": (
+        [
+            of_class("fast", allowedTopologies=IN_N2).metadata(
+                annotations={"storageclass.kubernetes.io/is-default-class": "true"}
+            ),
+            low("n2"),
+        ],
+        [make_claim("data", resources={"requests": {"storage": "1Gi"}})],
+        with_claim(),
+        "preempts low-n2",
+        "pending",
+    ),
+    "PersistentVolumeClaim that is bound at once": (
+        [of_class("local", volumeBindingMode="Immediate", provisioner="kubernetes.io/no-provisioner"), low("n2")],
+        [LOCAL, claim("local")],
+        with_claim(),
+        "preempts low-n2",
+        "pending",
+    ),
+    "PersistentVolumeClaim without a volume": (
+        [of_class("local", volumeBindingMode="Immediate", provisioner="kubernetes.io/no-provisioner")],
+        [claim("local")],
+        with_claim(),
+        "pending",
+        "pending",
+    ),
+    "StorageClass": (
+        [claim("fast"), low("n2")],
+        [of_class("fast", allowedTopologies=IN_N2)],
+        with_claim(),
+        "preempts low-n2",
+        "pending",
+    ),
+    "PodDisruptionBudget": (
+        [low("n1"), low("n2")],
+        [pdb("low-n1")],
+        deployment(priorityClassName="system-node-critical"),
+        "preempts low-n2",
+        "preempts low-n1",
+    ),
+    "ResourceQuota": ([], [quota(pods="0")], deployment(), "refused", "fits"),
+    "ResourceQuota and Pods": ([low("n1", "1")], [quota(pods="1")], deployment(), "refused", "fits"),
+    "LimitRange": (
+        [low("n1"), low("n2")],
+        [LARGE],
+        deployment(),
+        "pending",
+        "preempts low-n1",
+    ),
+    "Namespace": (
+        [make_pod("of-team", "teams").on("n1"), low("n2")],
+        [make_namespace("teams", team="a")],
+        apart_from_teams(),
+        "preempts low-n2",
+        "fits",
+    ),
+    "PriorityClass": (
+        [low("n1"), low("n2")], [GOLD], deployment(priorityClassName="gold"), "preempts low-n1", "error",
+    ),
+}  # fmt: skip
+
+
+def write(path: Path, objects: Sequence[Any]) -> Path:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return path
+
+
+def asked(directory: Path, stored: Sequence[Made], applied: Sequence[Made], command: str) -> str:
+    """The outcome of the new Pod in one command's answer."""
+    cluster = write(directory / "cluster.json", [*(each.obj for each in (*NODES, *stored)), *LISTED])
+    new = write(directory / "new.json", [each.obj for each in applied])
+    if command == "lint":
+        return of_lint(forewarn("lint", new, "--cluster", cluster, "--kubernetes-version", "1.36").stdout)
+    words = command.split()
+    done = forewarn(*words, "-f", new, "--cluster", cluster, "-o", "json", "--kubernetes-version", "1.36")
+    if not done.stdout:
+        return "error"
+    return (of_predict if command == "predict" else of_whatif)(json.loads(done.stdout.splitlines()[0]))
+
+
+def of_predict(row: Any) -> str:
+    if row["outcome"] == "preempts":
+        return f"preempts {', '.join(row['candidates'][row['nominatedNode']]['victims']).replace('default/', '')}"
+    return str(row["outcome"])
+
+
+def of_lint(text: str) -> str:
+    if "unknown-priority-class" in text:
+        return "error"
+    if "quota-exceeded" in text:
+        return "refused"
+    if "[fits-nowhere]" in text:
+        return "pending"
+    if "[preempts-running-pods]" in text:
+        return f"preempts low-n{1 if 'default/low-n1' in text else 2}"
+    return text or "fits"
+
+
+def of_whatif(answer: Any) -> str:
+    if answer["preempted"]:
+        return f"preempts {answer['preempted'][0]['victim']['pod'].replace('default/', '')}"
+    if answer["rejectedByQuota"]:
+        return "refused"
+    (counts,) = [each for each in answer["workloads"] if each["workload"] == "default/new"]
+    return "fits" if counts["running"]["after"] else "pending"
+
+
+WITH_DEVICES = {"ResourceClaimTemplate", "ResourceClaim", "ResourceSlice"}
+ASKED = [(case, command) for case in CASES for command in ("predict", "lint", "whatif apply")]
+
+
+@pytest.mark.parametrize(("case", "command"), [a for a in ASKED if a[1] != "whatif apply" or a[0] not in WITH_DEVICES])
+def test_objects_of_one_apply_see_each_other(case: str, command: str, tmp_path: Path) -> None:
+    stored, beside, new, outcome, without = CASES[case]
+    assert asked(tmp_path, stored, [*beside, new], command) == outcome
+    assert asked(tmp_path, stored, [new, *beside], command) == outcome, "in the other order"
+    assert asked(tmp_path, stored, [new], command) == without
+
+
+@pytest.mark.parametrize(("first", "admitted"), [("quota", 1), ("pods", 2)])
+def test_a_quota_that_is_created_later_does_not_reject_a_pod(first: str, admitted: int, tmp_path: Path) -> None:
+    """A controller creates its Pods after the apply, so a later quota rejects these."""
+    pods = [make_pod(name).request(cpu="1") for name in ("one", "two")]
+    given = [quota(pods="1"), *pods] if first == "quota" else [*pods, quota(pods="1")]
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
+    new = write(tmp_path / "new.json", [each.obj for each in given])
+    rows = forewarn("predict", "-f", new, "--cluster", cluster, "-o", "json").stdout.splitlines()
+    outcomes = [json.loads(row)["outcome"] for row in rows]
+    assert outcomes == ["fits"] * admitted + ["refused"] * (2 - admitted)
+    answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
+    assert answer["running"]["after"] == admitted
+    assert answer["rejectedByQuota"] == ({"default/two": 1} if admitted == 1 else {})
+
+
+def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
+    other = deployment(2)
+    other.obj["metadata"]["name"] = "other"
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
+    new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(2).obj, other.obj])
+    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
+    assert "2 objects, 4 new Pods, one after the other: 3 would fit, 1 rejected by a ResourceQuota" in text
+    assert "  rejected: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3" in text
+    answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
+    assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
+
+
+def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
+    stored = [of_class("local", provisioner="kubernetes.io/no-provisioner"), LOCAL]
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in (*NODES, *stored)), *LISTED])
+    new = write(tmp_path / "new.json", [with_claim().obj])
+    events = tmp_path / "events.json"
+    events.write_text(json.dumps([{"at": 60, "create": {**claim("local").obj}}]))
+    answer = forewarn("whatif", "events", "-f", new, "--events", events, "--cluster", cluster, "-o", "json").stdout
+    counts = json.loads(answer)
+    assert counts["settledAt"] > 60
+    assert not counts["pending"]["byWorkload"]
