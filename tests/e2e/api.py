@@ -19,6 +19,7 @@ PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.
     "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses", False),
     "Lease": ("apis/coordination.k8s.io/v1", "leases", True),
     "DeviceClass": ("apis/resource.k8s.io/v1", "deviceclasses", False),
+    "ResourceClaimTemplate": ("apis/resource.k8s.io/v1", "resourceclaimtemplates", True),
     "ResourceClaim": ("apis/resource.k8s.io/v1", "resourceclaims", True),
     "ResourceSlice": ("apis/resource.k8s.io/v1", "resourceslices", False),
     "ConfigMap": ("api/v1", "configmaps", True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from contextlib import suppress
@@ -113,10 +114,16 @@ def told_of(pod: Obj) -> tuple[str, ...]:
 
 
 def workload_of(pod: Obj) -> str:
-    """`namespace/name` of what people made: the Deployment of a ReplicaSet's pod, by its name's form; or the pod."""
+    """`namespace/name` of what people made: the Deployment of a ReplicaSet's pod or the CronJob of a Job's, by the form
+    of the name; or the pod."""
     metadata = pod["metadata"]
     owner = next((owner for owner in metadata.get("ownerReferences", ()) if owner.get("controller")), None)
     if owner is None:
         return f"{metadata['namespace']}/{metadata['name']}"
-    name = owner["name"].rpartition("-")[0] if owner["kind"] == "ReplicaSet" else owner["name"]
+    name = owner["name"].rpartition("-")[0] if owner["kind"] == "ReplicaSet" else of_cron_job(owner["name"])
     return f"{metadata['namespace']}/{name}"
+
+
+def of_cron_job(name: str) -> str:
+    """The name of the CronJob of a Job's name, which ends with the minute; or the Job's name."""
+    return re.sub(r"-\d{8}$", "", name)

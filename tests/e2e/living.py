@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.e2e.api import identity
-from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
+from tests.e2e.graceful_kubelet import GracefulKubelets, of_cron_job, workload_of
 from tests.e2e.installation import NAMESPACE as OWN
 from tests.e2e.objects import container, node, priority_class
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
@@ -43,6 +43,8 @@ CONTROLLERS: Final = (
     "disruption",
     "daemonset",
     "job",
+    "cronjob",
+    "resourceclaim",
     "persistentvolume-binder",
     "garbage-collector",
     "pod-garbage-collector",
@@ -52,9 +54,11 @@ ZONE: Final = "topology.kubernetes.io/zone"
 ZONES: Final = ("a", "b")
 ZONAL: Final = "zonal"
 """The storage class of volumes that are there beforehand, each for one zone; bound when a Pod is scheduled."""
+DEVICES: Final = "devices.example.com"
+"""The DeviceClass, and the driver of the devices that nodes have."""
 KINDS: Final = ("Deployment", "Deployment", "StatefulSet", "StatefulSet with claims", "DaemonSet", "Job")
 """What is made in clusters of every kind."""
-WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job")
+WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
 
 
 class Living(NamedTuple):
@@ -116,18 +120,21 @@ def made(kind: str, name: str, rng: random.Random, class_: str) -> Obj:
     return obj
 
 
-def of_any_kind(name: str, rng: random.Random, class_: str) -> Obj:
+def of_any_kind(name: str, rng: random.Random, class_: str, kinds: Sequence[str] = KINDS) -> Obj:
     """A workload of a random kind, size and grace."""
-    kind = rng.choice(KINDS)
+    kind = rng.choice(kinds)
     obj = made(kind.partition(" ")[0], name, rng, class_)
     spec, template = obj["spec"], obj["spec"]["template"]
     if kind == "DaemonSet":
         del spec["replicas"]
         spec.pop("strategy", None)
         template["spec"]["containers"] = [container(rng.choice(("250m", "500m", "1")))]
-    elif kind == "Job":
+    elif kind in ("Job", "CronJob"):
         obj["spec"] = {"parallelism": spec["replicas"], "template": template}
         template["spec"]["restartPolicy"] = "Never"
+        if kind == "CronJob":
+            job = {"spec": obj["spec"]}
+            obj["spec"] = {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": job}
     elif kind == "StatefulSet with claims":
         claim = {
             "accessModes": ["ReadWriteOnce"],
@@ -156,6 +163,14 @@ def volume(name: str, zone: str) -> Obj:
     return {**identity("PersistentVolume", name), "spec": spec}
 
 
+def devices_of(node_name: str, count: int) -> Obj:
+    """The devices of a node."""
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"d{number}"} for number in range(count)]
+    spec = {"driver": DEVICES, "nodeName": node_name, "pool": pool, "devices": devices}
+    return {**identity("ResourceSlice", node_name), "spec": spec}
+
+
 def settled(kubelets: GracefulKubelets, quiet: float) -> None:
     """Wait until nothing has happened for so many seconds, nobody is ending, and nobody is left on a node that is
     gone."""
@@ -171,10 +186,13 @@ def settled(kubelets: GracefulKubelets, quiet: float) -> None:
 
 
 def settled_with_jobs(api: Api, kubelets: GracefulKubelets, quiet: float) -> None:
-    """The same; and no Job waits to replace a Pod: 10 seconds the first time, then twice as long, 320 the last time."""
+    """The same; every CronJob has created a Job, and no Job waits to replace a Pod: 10 seconds the first time, then
+    twice as long, 320 the last time."""
     settled(kubelets, quiet)
 
     def is_complete() -> bool:
+        if not all("lastScheduleTime" in each.get("status", {}) for each in api.list("CronJob", NAMESPACE)):
+            return False
         jobs = api.list("Job", NAMESPACE)
         lacking = any(job["status"].get("active", 0) < job["spec"]["parallelism"] for job in jobs)
         return not lacking or time.monotonic() - kubelets.changed > MAX_BACK_OFF
@@ -210,9 +228,9 @@ def missing(api: Api) -> Counter[str]:
             status["desiredNumberScheduled"] - status["currentNumberScheduled"]
         )
     for each in api.list("Job", NAMESPACE):
-        found[f"{NAMESPACE}/{each['metadata']['name']}"] += each["spec"]["parallelism"] - each["status"].get(
-            "active", 0
-        )
+        found[of_cron_job(f"{NAMESPACE}/{each['metadata']['name']}")] += each["spec"]["parallelism"] - each[
+            "status"
+        ].get("active", 0)
     return +found
 
 
@@ -224,6 +242,8 @@ def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = Fals
         if every_kind:
             made_node["metadata"]["labels"][ZONE] = ZONES[number % len(ZONES)]
         stage.node(made_node)
+        if every_kind and (devices := rng.randint(0, 2)):
+            api.create(devices_of(f"n{number}", devices))
     if every_kind:
         for number in range(rng.randint(3, 8)):
             api.create(volume(f"v{number}", rng.choice(ZONES)))
@@ -239,12 +259,13 @@ def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = Fals
 
 def workloads(api: Api) -> list[Obj]:
     """Those that somebody made."""
-    return [obj for kind in WORKLOADS for obj in api.list(kind, NAMESPACE)]
+    found = [obj for kind in WORKLOADS for obj in api.list(kind, NAMESPACE)]
+    return [obj for obj in found if not obj["metadata"].get("ownerReferences")]
 
 
 def clear(api: Api) -> None:
     """Take the cluster away."""
-    for kind in (*WORKLOADS, "PodDisruptionBudget", "ResourceQuota"):
+    for kind in (*WORKLOADS, "PodDisruptionBudget", "ResourceQuota", "ResourceClaimTemplate"):
         api.delete_all(kind, NAMESPACE)
     wait_until(lambda: not workloads(api), 60, "workloads are gone")
 
@@ -255,6 +276,10 @@ def clear(api: Api) -> None:
     wait_until(empty, 60, "pods are gone")
     api.delete_all("PersistentVolumeClaim", NAMESPACE)
     api.delete_all("PersistentVolume")
+    api.delete_all("ResourceSlice")
+    for each in api.list("PriorityClass"):
+        if each["metadata"]["name"].startswith("class-"):
+            api.delete(each)
     wait_until(lambda: not api.list("PersistentVolume"), 60, "volumes are gone")
     api.delete_all("Node")
 
@@ -305,7 +330,9 @@ def classes_of(api: Api) -> Iterator[None]:
             api.create(priority_class(name, value))
     provisioner = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     api.create({**identity("StorageClass", ZONAL), **provisioner})
+    api.create({**identity("DeviceClass", DEVICES), "spec": {}})
     yield
+    api.delete(identity("DeviceClass", DEVICES))
     api.delete(identity("StorageClass", ZONAL))
     for name in filter(None, CLASSES):
         api.delete(identity("PriorityClass", name))
