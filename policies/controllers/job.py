@@ -10,7 +10,7 @@ from forewarn.policies.controllers.templates import labelled, pod_of_template, t
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import at, boolean, int32, text, timestamp
 from forewarn.policies.objects.items import items
-from forewarn.policies.objects.job import backoff_limit, matches_disruption, wanted_active
+from forewarn.policies.objects.job import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,7 +85,7 @@ class _Job(NamedTuple):
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
     """Return the writes of one sync of a Job. Upstream `syncJob`. Raises InvalidObject."""
     state = view.workload(key)
-    if state is None:
+    if state is None or is_managed_elsewhere(state.object):
         return []
     known = state.status if isinstance(state.status, JobStatus) else JobStatus()
     if known.finished:

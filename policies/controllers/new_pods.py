@@ -27,7 +27,7 @@ from forewarn.policies.objects.fields import (
     ref_of,
 )
 from forewarn.policies.objects.items import items
-from forewarn.policies.objects.job import wanted_active
+from forewarn.policies.objects.job import is_managed_elsewhere, wanted_active
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_volumes import Volume
 from forewarn.policies.objects.workload import pod_template_of
@@ -179,8 +179,8 @@ def creates_pods_later(obj: ApiObject) -> bool:
 
 
 def replicas_of(obj: ApiObject) -> int:
-    """Return the number of Pods that a workload runs at a time: 1 if unset, 0 for suspended objects and
-    PodTemplates.
+    """Return the number of Pods that a workload's controller runs at a time: 1 if unset, 0 for suspended objects, Jobs
+    of another controller than the Job controller, and PodTemplates.
     """
     kind = group_kind(obj)
     if kind == "/PodTemplate":
@@ -188,7 +188,7 @@ def replicas_of(obj: ApiObject) -> int:
     if kind in ("batch/Job", "batch/CronJob"):
         job = obj if kind == "batch/Job" else mapping(obj, "spec", "jobTemplate")
         is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
-        return 0 if is_suspended else wanted_active(job, 0, 0)
+        return 0 if is_suspended or is_managed_elsewhere(job) else wanted_active(job, 0, 0)
     return spec_replicas(obj)
 
 

@@ -17,6 +17,7 @@ IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePoli
 """A fix for Jobs that fail because of preempted or evicted Pods."""
 _DEFAULT_BACKOFF_LIMIT: Final = 6
 _MAX_INT32: Final = 2**31 - 1
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 _SIGNALLED: Final = (143, 137)
 """Exit codes of containers after SIGTERM and SIGKILL."""
 
@@ -40,6 +41,11 @@ def matches_disruption(rule: ApiObject) -> bool:
         at(pattern, "type") == "DisruptionTarget" and text(pattern, "status", default="True") == "True"
         for pattern in items(rule, "onPodConditions")
     )
+
+
+def is_managed_elsewhere(job: ApiObject) -> bool:
+    """Report whether another controller creates the Pods of a Job. Source: `managedByExternalController`."""
+    return text(job, "spec", "managedBy", default=_JOB_CONTROLLER) != _JOB_CONTROLLER
 
 
 def backoff_limit(job: ApiObject) -> int:

@@ -236,7 +236,10 @@ def test_of_many_replicas_the_first_of_each_outcome_are_printed(
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("replicas", "says"),
-    [(0, "it creates no Pods (0 replicas, suspended, or no node matches)"), (1, "1 of 1 Pod exist; no new Pods")],
+    [
+        (0, "it creates no Pods (0 replicas, suspended, spec.managedBy, or no node matches)"),
+        (1, "1 of 1 Pod exist; no new Pods"),
+    ],
 )
 def test_a_workload_that_lacks_no_pods_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], replicas: int, says: str

@@ -276,6 +276,11 @@ def test_a_job_makes_a_failed_pod_again_after_ten_then_twenty_seconds() -> None:
         assert world.names() == [f"w-{failures + 1}"]
 
 
+def test_the_job_controller_leaves_jobs_of_another_controller_alone() -> None:
+    world = World()
+    assert not world.step(world.add(workload("Job", parallelism=1, managedBy="kueue.x-k8s.io/multikueue")))
+
+
 def test_a_job_counts_a_pod_that_was_gone_before_it_looked() -> None:
     world = World()
     key = world.add(workload("Job", parallelism=1, backoffLimit=0))

@@ -47,6 +47,8 @@ def labelled(name: str, namespace: str = "default") -> MadePod:
         (workload("ReplicationController", "v1", replicas=2, selector={"app": "web"}), [], 2, 0),
         (workload("Job", "batch/v1", parallelism=4), [], 4, 0),
         (workload("Job", "batch/v1", parallelism=4, suspend=True), [], 0, 0),
+        (workload("Job", "batch/v1", parallelism=4, managedBy="kueue.x-k8s.io/multikueue"), [], 0, 0),
+        (workload("Job", "batch/v1", parallelism=4, managedBy="kubernetes.io/job-controller"), [], 4, 0),
         (workload("CronJob", "batch/v1", suspend=True, jobTemplate={"spec": {"template": TEMPLATE}}), [], 0, 0),
         (workload("ReplicaSet", replicas=2, selector=SELECTOR), [labelled("x", "other")], 2, 0),
     ],
