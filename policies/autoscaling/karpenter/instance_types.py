@@ -1,0 +1,335 @@
+"""Instance types with their offerings, and which of them remain for a NodeClaim.
+
+Sources: pkg/cloudprovider/types.go, provisioning/scheduling/nodeclaim.go, reservationmanager.go.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from forewarn.policies.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.autoscaling.karpenter.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    OS,
+    RESERVATION_ID,
+    RESERVED,
+    WELL_KNOWN,
+    ZONE,
+)
+from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
+from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.objects.fields import InvalidObject, at, boolean, mapping, text
+from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
+from forewarn.policies.quantity import NANO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.resources import ResourceList
+
+MAX_INSTANCE_TYPES: Final = 5_000
+MAX_OFFERINGS: Final = 200
+"""Maximum offerings of an instance type."""
+LAUNCHED: Final = 600
+"""Maximum instance types of a NodeClaim. Source: MaxInstanceTypes."""
+NO_PRICE: Final = float("inf")
+_MEGA: Final = 10**6 * NANO
+Entry = TypeVar("Entry")
+
+
+class Offering(NamedTuple):
+    """Where and how an instance type is available. `capacity`: of a reservation."""
+
+    requirements: Requirements
+    price: float
+    reservation: str
+    capacity: int
+
+    @property
+    def zone(self) -> str:
+        """The zone."""
+        return next(iter(self.requirements[ZONE].values))
+
+    @property
+    def capacity_type(self) -> str:
+        """The capacity type, such as spot."""
+        return next(iter(self.requirements[CAPACITY_TYPE].values))
+
+    def suits(self, requirements: Requirements) -> bool:
+        """Report whether a NodeClaim with these requirements can use the offering."""
+        return requirements.compatible(self.requirements, WELL_KNOWN) is None
+
+
+@dataclass(frozen=True, eq=False)
+class InstanceType:
+    """An instance type. `offerings`: those that are available. `reservations`: also of the unavailable offerings.
+
+    `node_pools`: NodePools that may use it; None for all.
+    """
+
+    name: str
+    requirements: Requirements
+    capacity: ResourceList
+    allocatable: ResourceList
+    offerings: tuple[Offering, ...]
+    reservations: Mapping[str, int] = field(default_factory=dict)
+    node_pools: frozenset[str] | None = None
+
+    @cached_property
+    def has_reserved(self) -> bool:
+        """Whether an available offering is reserved capacity."""
+        return any(offering.capacity_type == RESERVED for offering in self.offerings)
+
+    def price(self, requirements: Requirements) -> float:
+        """Return the price of the cheapest offering that suits the requirements."""
+        return min((o.price for o in self.offerings if o.suits(requirements)), default=NO_PRICE)
+
+    def fits(self, requests: Mapping[str, int], requirements: Requirements) -> tuple[bool, bool]:
+        """Report whether a suitable offering has enough resources, and whether there is a suitable offering."""
+        offered = any(offering.suits(requirements) for offering in self.offerings)
+        return offered and fits(requests, self.allocatable), offered
+
+
+def read_instance_types(obj: ApiObject, *path: str) -> list[InstanceType]:
+    """Read a list of instance types in the form of recorded cases. Raises InvalidObject and NotPredicted."""
+    types = [_instance_type(entry) for entry in limited(list(items(obj, *path)), MAX_INSTANCE_TYPES, "instance types")]
+    if len({known.name for known in types if known.node_pools is None}) != sum(t.node_pools is None for t in types):
+        raise NotPredicted("two instance types have the same name")
+    return types
+
+
+def limited(entries: Sequence[Entry], most: int, what: str) -> Sequence[Entry]:
+    """Return the entries of a list. Raises NotPredicted if there are too many."""
+    if len(entries) > most:
+        raise NotPredicted(f"{len(entries)} {what}; forewarn evaluates at most {most}")
+    return entries
+
+
+def _instance_type(entry: ApiObject) -> InstanceType:
+    name = text(entry, "name")
+    requirements = Requirements(
+        Requirement.of(key, "In", _values(entry, key)) for key in mapping(entry, "requirements")
+    )
+    for key, default in ((ARCH, "amd64"), (OS, "linux")):
+        requirements.setdefault(key, Requirement.of(key, "In", (default,)))
+    listed = limited(list(items(entry, "offerings")), MAX_OFFERINGS, f"offerings of {name}")
+    offerings = [(_offering(offering), boolean(offering, "available")) for offering in listed]
+    available = tuple(offering for offering, usable in offerings if usable)
+    requirements[INSTANCE_TYPE] = Requirement.of(INSTANCE_TYPE, "In", (name,))
+    requirements[ZONE] = Requirement.of(ZONE, "In", {o.zone for o in available})
+    requirements[CAPACITY_TYPE] = Requirement.of(CAPACITY_TYPE, "In", {o.capacity_type for o in available})
+    reserved = [o for o, _ in offerings if o.capacity_type == RESERVED]
+    if any(o.capacity_type == RESERVED for o in available):
+        requirements[RESERVATION_ID] = Requirement.of(RESERVATION_ID, "In", {o.reservation for o in available} - {""})
+    capacity = read_resource_list(entry, ("capacity",), entry)
+    reservations: dict[str, int] = {}
+    for offering in reserved:
+        reservations[offering.reservation] = min(
+            offering.capacity, reservations.get(offering.reservation, offering.capacity)
+        )
+    return InstanceType(
+        name=name,
+        requirements=requirements,
+        capacity=capacity,
+        allocatable=_allocatable(capacity, read_resource_list(entry, ("overhead",), entry)),
+        offerings=available,
+        reservations=reservations,
+        node_pools=None if entry.get("nodepools") is None else frozenset(strings(entry, "nodepools")),
+    )
+
+
+def _values(entry: ApiObject, key: str) -> tuple[str, ...]:
+    value = at(entry, "requirements", key)
+    return (value,) if isinstance(value, str) else strings(entry, "requirements", key)
+
+
+def _offering(offering: ApiObject) -> Offering:
+    zone, capacity_type, reservation = (text(offering, key) for key in ("zone", "capacityType", "reservationId"))
+    price, capacity = offering.get("price", 0), offering.get("reservationCapacity", 0)
+    if not isinstance(price, int | float) or not isinstance(capacity, int) or not zone or not capacity_type:
+        raise InvalidObject("must have zone, capacityType, price and reservationCapacity", ("offerings",))
+    labels = {ZONE: zone, CAPACITY_TYPE: capacity_type}
+    if capacity_type == RESERVED:
+        labels[RESERVATION_ID] = reservation
+    return Offering(Requirements.of_labels(labels), price, reservation, capacity)
+
+
+def _allocatable(capacity: ResourceList, overhead: ResourceList) -> ResourceList:
+    """Return capacity minus overhead; huge pages also reduce memory. Source: `computeAllocatable`."""
+    allocatable = {name: amount - overhead.get(name, 0) for name, amount in capacity.items()}
+    for name, amount in capacity.items():
+        if name.startswith("hugepages-"):
+            allocatable[MEMORY] = max(allocatable.get(MEMORY, 0) - amount, 0)
+    return allocatable
+
+
+class DaemonGroup:
+    """Instance types on which the same DaemonSet Pods run: the requests and host ports of these Pods.
+
+    `ports`: (Pod, its host ports) of all Pods on the NodeClaim.
+    """
+
+    __slots__ = ("instance_types", "ports", "requests")
+
+    def __init__(
+        self,
+        instance_types: list[InstanceType],
+        requests: ResourceList,
+        ports: Iterable[tuple[str, tuple[HostPort, ...]]],
+    ) -> None:
+        self.instance_types, self.requests, self.ports = instance_types, requests, list(ports)
+
+    def copy(self) -> DaemonGroup:
+        """Return a copy with its own host ports."""
+        return DaemonGroup(self.instance_types, self.requests, self.ports)
+
+
+@dataclass(slots=True)
+class Filtered:
+    """The instance types that remain, or why none remains (upstream InstanceTypeFilterError).
+
+    `met`: which of the criteria (requirements, resources, offering) at least one instance type met; `pairs`: which
+    pairs of them, without the third, one met. `unsatisfied`: keys with minValues -> the number of values.
+    """
+
+    requirements: Requirements
+    requests: ResourceList
+    remaining: list[InstanceType] = field(default_factory=list)
+    met: set[str] = field(default_factory=set)
+    missed_alone: set[str] = field(default_factory=set)
+    daemons: list[ResourceList] = field(default_factory=list)
+    unsatisfied: dict[str, int] = field(default_factory=dict)
+    min_values_problem: str = ""
+
+    def check(self, candidate: InstanceType, requests: ResourceList) -> None:
+        """Check one instance type. `requests`: of all Pods on the node."""
+        requirements = candidate.requirements.conflict(self.requirements) is None
+        resources, offering = candidate.fits(requests, self.requirements)
+        if requirements and resources and offering:
+            self.remaining.append(candidate)
+        criteria = {_REQUIREMENTS: requirements, _RESOURCES: resources, _OFFERING: offering}
+        missed = [name for name, is_met in criteria.items() if not is_met]
+        self.met.update(criteria.keys() - missed)
+        if len(missed) == 1:
+            self.missed_alone.update(missed)
+
+    def explanation(self) -> str:
+        """Return upstream's message for a Pod without an instance type."""
+        where = f", requirements={self.requirements}, resources={self._resources()}"
+        if self.min_values_problem:
+            return self.min_values_problem + where
+        missed = tuple(criterion not in self.met for criterion in _CRITERIA)
+        if not any(missed):
+            return next((message for alone, message in _PAIRS if alone in self.missed_alone), _TUPLE) + where
+        typo = missed == (False, True, False) and self.requests.get(CPU, 0) >= _MEGA
+        return _FAILURES[missed] + where + (" (CPU request >= 1 Million, m vs M typo?)" if typo else "")
+
+    def _resources(self) -> str:
+        daemons = [amounts for amounts in self.daemons if amounts]
+        bounds = []
+        for bound in (min, max):
+            names = set().union(*daemons) if bound is max else set.intersection(*map(set, daemons)) if daemons else ()
+            amounts = {name: bound(d[name] for d in daemons if name in d) for name in names}
+            bounds.append(json.dumps(texts(sum_of((amounts, self.requests))), separators=(",", ":")))
+        return bounds[0] if bounds[0] == bounds[1] else f"min={bounds[0]}, max={bounds[1]}"
+
+
+_REQUIREMENTS: Final = "requirements"
+_RESOURCES: Final = "resources"
+_OFFERING: Final = "offering"
+_CRITERIA: Final = (_REQUIREMENTS, _RESOURCES, _OFFERING)
+_FAILURES: Final[Mapping[tuple[bool, ...], str]] = {
+    (True, True, True): "no instance type met the scheduling requirements or had enough resources or had a required "
+    "offering",
+    (True, True, False): "no instance type met the scheduling requirements or had enough resources",
+    (True, False, True): "no instance type met the scheduling requirements or had a required offering",
+    (False, True, True): "no instance type had enough resources or had a required offering",
+    (True, False, False): "no instance type met all requirements",
+    (False, True, False): "no instance type has enough resources",
+    (False, False, True): "no instance type has the required offering",
+}
+_WHICH: Final = "no instance type which"
+_REQUIRED: Final = "met the scheduling requirements"
+_PAIRS: Final = (
+    (_OFFERING, f"{_WHICH} {_REQUIRED} and had enough resources, had a required offering"),
+    (_REQUIREMENTS, f"{_WHICH} had enough resources and the required offering {_REQUIRED}"),
+    (_RESOURCES, f"{_WHICH} {_REQUIRED} and the required offering had the required resources"),
+)
+_TUPLE: Final = "no instance type met the requirements/resources/offering tuple"
+
+
+def filtered(
+    eligible: Sequence[InstanceType],
+    requirements: Requirements,
+    groups: Sequence[DaemonGroup],
+    requests: tuple[ResourceList, ResourceList],
+    *,
+    relax_min_values: bool,
+) -> Filtered:
+    """Return the instance types that fit. Source: `filterInstanceTypesByRequirements`.
+
+    `groups`: those whose host ports the Pod can use. `requests`: of the Pod, and of all Pods on the NodeClaim.
+    """
+    result = Filtered(requirements, requests[0])
+    usable = set(eligible)
+    for group in groups:
+        total = requests[1]
+        if group.requests:
+            result.daemons.append(group.requests)
+            total = sum_of((total, group.requests))
+        for candidate in group.instance_types:
+            if candidate in usable:
+                result.check(candidate, total)
+    if requirements.has_min_values:
+        result.unsatisfied = unsatisfied_min_values(result.remaining, requirements)
+        if result.unsatisfied and not relax_min_values:
+            result.min_values_problem = min_values_text(result.unsatisfied)
+            result.remaining = []
+    return result
+
+
+def unsatisfied_min_values(types: Sequence[InstanceType], requirements: Requirements) -> dict[str, int]:
+    """Return the labels of which instance types have fewer values than minValues -> how many they have.
+
+    No instance types satisfy all minValues. Source: `SatisfiesMinValues`.
+    """
+    wanted = {key: r.min_values for key, r in requirements.items() if r.min_values is not None}
+    values = {key: set().union(*(t.requirements.of(key).values for t in types)) for key in wanted} if types else {}
+    return {key: len(values[key]) for key in values if len(values[key]) < wanted[key]}
+
+
+def min_values_text(unsatisfied: Iterable[str]) -> str:
+    """Return upstream's message for minValues that are not met."""
+    return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(unsatisfied))}])"
+
+
+class Reservations:
+    """How many NodeClaims may still use each capacity reservation. Source: reservationmanager.go."""
+
+    def __init__(self, types: Iterable[InstanceType]) -> None:
+        self._capacity: dict[str, int] = {}
+        self._held: dict[str, set[str]] = {}
+        for known in types:
+            for name, capacity in known.reservations.items():
+                self._capacity[name] = min(capacity, self._capacity.get(name, capacity))
+
+    def available(self, hostname: str, offering: Offering) -> bool:
+        """Report whether a NodeClaim holds the reservation, or can reserve it."""
+        return offering.reservation in self._held.get(hostname, ()) or self._capacity[offering.reservation] != 0
+
+    def hold(self, hostname: str, offerings: Iterable[Offering]) -> None:
+        """Reserve exactly these offerings for a NodeClaim."""
+        held, wanted = self._held.get(hostname, set()), {offering.reservation for offering in offerings}
+        for name in wanted - held:
+            self._capacity[name] -= 1
+        for name in held - wanted:
+            self._capacity[name] += 1
+        self._held[hostname] = wanted

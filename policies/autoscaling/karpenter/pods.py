@@ -1,0 +1,175 @@
+"""Pods as Karpenter schedules them: requests, requirements, and preferences that it relaxes.
+
+Sources: pkg/scheduling/requirements.go, taints.go, hostportusage.go, provisioning/scheduling/preferences.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from forewarn.policies.autoscaling.karpenter.labels import NODE_POOL
+from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, Taint, Toleration
+from forewarn.policies.quantity import NANO, Format, Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.autoscaling.karpenter.requirements import Problem
+    from forewarn.policies.objects.node_selector import NodeSelectorTerm, PreferredSchedulingTerm
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_affinity import WeightedAffinityTerm
+    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+
+_TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)
+_MILLI: Final = NANO // 1000
+_BINARY: Final = (MEMORY, EPHEMERAL_STORAGE, "hugepages-")
+
+Weighted = TypeVar("Weighted", "PreferredSchedulingTerm", "WeightedAffinityTerm")
+
+
+@dataclass(frozen=True, slots=True)
+class KarpenterPod:
+    """A Pod with the parts of its spec that relaxation changes."""
+
+    pod: Pod
+    required: tuple[NodeSelectorTerm, ...]
+    preferred: tuple[PreferredSchedulingTerm, ...]
+    preferred_affinity: tuple[WeightedAffinityTerm, ...]
+    preferred_anti_affinity: tuple[WeightedAffinityTerm, ...]
+    spread: tuple[TopologySpreadConstraint, ...]
+    tolerations: tuple[Toleration, ...]
+
+    @classmethod
+    def of(cls, pod: Pod) -> KarpenterPod:
+        """Return a Pod before relaxation."""
+        node, other_pods = pod.spec.node_affinity, pod.spec.pod_affinity
+        return cls(
+            pod=pod,
+            required=node.required.terms if node.required else (),
+            preferred=_heaviest_first(node.preferred or ()),
+            preferred_affinity=_heaviest_first(other_pods.preferred_affinity),
+            preferred_anti_affinity=_heaviest_first(other_pods.preferred_anti_affinity),
+            spread=pod.spec.topology_spread,
+            tolerations=pod.spec.tolerations,
+        )
+
+    def requirements(self, *, preferences: bool) -> Requirements:
+        """Return the requirements on labels: those of the first required term, and of the heaviest preference."""
+        requirements = Requirements.of_labels(self.pod.spec.node_affinity.node_selector or {})
+        if preferences and self.preferred:
+            requirements.add(requirements_of(self.preferred[0].term))
+        if self.required:
+            requirements.add(requirements_of(self.required[0]))
+        return requirements
+
+    def relaxed(self, *, tolerate_preferences: bool) -> KarpenterPod | None:
+        """Return the Pod without one of its preferences, or None. Source: `Relax`.
+
+        `tolerate_preferences`: whether a NodePool has a taint with the effect PreferNoSchedule.
+        """
+        if len(self.required) > 1:
+            return replace(self, required=self.required[1:])
+        if self.preferred_affinity:
+            return replace(self, preferred_affinity=self.preferred_affinity[1:])
+        if self.preferred_anti_affinity:
+            return replace(self, preferred_anti_affinity=self.preferred_anti_affinity[1:])
+        if self.preferred:
+            return replace(self, preferred=self.preferred[1:])
+        for index, constraint in enumerate(self.spread):
+            if constraint.when_unsatisfiable == "ScheduleAnyway":
+                spread = [*self.spread]
+                spread[index] = spread[-1]
+                return replace(self, spread=tuple(spread[:-1]))
+        return self.tolerating_preferences() if tolerate_preferences else None
+
+    def tolerating_preferences(self) -> KarpenterPod | None:
+        """Return the Pod with a toleration for PreferNoSchedule; None if it has this toleration."""
+        if any(toleration[:4] == _TOLERATE_PREFERENCES[:4] for toleration in self.tolerations):
+            return None
+        return replace(self, tolerations=(*self.tolerations, _TOLERATE_PREFERENCES))
+
+
+def _heaviest_first(terms: Sequence[Weighted]) -> tuple[Weighted, ...]:
+    return tuple(sorted(terms, key=lambda term: -term.weight))
+
+
+def requirements_of(term: NodeSelectorTerm) -> Iterator[Requirement]:
+    """Yield the requirements of a term of a node selector, without those on fields."""
+    return (Requirement.of(e.key, e.operator, e.values) for e in term.expressions)
+
+
+def shuns_karpenter(requirements: Requirements) -> bool:
+    """Report whether a Pod must not run on Karpenter's nodes."""
+    return NODE_POOL in requirements and requirements[NODE_POOL].operator == "DoesNotExist"
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Problem | None:
+    """Return the taints that a Pod does not tolerate; in contrast to kube-scheduler, PreferNoSchedule counts."""
+    left = [taint for taint in taints if not any(_tolerates(toleration, taint) for toleration in tolerations)]
+    return (lambda: "; ".join(f"did not tolerate taint (taint={_text(taint)})" for taint in left)) if left else None
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.operator not in ("Lt", "Gt"):
+        return toleration.tolerates(taint)
+    if not toleration._replace(operator="Exists").tolerates(taint):
+        return False
+    try:
+        bound, amount = int(toleration.value), int(taint.value)
+    except ValueError:
+        return False
+    return amount < bound if toleration.operator == "Lt" else amount > bound
+
+
+def _text(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def conflicts(port: HostPort, other: HostPort) -> bool:
+    """Report whether two Pods with these host ports conflict on a node."""
+    if (port.protocol, port.port) != (other.protocol, other.port):
+        return False
+    try:
+        one, two = ip_address(port.ip), ip_address(other.ip)
+    except ValueError:
+        return port.ip == other.ip
+    return one == two or one.is_unspecified or two.is_unspecified
+
+
+def requests_of(pod: Pod) -> ResourceList:
+    """Return the requests of a Pod, including one of the resource `pods`."""
+    if pod.occupies is pod.spec.occupies:
+        return {**pod.spec.requests.total(use_status=False), PODS: NANO}
+    amounts = pod.occupies.resource
+    rounded = {CPU: amounts.milli_cpu * _MILLI, MEMORY: amounts.memory * NANO}
+    return {**rounded, **{name: amount * NANO for name, amount in amounts.scalars.items()}, PODS: NANO}
+
+
+def sum_of(lists: Iterable[Mapping[str, int]]) -> ResourceList:
+    """Return the sum of amounts by resource."""
+    total: ResourceList = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def fits(requests: Mapping[str, int], available: Mapping[str, int]) -> bool:
+    """Report whether requests fit; nothing fits where a resource is overcommitted. Source: `Fits`."""
+    return all(amount <= available.get(name, 0) for name, amount in requests.items()) and (
+        not available or min(available.values()) >= 0
+    )
+
+
+def texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Return amounts as quantities in their usual notation."""
+    return {
+        name: str(Quantity(amount, Format.BINARY_SI if name.startswith(_BINARY) else Format.DECIMAL_SI))
+        for name, amount in sorted(amounts.items())
+    }

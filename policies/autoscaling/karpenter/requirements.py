@@ -1,0 +1,216 @@
+"""Karpenter's algebra of requirements on labels. Source: pkg/scheduling/requirement.go, requirements.go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME, NORMALIZED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+Problem = Callable[[], str]
+"""Writes upstream's message about a rejection. Only few rejections are shown, so most messages are never written."""
+
+_MAX_INT: Final = 2**63 - 1
+_INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)
+_NOT: Final = ("NotIn", "DoesNotExist")
+_SHOWN: Final = 5
+
+
+def _integer(text: str) -> int | None:
+    """Return a number as strconv.Atoi reads it, None for other texts."""
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    return number if number is not None and -_MAX_INT <= number <= _MAX_INT else None
+
+
+class Requirement:
+    """The values that a label may have: those in `values`, or (`complement`) all others, within bounds.
+
+    `min_values`: the number of different values that the instance types must have. It is mutable, as upstream: if
+    minValues are relaxed, all requirements that share the object change.
+    """
+
+    __slots__ = ("complement", "gte", "key", "lte", "min_values", "values")
+
+    def __init__(
+        self,
+        key: str,
+        values: Iterable[str] = (),
+        *,
+        complement: bool = False,
+        bounds: tuple[int | None, int | None] = (None, None),
+        min_values: int | None = None,
+    ) -> None:
+        self.key, self.values, self.complement = key, frozenset(values), complement
+        self.gte, self.lte = bounds
+        self.min_values = min_values
+
+    @classmethod
+    def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> Requirement:
+        """Return the requirement of a selector's entry. Source: `NewRequirementWithFlexibility`."""
+        key = NORMALIZED.get(key, key)
+        if operator in ("In", "NotIn"):
+            return cls(key, values, complement=operator == "NotIn", min_values=min_values)
+        bounds: tuple[int | None, int | None] = (None, None)
+        if operator in ("Gt", "Lt", "Gte", "Lte"):
+            number = _integer(next(iter(values), "")) or 0
+            if operator == "Gt" and number == _MAX_INT:
+                return cls(key)
+            number += {"Gt": 1, "Lt": -1}.get(operator, 0)
+            bounds = (number, None) if operator in ("Gt", "Gte") else (None, number)
+        return cls(key, complement=operator != "DoesNotExist", bounds=bounds, min_values=min_values)
+
+    @property
+    def operator(self) -> str:
+        """The operator of an equal selector entry; Exists for bounds."""
+        if self.complement:
+            return "NotIn" if self.values else "Exists"
+        return "In" if self.values else "DoesNotExist"
+
+    def _bounds(self, other: Requirement) -> tuple[int | None, int | None]:
+        return _largest(self.gte, other.gte), _smallest(self.lte, other.lte)
+
+    def intersection(self, other: Requirement) -> Requirement:
+        """Return the requirement that both fulfil."""
+        gte, lte = self._bounds(other)
+        min_values = _largest(self.min_values, other.min_values)
+        if gte is not None and lte is not None and gte > lte:
+            return Requirement(self.key, min_values=min_values)
+        if self.complement:
+            values = self.values | other.values if other.complement else other.values - self.values
+        else:
+            values = self.values - other.values if other.complement else self.values & other.values
+        complement = self.complement and other.complement
+        bounds = (gte, lte) if complement else (None, None)
+        if gte is not None or lte is not None:
+            values = frozenset(value for value in values if _within(value, gte, lte))
+        return Requirement(self.key, values, complement=complement, bounds=bounds, min_values=min_values)
+
+    def intersects(self, other: Requirement) -> bool:
+        """Report whether a value fulfils both."""
+        if self.complement and other.complement:
+            gte, lte = self._bounds(other)
+            return gte is None or lte is None or gte <= lte
+        if self.gte is self.lte is other.gte is other.lte is None:
+            if self.complement:
+                return not other.values <= self.values
+            return not self.values <= other.values if other.complement else not self.values.isdisjoint(other.values)
+        return bool(self.intersection(other).values)
+
+    def has(self, value: str) -> bool:
+        """Report whether the label may have a value."""
+        return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
+
+    def entries(self) -> list[str]:
+        """Return the requirement in the notation of recorded cases: `!v` for NotIn, `*` for Exists, `Gte 2`."""
+        if self.gte is not None or self.lte is not None:
+            return [f"{op} {n}" for op, n in (("Gte", self.gte), ("Lte", self.lte)) if n is not None]
+        if self.complement:
+            return [f"!{value}" for value in sorted(self.values)] or ["*"]
+        return sorted(self.values)
+
+    def __str__(self) -> str:
+        text = f"{self.key} {self.operator}"
+        if self.values:
+            values = sorted(self.values)
+            others = [f"and {len(values) - _SHOWN} others"] if len(values) > _SHOWN else []
+            text += f" [{' '.join(values[:_SHOWN] + others)}]"
+        for sign, amount in ((">=", self.gte), ("<=", self.lte), ("minValues ", self.min_values)):
+            text += "" if amount is None else f" {sign}{amount}"
+        return text
+
+
+class Requirements(dict[str, Requirement]):
+    """Requirements by label key."""
+
+    def __init__(self, requirements: Iterable[Requirement] = ()) -> None:
+        super().__init__()
+        self.add(requirements)
+
+    @classmethod
+    def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
+        """Return the requirements that a node with these labels fulfils."""
+        return cls(Requirement.of(key, "In", (value,)) for key, value in labels.items())
+
+    def copy(self) -> Requirements:
+        """Return a copy that shares the requirements."""
+        copied = Requirements()
+        copied.update(self)
+        return copied
+
+    def add(self, requirements: Iterable[Requirement]) -> None:
+        """Restrict these requirements by others."""
+        for requirement in requirements:
+            present = super().get(requirement.key)
+            self[requirement.key] = requirement if present is None else requirement.intersection(present)
+
+    def of(self, key: str) -> Requirement:
+        """Return the requirement on a label; without one, any value is allowed."""
+        present = super().get(key)
+        return Requirement(key, complement=True) if present is None else present
+
+    def compatible(self, others: Requirements, allow_undefined: Collection[str] = ()) -> Problem | None:
+        """Return why a node with these requirements cannot fulfil others.
+
+        `allow_undefined`: labels that the node may get.
+        """
+        for key, other in others.items():
+            if key not in self and key not in allow_undefined and other.operator not in _NOT:
+                return partial(_unknown, self, key, allow_undefined)
+        return self.conflict(others)
+
+    def conflict(self, others: Requirements) -> Problem | None:
+        """Return why both cannot be fulfilled. Source: `Intersects`."""
+        return None if next(self.conflicts(others), None) is None else partial(_conflicting, self, others)
+
+    def conflicts(self, others: Requirements) -> Iterator[str]:
+        """Yield the labels that no value of both fulfils."""
+        fewer = self if len(self) <= len(others) else others
+        for key in fewer:
+            own, other = super().get(key), others.get(key)
+            if own is None or other is None or own.intersects(other):
+                continue
+            if other.operator not in _NOT or own.operator not in _NOT:
+                yield key
+
+    @property
+    def has_min_values(self) -> bool:
+        """Whether a requirement has minValues."""
+        return any(requirement.min_values is not None for requirement in self.values())
+
+    def __str__(self) -> str:
+        return ", ".join(sorted(str(requirement) for key, requirement in self.items() if key != HOSTNAME))
+
+    __repr__ = __str__
+
+
+def _unknown(own: Requirements, key: str, allow_undefined: Collection[str]) -> str:
+    suffix = key.partition("/")[2] or key
+    for candidate in (*sorted(allow_undefined), *sorted(own)):
+        if key in candidate or candidate.endswith(suffix):
+            return f'label "{key}" does not have known values (typo of "{candidate}"?)'
+    return f'label "{key}" does not have known values'
+
+
+def _conflicting(own: Requirements, others: Requirements) -> str:
+    keys = sorted(own.conflicts(others))
+    return "; ".join(f"key {key}, {others.of(key)} not in {own.of(key)}" for key in keys)
+
+
+def _within(value: str, gte: int | None, lte: int | None) -> bool:
+    if gte is None and lte is None:
+        return True
+    number = _integer(value)
+    return number is not None and (gte is None or number >= gte) and (lte is None or number <= lte)
+
+
+def _largest(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
+
+
+def _smallest(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)

@@ -1,0 +1,290 @@
+"""The cluster as Karpenter sees it: nodes that exist and NodeClaims that are on their way.
+
+Sources: pkg/controllers/state/cluster.go, statenode.go, pkg/utils/pdb, pkg/utils/pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.autoscaling.karpenter.labels import (
+    GROUP,
+    HOSTNAME,
+    INITIALIZED,
+    INSTANCE_TYPE,
+    NODE_POOL,
+    REGISTERED,
+)
+from forewarn.policies.autoscaling.karpenter.node_pools import NODES
+from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of, untolerated
+from forewarn.policies.objects.fields import at, mapping, namespace_of, string_map, text, timestamp
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.objects.taints import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
+from forewarn.policies.quantity import NANO
+from forewarn.policies.scheduling.configuration.duration import seconds as seconds_of
+from forewarn.policies.selectors import parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.autoscaling.karpenter.volumes import Storage
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.resources import ResourceList
+
+_EPHEMERAL: Final = frozenset(
+    {
+        ("node.kubernetes.io/not-ready", NO_SCHEDULE),
+        ("node.kubernetes.io/not-ready", NO_EXECUTE),
+        ("node.kubernetes.io/unreachable", NO_SCHEDULE),
+        ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
+        (f"{GROUP}/unregistered", NO_EXECUTE),
+    }
+)
+_READINESS: Final = "readiness.k8s.io/"
+
+
+class RunningNode(NamedTuple):
+    """A Node, or a NodeClaim: `claimed` for the fields of a NodeClaim."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    capacity: ResourceList
+    allocatable: ResourceList
+    provider_id: str
+    deleting: bool
+
+    @classmethod
+    def of_node(cls, obj: ApiObject) -> RunningNode:
+        """Read a Node. Raises InvalidObject."""
+        name = text(obj, "metadata", "name")
+        provider_id = text(obj, "spec", "providerID")
+        return cls._read(obj, name, read_taints(obj), provider_id, at(obj, "metadata", "deletionTimestamp") is not None)
+
+    @classmethod
+    def of_claim(cls, obj: ApiObject) -> RunningNode:
+        """Read a NodeClaim. Raises InvalidObject."""
+        terminating = any(
+            condition.get("type") == "InstanceTerminating" and condition.get("status") == "True"
+            for condition in items(obj, "status", "conditions")
+        )
+        deleting = terminating or at(obj, "metadata", "deletionTimestamp") is not None
+        provider_id = text(obj, "status", "providerID")
+        return cls._read(obj, text(obj, "metadata", "name"), read_taints(obj), provider_id, deleting)
+
+    @classmethod
+    def _read(
+        cls, obj: ApiObject, name: str, taints: tuple[Taint, ...], provider_id: str, deleting: bool
+    ) -> RunningNode:
+        labels = string_map(obj, "metadata", "labels")
+        capacity, allocatable = (read_resource_list(obj, ("status", key), obj) for key in ("capacity", "allocatable"))
+        return cls(name, labels, taints, capacity, allocatable, provider_id, deleting)
+
+
+@dataclass(slots=True)
+class StateNode:
+    """A Node, its NodeClaim, or both. `startup_taints`: of the NodeClaim. `limits`: CSI driver -> most volumes."""
+
+    node: RunningNode | None
+    claim: RunningNode | None
+    startup_taints: frozenset[tuple[str, str]] = frozenset()
+    pods: list[Pod] = field(default_factory=list)
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def _has(self, label: str) -> bool:
+        return self.claim is None or (self.node is not None and self.node.labels.get(label) == "true")
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the node is initialized; nodes that Karpenter does not manage are."""
+        return self._has(INITIALIZED)
+
+    @property
+    def _source(self) -> RunningNode:
+        """What names the node: its NodeClaim until it is registered."""
+        source = self.node if self.claim is None or (self.node is not None and self._has(REGISTERED)) else self.claim
+        assert source is not None
+        return source
+
+    @property
+    def name(self) -> str:
+        """The name of the Node, or of the NodeClaim until the Node is registered."""
+        return self._source.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels."""
+        return self._source.labels
+
+    @property
+    def hostname(self) -> str:
+        """The label kubernetes.io/hostname, otherwise the name."""
+        return self.labels.get(HOSTNAME) or self.name
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the node is being deleted, so that its Pods need other nodes."""
+        source = self.claim or self.node
+        return source is not None and source.deleting
+
+    def taints(self) -> tuple[Taint, ...]:
+        """Return the taints that remain when the node is initialized."""
+        taints = self._source.taints
+        if self.initialized:
+            return taints
+        return tuple(
+            taint
+            for taint in taints
+            if (taint.key, taint.effect) not in _EPHEMERAL | self.startup_taints
+            and not taint.key.startswith(_READINESS)
+        )
+
+    def _amounts(self, which: str) -> ResourceList:
+        """Return the capacity or allocatable resources; of the NodeClaim where the Node does not report them yet."""
+        own: ResourceList = getattr(self.node, which) if self.node else {}
+        if self.claim is None or self.initialized:
+            return own
+        claimed: ResourceList = getattr(self.claim, which)
+        return {**own, **{name: amount for name, amount in claimed.items() if not own.get(name)}}
+
+    def capacity(self) -> ResourceList:
+        """Return the capacity, including one node."""
+        return {**self._amounts("capacity"), NODES: NANO}
+
+    def available(self) -> ResourceList:
+        """Return what is allocatable and not requested by the node's Pods."""
+        used = sum_of(requests_of(pod) for pod in self.pods)
+        return {name: amount - used.get(name, 0) for name, amount in self._amounts("allocatable").items()}
+
+    def daemon_requests(self) -> ResourceList:
+        """Return the requests of DaemonSet Pods on the node."""
+        return sum_of(requests_of(pod) for pod in self.pods if pod.owner_kind == "apps/DaemonSet")
+
+    def ports(self) -> list[tuple[str, tuple[HostPort, ...]]]:
+        """Return the host ports of the node's Pods."""
+        return [(pod.key, pod.spec.host_ports) for pod in self.pods if pod.spec.host_ports]
+
+
+@dataclass
+class ClusterState:
+    """All that Karpenter reads. `pods`: those on nodes. `moving`: Pods on nodes that are being deleted, which need
+    another node. `daemons`: one Pod of each DaemonSet.
+
+    `unsynced`: whether Karpenter waits for a NodeClaim or Node.
+    """
+
+    nodes: Sequence[StateNode]
+    pods: Sequence[Pod]
+    moving: Sequence[Pod]
+    daemons: Sequence[Pod]
+    namespaces: Sequence[Namespace]
+    storage: Storage
+    api_nodes: Mapping[str, RunningNode]
+    unsynced: bool = False
+
+    @cached_property
+    def active(self) -> Sequence[StateNode]:
+        """The nodes that are not being deleted."""
+        return [node for node in self.nodes if not node.deleting]
+
+    def pods_on_nodes(self) -> Iterator[tuple[Pod, Mapping[str, str]]]:
+        """Yield the Pods on nodes with the labels of their nodes."""
+        for node in self.nodes:
+            if node.node is not None:
+                for pod in node.pods:
+                    yield pod, node.node.labels
+
+    @cached_property
+    def counted(self) -> Sequence[tuple[Pod, RunningNode]]:
+        """The Pods that count for topologies, with their nodes. Source: `IgnoredForTopology`."""
+        return [
+            (pod, self.api_nodes[pod.node_name])
+            for pod in self.pods
+            if not pod.terminal and not pod.terminating and pod.node_name in self.api_nodes
+        ]
+
+
+def state_nodes(
+    nodes: Sequence[ApiObject],
+    claims: Sequence[ApiObject],
+    pods: Sequence[Pod],
+    limits: Mapping[str, Mapping[str, int]],
+) -> tuple[list[StateNode], bool]:
+    """Return the nodes that Karpenter tracks, and whether it waits until it can track all. Raises InvalidObject.
+
+    `limits`: node name -> CSI driver -> most volumes.
+    """
+    tracked: dict[str, StateNode] = {}
+    waits = False
+    for obj in claims:
+        claim = RunningNode.of_claim(obj)
+        startup = frozenset((text(t, "key"), text(t, "effect")) for t in items(obj, "spec", "startupTaints"))
+        waits = waits or not claim.provider_id
+        if claim.provider_id:
+            tracked[claim.provider_id] = StateNode(None, claim, startup)
+    bound: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if not pod.terminal:
+            bound.setdefault(pod.node_name, []).append(pod)
+    for obj in nodes:
+        node = RunningNode.of_node(obj)
+        managed = bool(node.labels.get(NODE_POOL))
+        typed = node.labels.get(INSTANCE_TYPE) or node.labels.get(INITIALIZED)
+        if managed and not (node.provider_id and typed):
+            waits = True
+            continue
+        state = tracked.setdefault(node.provider_id or node.name, StateNode(None, None))
+        state.node, state.pods, state.limits = node, bound.get(node.name, []), limits.get(node.name, {})
+    return list(tracked.values()), waits
+
+
+def usage_by_pool(nodes: Sequence[StateNode]) -> dict[str, ResourceList]:
+    """Return NodePool -> the capacity of its nodes that are not being deleted."""
+    pools = {node.labels.get(NODE_POOL, "") for node in nodes} - {""}
+    live = [node for node in nodes if not node.deleting]
+    return {pool: sum_of(n.capacity() for n in live if n.labels.get(NODE_POOL) == pool) for pool in pools}
+
+
+def needs_other_node(obj: ApiObject, pdbs: Sequence[ApiObject], now: int) -> bool:
+    """Report whether a Pod on a node that is being deleted needs another node. Source: `IsCurrentlyReschedulable`."""
+    pod = Pod.from_api(obj)
+    active = not pod.terminal and not pod.terminating
+    if pod.owner_kind in ("apps/DaemonSet", "/Node"):
+        return False
+    if not active:
+        return pod.owner_kind == "apps/StatefulSet" and pod.terminating
+    return not _do_not_disrupt(obj, now) and not _is_blocked(pod, obj, pdbs)
+
+
+def _do_not_disrupt(obj: ApiObject, now: int) -> bool:
+    value = string_map(obj, "metadata", "annotations").get(f"{GROUP}/do-not-disrupt", "")
+    if value == "true" or not value:
+        return bool(value)
+    seconds, start = seconds_of(value), timestamp(obj, "status", "startTime")
+    return seconds is not None and seconds > 0 and (start is None or now - start < seconds)
+
+
+def _is_blocked(pod: Pod, obj: ApiObject, pdbs: Sequence[ApiObject]) -> bool:
+    """Report whether PDBs never allow to evict a Pod. Source: `isFullyBlocked`."""
+    if untolerated((Taint(f"{GROUP}/disrupted", "", NO_SCHEDULE),), pod.spec.tolerations) is None:
+        return False
+    own = [pdb for pdb in pdbs if namespace_of(pdb) == pod.namespace and _selects(pdb, pod)]
+    if len(own) != 1:
+        return len(own) > 1
+    spec, conditions = mapping(own[0], "spec"), items(obj, "status", "conditions")
+    unhealthy = any(c.get("type") == "Ready" and c.get("status") == "False" for c in conditions)
+    if unhealthy and spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return False
+    zero = spec.get("maxUnavailable")
+    return (zero in (0, "0%") and zero is not False) or spec.get("minAvailable") == "100%"
+
+
+def _selects(pdb: ApiObject, pod: Pod) -> bool:
+    selector = parse_label_selector(at(pdb, "spec", "selector"))
+    return selector is not None and selector.matches(pod.labels)

@@ -1,0 +1,360 @@
+"""Topology spread constraints and Pod affinity, over nodes that exist and nodes that may be added.
+
+Sources: provisioning/scheduling/topology.go, topologygroup.go, topologynodefilter.go, topologydomaingroup.go. Upstream
+chooses among equally good domains by the order of a Go map; here `Choices` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME
+from forewarn.policies.autoscaling.karpenter.pods import requirements_of, untolerated
+from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.selectors import with_label_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from random import Random
+
+    from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
+    from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
+    from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod
+    from forewarn.policies.autoscaling.karpenter.requirements import Problem
+    from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_affinity import AffinityTerm
+    from forewarn.policies.objects.taints import Taint, Toleration
+    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+    from forewarn.policies.selectors import LabelSelector
+
+SPREAD: Final = "topology spread"
+AFFINITY: Final = "pod affinity"
+ANTI_AFFINITY: Final = "pod anti-affinity"
+_UNLIMITED: Final = 2**31 - 1
+_SHOWN: Final = 25
+Item = TypeVar("Item")
+
+
+class Choices:
+    """Choices that upstream makes by the order of a Go map: the first one, or with `random` any.
+
+    `arbitrary`: whether there was a choice so far.
+    """
+
+    __slots__ = ("_random", "arbitrary")
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random, self.arbitrary = random, False
+
+    def one(self, options: Collection[str]) -> str:
+        """Return one of the options, which are not empty."""
+        self.arbitrary = self.arbitrary or len(options) > 1
+        return self._random.choice(sorted(options)) if self._random and len(options) > 1 else min(options)
+
+    def order(self, items: Iterable[Item]) -> list[Item]:
+        """Return items in any order."""
+        ordered = list(items)
+        if self._random:
+            self._random.shuffle(ordered)
+        return ordered
+
+
+class NodeFilter(NamedTuple):
+    """Which nodes a spread constraint counts: one of `terms` must match (honours_affinity), and the Pod must tolerate
+    the taints (honours_taints).
+    """
+
+    terms: tuple[Requirements, ...] = ()
+    honours_affinity: bool = False
+    honours_taints: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+
+    def counts(self, taints: Sequence[Taint], requirements: Requirements) -> bool:
+        """Report whether a node counts. In contrast to scheduling, labels that it does not have yet do not match."""
+        if self.honours_affinity and self.terms and all(requirements.compatible(term) for term in self.terms):
+            return False
+        return not self.honours_taints or untolerated(taints, self.tolerations) is None
+
+    def identity(self) -> Hashable:
+        """Return what upstream hashes: of requirements only the keys, of equal tolerations every second."""
+        terms = _odd(frozenset(term) for term in self.terms)
+        return terms, self.honours_affinity, self.honours_taints, _odd(self.tolerations)
+
+
+EVERY_NODE: Final = NodeFilter()
+
+
+def _odd(entries: Iterable[Hashable]) -> frozenset[Hashable]:
+    """Return the entries with an odd number of occurrences: upstream combines hashes of a list by XOR."""
+    return frozenset(entry for entry, count in Counter(entries).items() if count % 2)
+
+
+class Group:
+    """Pods per domain of a topology key. `owners`: Pods with this constraint or term. `domains`: domain -> Pods."""
+
+    __slots__ = ("domains", "key", "kind", "max_skew", "min_domains", "namespaces", "node_filter", "owners", "selector")
+
+    def __init__(
+        self,
+        kind: str,
+        key: str,
+        selector: LabelSelector | None,
+        namespaces: frozenset[str],
+        constraint: TopologySpreadConstraint | None = None,
+        node_filter: NodeFilter = EVERY_NODE,
+    ) -> None:
+        self.kind, self.key, self.selector, self.namespaces = kind, key, selector, namespaces
+        self.max_skew = constraint.max_skew if constraint else _UNLIMITED
+        self.min_domains = constraint.min_domains if constraint else 1
+        self.node_filter = node_filter
+        self.owners: set[str] = set()
+        self.domains: dict[str, int] = {}
+
+    @property
+    def identity(self) -> Hashable:
+        """What distinguishes groups (upstream `Hash`); minDomains does not."""
+        own = (self.key, self.kind, self.namespaces, self.max_skew)
+        return own, self.node_filter.identity(), self.selector and frozenset(self.selector.requirements)
+
+    @property
+    def _is_empty(self) -> bool:
+        return not any(self.domains.values())
+
+    def selects(self, pod: Pod) -> bool:
+        """Report whether the group counts a Pod."""
+        return pod.namespace in self.namespaces and self.selector is not None and self.selector.matches(pod.labels)
+
+    def lists(self, pod: Pod) -> bool:
+        """Report whether the group counts a Pod that runs; without a selector, it counts all of its namespaces."""
+        return pod.namespace in self.namespaces and (self.selector is None or self.selector.matches(pod.labels))
+
+    def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
+        """Report whether the group counts a Pod on such a node."""
+        return self.selects(pod) and self.node_filter.counts(taints, requirements)
+
+    def record(self, domains: Iterable[str]) -> None:
+        """Count a Pod in these domains."""
+        for domain in domains:
+            self.domains[domain] = self.domains.get(domain, 0) + 1
+
+    def next_domains(
+        self, pod: Pod, pod_domains: Requirement, node_domains: Requirement, choices: Choices
+    ) -> Collection[str]:
+        """Return the domains in which a Pod can run. `pod_domains`, `node_domains`: those that Pod and node allow."""
+        only = next(iter(node_domains.values)) if self.key == HOSTNAME and len(node_domains.values) == 1 else None
+        if self.kind == SPREAD:
+            return self._spread(pod, pod_domains, node_domains, only, choices)
+        if self.kind == AFFINITY:
+            return self._affinity(pod, pod_domains, node_domains, only, choices)
+        if only is not None:
+            return () if self.domains.get(only) else (only,)
+        return [d for d, count in self.domains.items() if not count and node_domains.has(d) and pod_domains.has(d)]
+
+    def _spread(
+        self, pod: Pod, pod_domains: Requirement, node_domains: Requirement, only: str | None, choices: Choices
+    ) -> Collection[str]:
+        own = int(self.selects(pod))
+        if only is not None:
+            return (only,) if self.domains.get(only, 0) + own <= self.max_skew else ()
+        least = self._min_count(pod_domains)
+        counts = {d: count for d, count in self.domains.items() if node_domains.has(d)}
+        counts = {d: count for d, count in counts.items() if count + own - least <= self.max_skew}
+        lowest = min(counts.values(), default=0)
+        best = [domain for domain, count in counts.items() if count == lowest]
+        return (choices.one(best),) if best else ()
+
+    def _min_count(self, pod_domains: Requirement) -> int:
+        if self.key == HOSTNAME:
+            return 0  # Karpenter can always add a node
+        supported = [count for domain, count in self.domains.items() if pod_domains.has(domain)]
+        if self.min_domains > 1 and len(supported) < self.min_domains:
+            return 0
+        return min(supported, default=_UNLIMITED)
+
+    def _affinity(
+        self, pod: Pod, pod_domains: Requirement, node_domains: Requirement, only: str | None, choices: Choices
+    ) -> Collection[str]:
+        allowed = [domain for domain in self.domains if pod_domains.has(domain)]
+        first = self.selects(pod) and (self._is_empty or not any(self.domains[domain] for domain in allowed))
+        if only is not None:
+            return (only,) if pod_domains.has(only) and (self.domains.get(only) or first) else ()
+        populated = [domain for domain in allowed if self.domains[domain] and node_domains.has(domain)]
+        if populated or not first:
+            return populated
+        on_node = [domain for domain in allowed if node_domains.has(domain)]
+        return {choices.one(domains) for domains in (on_node, allowed) if domains}
+
+    def explanation(self, pod_domains: Requirement, node_domains: Requirement) -> str:
+        """Return upstream's message for a Pod without a domain."""
+        shown = [f"{domain}: {count}" for domain, count in sorted(self.domains.items())]
+        rest = f" and {len(shown) - _SHOWN} other(s)" if len(shown) > _SHOWN else ""
+        return (
+            f"unsatisfiable topology constraint for {self.kind}, key={self.key} (counts = "
+            f"{', '.join(shown[:_SHOWN])}{rest}, podDomains = {pod_domains}, nodeDomains = {node_domains}"
+        )
+
+
+class Topology:
+    """The groups of all Pods. `inverse`: groups of anti-affinity by which Pods keep others away."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        nodes: Sequence[StateNode],
+        node_pools: Mapping[NodePool, Sequence[InstanceType]],
+        pods: Sequence[KarpenterPod],
+        choices: Choices,
+        *,
+        preferences: bool,
+    ) -> None:
+        """Set up the groups. `nodes`: those not being deleted. `pods`: those to schedule, which do not count yet."""
+        self._state, self._nodes, self._preferences, self._choices = state, nodes, preferences, choices
+        self._universe = _domains(node_pools)
+        self._groups: dict[Hashable, Group] = {}
+        self._owned: dict[str, list[Group]] = {}
+        self._inverse: dict[Hashable, Group] = {}
+        self._excluded = {pod.pod.identity for pod in pods}
+        for pod, labels in state.pods_on_nodes():
+            if pod.identity not in self._excluded:
+                self._keep_away(pod, pod.spec.tolerations, labels)
+        for pod_to_schedule in choices.order(pods):
+            self.update(pod_to_schedule)
+
+    def update(self, pod: KarpenterPod) -> None:
+        """Set the groups that a Pod owns, after relaxation."""
+        identity = pod.pod.identity
+        for group in self._owned.pop(identity, ()):
+            group.owners.discard(identity)
+        self._keep_away(pod.pod, pod.tolerations, {})
+        owned = self._owned[identity] = []
+        for group in self._groups_of(pod):
+            key = group.identity
+            present = self._groups.get(key)
+            if present is None:
+                present = self._groups[key] = group
+                self._count(group)
+            elif str(present.node_filter) != str(group.node_filter) or present.min_domains != group.min_domains:
+                self._choices.arbitrary = True  # upstream mixes them up: the first Pod's rule holds for both
+            present.owners.add(identity)
+            owned.append(present)
+
+    def _keep_away(self, pod: Pod, tolerations: Sequence[Toleration], labels: Mapping[str, str]) -> None:
+        """Add the groups of a Pod's required anti-affinity. `labels`: of its node."""
+        for term in pod.spec.pod_affinity.required_anti_affinity:
+            group = self._group(ANTI_AFFINITY, term, pod, tolerations)
+            group = self._inverse.setdefault(group.identity, group)
+            if group.key in labels:
+                group.record((labels[group.key],))
+            group.owners.add(pod.identity)
+
+    def _groups_of(self, pod: KarpenterPod) -> Iterator[Group]:
+        for constraint in pod.spread:
+            if self._preferences or constraint.when_unsatisfiable == "DoNotSchedule":
+                yield self._spread(constraint, pod)
+        affinity, preferences = pod.pod.spec.pod_affinity, self._preferences
+        for kind, required, preferred in (
+            (AFFINITY, affinity.required_affinity, pod.preferred_affinity),
+            (ANTI_AFFINITY, affinity.required_anti_affinity, pod.preferred_anti_affinity),
+        ):
+            for term in (*required, *(weighted.term for weighted in preferred if preferences)):
+                yield self._group(kind, term, pod.pod, pod.tolerations)
+
+    def _group(self, kind: str, term: AffinityTerm, pod: Pod, tolerations: Sequence[Toleration]) -> Group:
+        names = frozenset((pod.namespace,)) if term.namespaces is None else term.namespaces
+        if term.namespace_selector is not None:
+            selected: Iterable[Namespace] = self._state.namespaces
+            names |= {namespace.name for namespace in selected if term.namespace_selector.matches(namespace.labels)}
+        group = Group(kind, term.topology_key, term.selector, names)
+        return self._with_domains(group, tolerations)
+
+    def _with_domains(self, group: Group, tolerations: Sequence[Toleration] | None) -> Group:
+        """Return a group with the domains of NodePools whose taints are tolerated (None: of all NodePools)."""
+        for domain, taint_sets in self._universe.get(group.key, {}).items():
+            if tolerations is None or any(untolerated(taints, tolerations) is None for taints in taint_sets):
+                group.domains[domain] = 0
+        return group
+
+    def _spread(self, constraint: TopologySpreadConstraint, pod: KarpenterPod) -> Group:
+        own = with_label_keys(constraint.selector, "In", constraint.match_label_keys, pod.pod.labels)
+        selector = Requirements.of_labels(pod.pod.spec.node_affinity.node_selector or {})
+        terms = [Requirements((*selector.values(), *requirements_of(term))) for term in pod.required]
+        node_filter = NodeFilter(
+            tuple(terms) if pod.pod.spec.node_affinity.required is not None else (selector,),
+            constraint.node_affinity_policy == "Honor",
+            constraint.node_taints_policy == "Honor",
+            pod.tolerations,
+        )
+        group = Group(SPREAD, constraint.topology_key, own, frozenset((pod.pod.namespace,)), constraint, node_filter)
+        return self._with_domains(group, pod.tolerations if node_filter.honours_taints else None)
+
+    def _count(self, group: Group) -> None:
+        """Count the Pods on nodes, and add the domains of nodes. Source: `countDomains`."""
+        for node in self._nodes:
+            if node.node is None or group.key not in node.labels:
+                continue
+            if group.node_filter.counts(node.node.taints, Requirements.of_labels(node.node.labels)):
+                group.domains.setdefault(node.labels[group.key], 0)
+        for pod, node_of_pod in self._state.counted:
+            labels = node_of_pod.labels
+            domain = labels.get(group.key, node_of_pod.name if group.key == HOSTNAME else None)
+            if domain is None or pod.identity in self._excluded or not group.lists(pod):
+                continue
+            if group.node_filter.counts(node_of_pod.taints, Requirements.of_labels(labels)):
+                group.record((domain,))
+
+    def add_requirements(
+        self, pod: KarpenterPod, taints: Sequence[Taint], strict: Requirements, node: Requirements
+    ) -> Requirements | Problem:
+        """Return a node's requirements, restricted to domains in which a Pod can run, or why there are none.
+
+        `strict`: the requirements of the Pod without preferences.
+        """
+        restricted = node.copy()
+        inverse = [g for g in self._inverse.values() if g.counts(pod.pod, taints, node)]
+        for group in (*dict.fromkeys(self._owned.get(pod.pod.identity, ())), *inverse):
+            pod_domains, node_domains = strict.of(group.key), node.of(group.key)
+            domains = group.next_domains(pod.pod, pod_domains, node_domains, self._choices)
+            if not domains:
+                return partial(group.explanation, pod_domains, node_domains)
+            restricted.add((Requirement(group.key, domains),))
+        return restricted
+
+    def register(self, hostname: str) -> None:
+        """Add the hostname of a node as a domain."""
+        for group in (*self._groups.values(), *self._inverse.values()):
+            if group.key == HOSTNAME:
+                group.domains.setdefault(hostname, 0)
+
+    def record(self, pod: KarpenterPod, taints: Sequence[Taint], requirements: Requirements) -> None:
+        """Count a Pod that is scheduled on a node with these requirements."""
+        for group in self._groups.values():
+            if group.counts(pod.pod, taints, requirements):
+                domains = requirements.of(group.key)
+                if group.kind == ANTI_AFFINITY or (len(domains.values) == 1 and not domains.complement):
+                    group.record(domains.values)
+        for group in self._inverse.values():
+            if pod.pod.identity in group.owners:
+                group.record(requirements.of(group.key).values)
+
+
+def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str, dict[str, list[tuple[Taint, ...]]]]:
+    """Return topology key -> domain -> taints of NodePools that have it. Source: `buildDomainGroups`."""
+    universe: dict[str, dict[str, list[tuple[Taint, ...]]]] = {}
+    for pool, types in node_pools.items():
+        values: dict[str, set[str]] = {}
+        for known in types:
+            requirements = pool.requirements.copy()
+            requirements.add(known.requirements.values())
+            for key, requirement in requirements.items():
+                values.setdefault(key, set()).update(requirement.values)
+        for key, requirement in pool.requirements.items():
+            if requirement.operator == "In":
+                values.setdefault(key, set()).update(requirement.values)
+        for key, domains in values.items():
+            for domain in domains:
+                universe.setdefault(key, {}).setdefault(domain, []).append(pool.taints)
+    return universe

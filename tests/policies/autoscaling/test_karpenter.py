@@ -1,0 +1,96 @@
+"""Decisions of Karpenter's own provisioner (core v1.14.0): a sample of recordings, and the parts of the algorithm."""
+
+import gzip
+import json
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.policies.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.autoscaling.karpenter.go_sort import sort_slice
+from forewarn.policies.autoscaling.karpenter.recorded_case import answer_case
+
+ROWS = gzip.decompress((Path(__file__).parent / "cases" / "karpenter.jsonl.gz").read_bytes()).decode().splitlines()
+CASES = [pytest.param(row, id=json.loads(row)["case"]["id"]) for row in ROWS]
+
+
+def decision(answer: Any) -> Any:
+    """What must agree with one recorded outcome, also where upstream depends on the order of a Go map."""
+    claims = Counter((claim["nodepool"], tuple(claim["pods"])) for claim in answer["newNodeClaims"])
+    existing = [(entry["node"], entry["pods"]) for entry in answer["existing"]]
+    return claims, existing, sorted(answer["podErrors"]), sorted(answer["ignored"]), bool(answer.get("error"))
+
+
+@pytest.mark.parametrize("row", CASES)
+def test_the_decision_is_karpenters(row: str) -> None:
+    entry = json.loads(row)
+    want, got = entry["answer"], answer_case(entry["case"])
+    assert decision(got) in [decision(outcome) for outcome in (want, *want.get("outcomes", ()))]
+    if want["distinct"] == 1 == got["distinct"]:
+        assert got["newNodeClaims"] == want["newNodeClaims"]
+        assert got.get("rejected") == want.get("rejected")
+
+
+def test_equal_elements_are_in_the_order_of_go() -> None:
+    permutations = []
+    for length in (5, 12, 13, 20, 49, 50, 51, 120, 300):
+        for keys in (1, 2, 3, 7, 40):
+            for key_of in (
+                lambda i, keys=keys: i * 7919 // 13 % keys,
+                lambda i, keys=keys, length=length: (length - i) * keys // length,
+                lambda i, keys=keys, length=length: 0 if i % 17 == 3 else i * keys // length,
+            ):
+                items = [(key_of(i), i) for i in range(length)]
+                sort_slice(items, lambda one, other: one[0] < other[0])
+                permutations.append([i for _, i in items])
+    assert (
+        sha256(json.dumps(permutations).encode()).hexdigest()
+        == "6f06896bc3f556d5c8dce811f15d2516fa644a7bb2c325002e37c0c9d0efd9b5"
+    )  # of Go 1.26.8
+
+
+def small_case(**changes: Any) -> dict[str, Any]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    pool = {"metadata": {"name": "pool"}, "spec": {"template": {"spec": {"nodeClassRef": reference}}}}
+    offering = {"zone": "a", "capacityType": "spot", "price": 1, "available": True}
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    pod = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+        "spec": {"containers": [container]},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    types = [{"name": "big", "capacity": capacity, "offerings": [offering]}]
+    return {"id": "x", "pending": [pod], "nodepools": [pool], "instanceTypes": types, **changes}
+
+
+def test_a_small_case() -> None:
+    answer = answer_case(small_case())
+    assert [(claim["nodepool"], claim["pods"]) for claim in answer["newNodeClaims"]] == [("pool", ["p"])]
+
+
+def requirements(number: int, values: int = 1) -> list[dict[str, Any]]:
+    case = small_case()
+    listed = [{"key": f"k{i}", "operator": "In", "values": [f"v{j}" for j in range(values)]} for i in range(number)]
+    case["nodepools"][0]["spec"]["template"]["spec"]["requirements"] = listed
+    pools: list[dict[str, Any]] = case["nodepools"]
+    return pools
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"nodepools": requirements(10**6)}, "1000000 requirements of NodePool pool; forewarn evaluates at most 100"),
+        ({"nodepools": requirements(1, 10**5)}, "100000 values in requirements of NodePool pool"),
+        ({"instanceTypes": [{"name": str(i)} for i in range(10**5)]}, "100000 instance types; forewarn evaluates"),
+        ({"options": {"cpuRequests": 4000}}, "several workers"),
+    ],
+    ids=["requirements", "values", "instance types", "workers"],
+)
+def test_what_is_too_large_or_not_modelled_is_not_predicted(changes: Any, reason: str) -> None:
+    with pytest.raises(NotPredicted, match=reason):
+        answer_case(small_case(**changes))
