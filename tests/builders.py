@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Self
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, empty_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 Obj = dict[str, Any]
@@ -164,6 +168,13 @@ def cluster(*made: Made) -> ClusterSnapshot:
     for one in made:
         cache.add(one.obj)
     return cache.snapshot()
+
+
+def cluster_text(objects: Iterable[Made | Obj]) -> str:
+    """A cluster file that has all Nodes, Pods and PriorityClasses, even if there are none."""
+    lists = [empty_list(BY_GROUP_KIND[kind]) for kind in ("/Node", "/Pod", "scheduling.k8s.io/PriorityClass")]
+    items = [*lists, *(each.obj if isinstance(each, Made) else each for each in objects)]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
 def ask(pod: Made, *made: Made) -> Prediction:

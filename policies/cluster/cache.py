@@ -364,8 +364,14 @@ class Cache:
             grouped_pods=self._grouped.freeze(),
             omitted=len(self._omitted),
             unlisted=self._not_listed(),
+            pods_on_unknown_nodes={} if self.listed is None else self._without_node(pods_by_node),
             **tables,
         )
+
+    def _without_node(self, pods_by_node: Mapping[str, tuple[Pod, ...]]) -> dict[str, int]:
+        """Return node name -> number of its Pods, for nodes that are not in the cache."""
+        nodes = self._tables[NODE]
+        return {name: len(pods) for name, pods in pods_by_node.items() if pods and nodes.get(("", name)) is None}
 
     def _not_listed(self) -> frozenset[str]:
         """Return the `group/Kind` of objects that may exist in the cluster but were not listed and are not in the

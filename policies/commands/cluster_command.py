@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.config.model import ConfigError
-from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
@@ -19,7 +20,7 @@ from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import COLOR_CHOICES, complain, print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.commands.places import Places
@@ -128,6 +129,7 @@ def choose_cluster(options: argparse.Namespace, parser: argparse.ArgumentParser,
     one.
     """
     use_kubeconfig(options)
+    options.command = getattr(options, "own", parser).prog.removeprefix("forewarn ")
     options.contexts = contexts = getattr(options, "contexts", ())
     snapshots = getattr(options, "clusters", ())
     _check_context(options, parser)
@@ -173,11 +175,56 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
         if not options.announced or fault.file != options.announced or isinstance(fault, MissingFile):
             raise
         raise SourceError("", f"{fault.problem}; pass --cluster FILE or --kubeconfig FILE") from None
+    snapshot = cache.snapshot()
+    _check_lists(options, snapshot)
     if options.announced:
-        snapshot = cache.snapshot()
         counts = f"{plural(len(snapshot.objects.nodes), 'node')}, {plural(len(snapshot.pods), 'Pod')}"
         print_notice(f"cluster: {described(options.announced)} ({counts})")
     return cache
+
+
+_CLASSES: Final = (PRIORITY_CLASS,)
+_PODS: Final = (NODE, POD)
+REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "audit": (*_PODS, *_CLASSES),
+    "classes": (*_PODS, *_CLASSES),
+    "classes plan": (*_PODS, *_CLASSES),
+    "headroom": _PODS,
+    "lint": _CLASSES,
+    "predict": _PODS,
+    "risk": _PODS,
+    "test": _PODS,
+    "ui": _PODS,
+    "webhook review": _CLASSES,
+    "whatif": _PODS,
+    "whatif apply": (POD,),
+    "whatif class": (*_PODS, *_CLASSES),
+    "whatif events": (POD,),
+    "whatif pressure": _PODS,
+}
+"""Command -> kinds without whose list it has no answer. Otherwise, the answer says what it assumes
+(`missing_lists.assumptions`). An empty list is a list: a cluster without Pods is a cluster.
+
+PriorityClasses are also required if Pods of the cluster name some; Nodes are not if there are node groups.
+"""
+
+
+def _check_lists(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
+    """Raise SourceError if the cluster state lacks a list that the command requires (REQUIRED_LISTS)."""
+    required = REQUIRED_LISTS.get(options.command) or REQUIRED_LISTS.get(options.command.partition(" ")[0], ())
+    absent = [kind for kind in required if kind in cluster.objects.unlisted]
+    if NODE in absent and getattr(options, "node_templates", None):
+        absent.remove(NODE)
+    named = {name for name, _ in cluster.pod_counts_by_priority if name} - {*cluster.priority_classes}
+    if POD in required and named and PRIORITY_CLASS in cluster.objects.unlisted:
+        absent = [*dict.fromkeys((*absent, PRIORITY_CLASS))]
+    if absent:
+        from forewarn.policies.scheduling.missing_lists import kinds_of
+
+        names = listed(list(map(kinds_of, absent)))
+        empty = listed([f"an empty {kind.rpartition('/')[2]}List" for kind in absent])
+        fix = f"pass a whole snapshot (forewarn snapshot), or add {empty} if the cluster has none"
+        raise SourceError(", ".join(options.cluster), f"no list of {names}, which the answer depends on. Fix: {fix}")
 
 
 def require_nodes(cluster: ClusterSnapshot) -> None:

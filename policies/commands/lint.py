@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.commands import lint_output
 from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
-from forewarn.policies.commands.cluster_command import choose_cluster, parsed
+from forewarn.policies.commands.cluster_command import choose_cluster, loaded, parsed
 from forewarn.policies.commands.known_findings import config_of, read_baseline, write_baseline
 from forewarn.policies.commands.lint_input import (
     EXCLUDED,
@@ -104,7 +104,7 @@ def _lint(
 
 def _check(options: argparse.Namespace, config: Config, release: Release | None) -> _Checked:
     """Read the input and evaluate all rules. Raises SourceError."""
-    cluster, reported_minor = _cluster(options.cluster, config, release) if release else (None, None)
+    cluster, reported_minor = _cluster(options, config, release) if release else (None, None)
     minor = release.minor or reported_minor if release else None
     gates = release.semantics(reported_minor).gates if release else ()
     told_options = config.options._replace(minor=minor, gates=gates, namespace=options.namespace or "")
@@ -254,13 +254,13 @@ def unsuppressed(
     )
 
 
-def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
+def _cluster(
+    options: argparse.Namespace, config: Config, release: Release
+) -> tuple[ClusterSnapshot | None, int | None]:
     """The cluster state, and the minor version that the cluster reports (None if unknown)."""
-    if not sources:
+    if not options.cluster:
         return None, None
-    from forewarn.policies.sources import load_cluster
-
-    cache = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release)
+    cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")

@@ -40,8 +40,9 @@ class ClusterObjects:
 
     `semantics`: behaviour of the cluster's release. `devices_known`: whether the tables contain all DRA objects; None:
     yes if any of these tables has objects. `grouped_pods`: Pods of PodGroups that have not terminated. `unlisted`:
-    `group/Kind`s of tables that are empty because the objects were not listed. `omitted`: the number of namespaced
-    objects that are too large for memory.
+    `group/Kind`s of tables that are empty because the objects were not listed. `pods_on_unknown_nodes`: node name ->
+    number of Pods on a node that was not listed. `omitted`: the number of namespaced objects that are too large for
+    memory.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -67,6 +68,7 @@ class ClusterObjects:
     group_templates: Mapping[Key, GroupTemplates] = field(default_factory=FrozenTable)
     grouped_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     unlisted: frozenset[str] = frozenset()
+    pods_on_unknown_nodes: Mapping[str, int] = field(default_factory=dict)
     omitted: int = 0
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None

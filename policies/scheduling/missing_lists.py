@@ -1,4 +1,4 @@
-"""The assumptions of a prediction: missing lists in the cluster state, the queue order, and a preview release."""
+"""The assumptions of an answer: missing lists and nodes in the cluster state, the queue order, a preview release."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from forewarn.policies.kinds.registry import (
     DISRUPTION_BUDGET,
     LIMIT_RANGE,
     NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
 from forewarn.policies.scheduling.plugin import foreign_at
@@ -23,12 +26,10 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
+_ALWAYS: Final = (NODE, POD, PRIORITY_CLASS)
 _OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
 _OF_CREATED: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
-"""Kinds that admission of a new Pod depends on.
-
-PriorityClasses need no note: Pods that name a missing class are reported.
-"""
+"""Kinds that admission of a new Pod depends on."""
 _OF_CLAIMS: Final = (
     CLAIM,
     "/PersistentVolume",
@@ -40,23 +41,28 @@ _OF_CLAIMS: Final = (
 
 
 def assumptions(
-    objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool = False
+    objects: ClusterObjects, pods: Iterable[Pod] = (), *, victims: bool = False, created: bool = False
 ) -> tuple[str, ...]:
-    """Return sentences about missing lists that matter, objects that are stored only in part, a third-party queueSort
-    plugin, and a preview release.
+    """Return what the answer assumes, as clauses without names of a tenant: `no LimitRanges exist: …`. The reasons are
+    missing lists that matter, missing nodes, objects stored only in part, a third-party queueSort plugin, and a preview
+    release.
 
     `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
     absent = _absent(objects, pods, victims=victims, created=created) if objects.unlisted else []
-    notes = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
+    assumed = [f"no {listed(absent, len(absent))} exist: the cluster state has no list of them"] if absent else []
+    if unknown := objects.pods_on_unknown_nodes:
+        nodes = "their node is" if len(unknown) == 1 else f"their {len(unknown)} nodes are"
+        pods_run = plural(sum(unknown.values()), "Pod does", "Pods do")
+        assumed.append(f"{pods_run} not run: {nodes} missing from the cluster state")
     if objects.omitted:
         large = plural(objects.omitted, "object is", "objects are")
-        notes.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
+        assumed.append(f"other namespaces are not affected: {large} too large to keep whole")
     if plugin := _sorting_plugin(objects.semantics):
-        notes.append(f"plugin {plugin} sorts the queue (queueSort): which Pending Pod is first is not predicted")
+        assumed.append(f"priority orders the queue, although plugin {plugin} sorts it (queueSort)")
     if objects.semantics.preview:
-        notes.append(objects.semantics.preview)
-    return tuple(notes[0 if absent else 1 :])
+        assumed.append(objects.semantics.preview)
+    return tuple(assumed)
 
 
 def _sorting_plugin(semantics: Semantics) -> str:
@@ -72,7 +78,7 @@ def lists_storage(objects: ClusterObjects) -> bool:
 
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
     """Return the kinds of missing lists that the answer depends on, as plurals."""
-    wanted = [*(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]
+    wanted = [*_ALWAYS, *(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]
     has_claims = has_devices = selects_namespaces = False
     for pod in pods:
         selects_namespaces = selects_namespaces or _selects_namespaces(pod)
@@ -84,7 +90,13 @@ def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, crea
     wanted += (NAMESPACE,) if selects_namespaces else ()
     if has_devices and objects.semantics.device_taint_rules_are_served:
         wanted.append(DEVICE_TAINT_RULES.group_kind)
-    return [_plural(BY_GROUP_KIND[kind].kind) for kind in wanted if kind in objects.unlisted]
+    return [kinds_of(kind) for kind in wanted if kind in objects.unlisted]
+
+
+def kinds_of(kind: str) -> str:
+    """Return the plural of a `group/Kind`: `LimitRanges`."""
+    name = BY_GROUP_KIND[kind].kind
+    return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
 def _selects_namespaces(pod: Pod) -> bool:
@@ -92,7 +104,3 @@ def _selects_namespaces(pod: Pod) -> bool:
     affinity = pod.spec.pod_affinity
     terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
     return any(term.namespace_selector is not None and not term.namespace_selector.empty for term in terms)
-
-
-def _plural(kind: str) -> str:
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"

@@ -193,9 +193,9 @@ def summarize(simulation: Simulation) -> Summary:
 
 
 def _assumptions(simulation: Simulation) -> Sequence[str]:
-    """Return the assumptions of the result if lists are missing from the cluster state, for the Pods with events."""
+    """Return the assumptions of the result, for the Pods with events."""
     base, events = simulation.world.base, simulation.timeline.events
-    if base is None or not (base.unlisted or base.semantics.preview):
+    if base is None:
         return ()
     changed = {event.pod for event in events if event.pod}
     states = (*simulation.world.pods, *simulation.api.pods.values())

@@ -68,9 +68,10 @@ def priority_levels(cluster: ClusterSnapshot) -> Levels:
     """Return the levels of a cluster: its PriorityClasses, and other priorities of its Pods."""
     running: dict[tuple[str, int], Requested] = {}
     pending: dict[tuple[str, int], int] = {}
+    unknown = cluster.objects.pods_on_unknown_nodes
     for pod in cluster.pods.values():
         key = pod.priority_class_name, pod.effective_priority
-        if pod.terminal:
+        if pod.terminal or pod.node_name in unknown:
             continue
         if pod.node_name:
             running[key] = running.get(key, Requested()).plus(_of(pod))

@@ -45,4 +45,4 @@ def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_n
 def without_status(cluster: ClusterSnapshot, namespace: str) -> tuple[str, ...]:
     """Return a sentence for each quota of which the usage is unknown."""
     names = [quota.name for quota in cluster.quotas_of(namespace) if not quota.used]
-    return tuple(f"ResourceQuota {name} has no status: the answer assumes that none of it is used" for name in names)
+    return tuple(f"nothing of ResourceQuota {name} is used: it has no status" for name in names)

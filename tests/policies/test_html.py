@@ -23,7 +23,7 @@ from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.simulation.scenario import read_node
 from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
 from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval
-from tests.builders import make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
 VOID = {"meta", "input", "br"}
@@ -175,9 +175,7 @@ def test_nodes_are_grouped_by_pool_if_there_are_several_but_not_too_many(pools: 
 
 def test_a_long_timeline_is_folded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arrive = [{"at": number, "create": make_pod(f"p{number}").obj} for number in range(60)]
-    (tmp_path / "cluster.json").write_text(
-        json.dumps({"apiVersion": "v1", "kind": "List", "items": [make_node("n").obj]})
-    )
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n")]))
     found = {}
     for name, count in (("short", 10), ("long", 60)):
         (tmp_path / "events.json").write_text(json.dumps(arrive[:count]))
@@ -194,7 +192,7 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
         pod.obj["spec"]["priorityClassName"] = name
         items.append(pod.obj)
     push = [make_pod(f"q{name}").priority(50).request(cpu="3").metadata(namespace=name).obj for name in HOSTILE]
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (tmp_path / "cluster.json").write_text(cluster_text(items))
     events = json.dumps([{"create": pod} for pod in push])
     (tmp_path / "events.json").write_text(events)
     arguments = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
@@ -294,7 +292,7 @@ def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixt
 def test_names_in_these_stay_text_too(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
     items += [make_pod(f"p{name}").on(f"n{name}").obj for name in HOSTILE]
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (tmp_path / "cluster.json").write_text(cluster_text(items))
     (tmp_path / "pod.json").write_text(json.dumps(make_pod(f"x{HOSTILE[0]}").obj))
     text = page(capsys, "-f", str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json"), command=command)
     check_alone(text)
@@ -327,7 +325,7 @@ def test_a_picture_of_hostile_names_is_xml_with_these_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (tmp_path / "cluster.json").write_text(cluster_text(items))
     arguments = ["lose", "node", f"n{HOSTILE[0]}", "--cluster", str(tmp_path / "cluster.json"), "-o", "svg"]
     assert main(["whatif", *arguments]) == 0
     root = ElementTree.fromstring(capsys.readouterr().out)

@@ -14,7 +14,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,7 +151,8 @@ def test_headroom_counts_the_classes_that_may_be_recommended_and_the_pods_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = [make_node("n1"), *(a_class(*one) for one in FRESH.items()), a_class("gold", 9)]
-    cluster = write(tmp_path / "cluster.yaml", *made)
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    cluster = str(tmp_path / "cluster.json")
     for name, expected in (("gold", ["gold"]), ("forewarn", ["gold", "forewarn"])):
         file = write(tmp_path / "web.yaml", make_pod("web", "team").request(cpu="1").spec(priorityClassName=name))
         assert main(["headroom", "-f", file, "--cluster", cluster, "-o", "json"]) == 0

@@ -75,7 +75,7 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
 
 def gaps(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
     """Gaps and assumptions of a prediction as sentences, in lower case: `time ran out after 3 of 10 new Pods`."""
-    return (*_unfinished(impact, audience), *impact.assumes)
+    return (*_unfinished(impact, audience), *(f"assumes {each}" for each in impact.assumes))
 
 
 def _unfinished(impact: Impact, audience: Audience) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from forewarn.policies.render.html.audit import page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.restarts import restarts_of
 from forewarn.policies.sources import load_cluster
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
 
@@ -134,7 +134,7 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"c{n:03}"}, "value": n}
         for n in range(100)
     ]
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": classes}))
+    (tmp_path / "cluster.json").write_text(cluster_text(classes))
     _, out, err = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
     assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
     assert len(out.splitlines()) == 22
@@ -217,7 +217,7 @@ def test_a_cluster_of_hostile_names_is_a_page_of_texts(tmp_path: Path, capsys: p
         made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         items += [{**made, "value": number}, make_pod(f"p{name}").metadata(namespace=name).obj]
         items[-1]["spec"]["priorityClassName"] = f"gone{name}"
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (tmp_path / "cluster.json").write_text(cluster_text(items))
     _, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.json"), "-o", "html")
     read = check_alone(out)
     assert all(char.isprintable() or char == "\n" for char in out)
@@ -317,7 +317,7 @@ def test_a_restart_that_a_quota_blocks_is_found(
     quota = Made("v1", "ResourceQuota", "pods", "team").spec(hard={"pods": str(hard)})
     cluster.append(quota.status(hard={"pods": str(hard)}, used={"pods": "1"}).obj)
     path = tmp_path / "cluster.json"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
+    path.write_text(cluster_text(cluster))
     _, out, _ = run(capsys, "--cluster", str(path), "-v", "--select", "restart-stays-pending")
     message = "Deployment team/a: a restart now would not finish: exceeded quota: pods, requested: pods=1"
     assert (message in out) is rejected
@@ -395,9 +395,7 @@ def test_restarts_that_preempt_only_placeholders_are_one_note(
     priority: int, image: str, expected: list[tuple[str, str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     dump = tmp_path / "cluster.json"
-    dump.write_text(
-        json.dumps({"apiVersion": "v1", "kind": "List", "items": full_of(("a", "b", "c"), priority, image)})
-    )
+    dump.write_text(cluster_text(full_of(("a", "b", "c"), priority, image)))
     _, out, _ = run(capsys, "--cluster", str(dump), "--select", "restart-preempts", "-o", "json", "--exit-zero")
     found = json.loads(out)["findings"]
     assert [(f["severity"], f.get("object", {}).get("name", "")) for f in found] == expected
@@ -442,7 +440,7 @@ def test_of_two_global_defaults_the_lower_value_is_named_as_the_default(
         for name, value in values.items()
     ]
     dump = tmp_path / "cluster.json"
-    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, make_node("n").obj]}))
+    dump.write_text(cluster_text([*items, make_node("n")]))
     _, out, _ = run(capsys, "--cluster", str(dump), "--select", "global-default-not-unique", "-o", "json")
     (found,) = json.loads(out)["findings"]
     assert found["object"]["name"] == other

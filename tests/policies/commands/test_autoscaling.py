@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 
 LOOKS = "cluster-autoscaler and Karpenter would try to scale up for the Pending Pod"
 BELOW = "cluster-autoscaler would try to scale up for 0 of 1 Pending Pod (priority below cutoff 1: 1)"
@@ -22,7 +22,7 @@ RAISED = ("--expendable-pods-priority-cutoff", "1")
 
 
 def written(path: Path, *made: Made) -> str:
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [each.obj for each in made]}))
+    path.write_text(cluster_text(made))
     return str(path)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders import make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ERROR = 'failed to read "PreScoreTaintToleration"'
 def test_the_error_is_the_answer(command: tuple[str, ...], text: str, tmp_path: Path) -> None:
     nodes = [make_node(name).has(cpu="4").obj for name in ("n1", "n2")]
     for name, obj in {
-        "cluster": {"apiVersion": "v1", "kind": "List", "items": [*nodes, make_pod("waits").obj]},
+        "cluster": json.loads(cluster_text([*nodes, make_pod("waits")])),
         "pod": make_pod("new").obj,
         "config": CONFIG,
     }.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.builders import Made, MadePod, make_node, make_pod
+from tests.builders import Made, MadePod, cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def daemon(node: str, cpu: str, priority: int = 0) -> MadePod:
 
 
 def asked(directory: Path, cluster: list[Made], new: Made, *command: str) -> str:
-    (directory / "cluster.json").write_text(json.dumps({"kind": "List", "items": [each.obj for each in cluster]}))
+    (directory / "cluster.json").write_text(cluster_text(cluster))
     (directory / "new.json").write_text(json.dumps(new.obj))
     given = ["-f", directory / "new.json"] if command[0] != "lint" else [directory / "new.json"]
     return forewarn(*command, *given, "--cluster", directory / "cluster.json").stdout
@@ -73,5 +73,5 @@ def test_a_class_is_no_fix_for_other_workloads(tmp_path: Path) -> None:
 def test_the_audit_names_the_class_for_a_restart(tmp_path: Path) -> None:
     waits = make_pod("waits").request(cpu="3").priority(5)
     made = [make_node("n1").has(cpu="4"), daemon_set("agent", "2"), daemon("n1", "2"), waits]
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
     assert FIX in forewarn("audit", "-v", "--cluster", tmp_path / "cluster.json").stdout

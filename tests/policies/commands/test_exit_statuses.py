@@ -17,6 +17,8 @@ kind: Node
 metadata: {name: n1}
 status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 """
+NO_PODS = "---\napiVersion: v1\nkind: PodList\nitems: []\n"
+NO_CLASSES = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClassList\nitems: []\n"
 POD = """
 apiVersion: v1
 kind: Pod
@@ -173,7 +175,9 @@ KUBECONFIG: Final = {"--kubeconfig"}
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, Path]:
     texts = {
-        "cluster": NODE,
+        "cluster": NODE + NO_PODS + NO_CLASSES,
+        "empty": SERVICE + NO_PODS,
+        "without-pods": NODE + NO_CLASSES,
         "pod": POD.replace("SCHEDULER", "default-scheduler"),
         "other": POD.replace("SCHEDULER", "other"),
         "service": SERVICE,
@@ -290,7 +294,7 @@ def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch:
             )
             for command in (("predict",), ("headroom",), ("whatif", "apply"))
         ),
-        pytest.param(("whatif", "apply", "-f", "{cluster}", "--cluster", "{service}"), 0, id="the first node"),
+        pytest.param(("whatif", "apply", "-f", "{cluster}", "--cluster", "{empty}"), 0, id="the first node"),
         pytest.param(("whatif", "lose", "node", "n1", "--until", "0", *WITH_CLUSTER), 2, id="no time to simulate"),
         pytest.param(("test", "{misspelt}", *WITH_CLUSTER), 3, id="a misspelt class"),
         pytest.param(("test", "{misspelt}", *WITH_CLUSTER, "--allow-empty"), 0, id="no Pods accepted"),

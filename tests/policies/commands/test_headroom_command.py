@@ -21,7 +21,7 @@ from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.headroom import Headroom, headroom
 from forewarn.policies.whatif.node_groups import read_node_groups
 from forewarn.policies.whatif.quota_room import quota_room
-from tests.builders import Made, cluster, make_node, make_pod
+from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 from tests.cases import cases
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def test_stranded_capacity_is_beside_what_the_scheduler_lacks(
     """In the order of `fitsRequest`: one Pod fits, the next one does not."""
     node = make_node("n1").has(**{"memory": "4Gi", "ephemeral_storage": "9Gi", "example.com/gpu": "9", **allocatable})
     new = make_pod("new").request(cpu="3", memory="2Gi", ephemeral_storage="1Gi", **{"example.com/gpu": "1"})
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node.obj]}))
+    (tmp_path / "cluster.json").write_text(cluster_text([node.obj]))
     (tmp_path / "new.json").write_text(json.dumps(new.obj))
     asked = ("-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"))
     told = json.loads(run(capsys, *asked, "-o", "json")[1])
@@ -241,7 +241,7 @@ def test_a_node_that_claims_to_hold_any_number_of_pods_costs_no_more(
 ) -> None:
     boundless = make_node("boundless").has(cpu="4", memory="4Gi", pods=str(pods)).obj
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
-    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [boundless]}))
+    cluster.write_text(cluster_text([boundless]))
     new.write_text(json.dumps(make_pod("new").obj))
     status, out, err = run(capsys, "-f", str(new), "--cluster", str(cluster))
     assert (status, err) == (0, "")
@@ -337,7 +337,7 @@ def test_a_group_is_told_in_a_line_of_its_own(
 ) -> None:
     monkeypatch.setattr("forewarn.policies.commands.autoscaling._groups", lambda _: groups)
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
-    cluster.write_text(json.dumps(make_node("n1").has(cpu="4", memory="8Gi", pods="110").obj))
+    cluster.write_text(cluster_text([make_node("n1").has(cpu="4", memory="8Gi", pods="110").obj]))
     new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
     asked = ("-f", str(new), "--cluster", str(cluster))
     assert f"\n    {line}\n" in run(capsys, *asked)[1]
@@ -423,7 +423,7 @@ def test_the_smaller_of_nodes_and_quota_counts(quota: Made, admitted_pods: int |
         ("silver", None if "scopeSelector" in quota.obj["spec"] else admitted_pods),
         ("gold", admitted_pods),
     ]
-    assert any("ResourceQuota team has no status" in note for note in found.notes) == (not quota.obj["status"])
+    assert any("nothing of ResourceQuota team is used" in note for note in found.notes) == (not quota.obj["status"])
 
 
 def test_limit_ranges_add_to_the_quota_of_each_pod() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import make_node
+from tests.builders import cluster_text, make_node
 from tests.policies.objects.test_bounded import deployment, terms
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
     nodes = [make_node(name).obj for name in ("n1", "n2")]
     path = tmp_path_factory.mktemp("large") / "dump.json"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, of_app, replica_set, *pods]}))
+    path.write_text(cluster_text([*nodes, of_app, replica_set, *pods]))
     return path
 
 

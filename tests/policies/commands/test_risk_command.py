@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from tests.builders import make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -248,7 +248,7 @@ def test_a_name_that_is_spelled_wrong_is_refused_before_any_loss_is_tried(
 
 
 def test_a_cluster_without_workloads_risks_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "empty.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
+    (tmp_path / "empty.yaml").write_text(cluster_text([make_node("a")]))
     status, out, _ = run(capsys, "risk", "--cluster", str(tmp_path / "empty.yaml"), "-o", "json")
     assert (status, json.loads(out)["workloads"]) == (0, [])
 

@@ -13,7 +13,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
 from forewarn.policies.whatif.sweep import Needs, Row, Sweep, as_dict, from_dict, worst_first
-from tests.builders import make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
@@ -40,7 +40,7 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def written(path: Path, objects: list[dict[str, Any]]) -> str:
-    (path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    (path / "cluster.json").write_text(cluster_text(objects))
     return str(path / "cluster.json")
 
 

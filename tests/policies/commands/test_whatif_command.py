@@ -14,7 +14,7 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.lines import limited
-from tests.builders import Made, make_budget, make_node, make_pod
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +178,7 @@ def test_an_upgrade_is_not_cut_off_by_default(
     nodes: int, away: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing else happens while a node is away, however long that is."""
-    (tmp_path / "nodes.json").write_text(json.dumps({"items": [make_node(f"n{each}").obj for each in range(nodes)]}))
+    (tmp_path / "nodes.json").write_text(cluster_text([*(make_node(f"n{each}").obj for each in range(nodes))]))
     told = asked(capsys, "upgrade", "--away", away, cluster=str(tmp_path / "nodes.json"))
     assert told["upgrade"]["complete"]
     assert told["upgrade"]["seconds"] >= told["upgrade"]["leastSeconds"] > 3600 - 1
@@ -417,7 +417,7 @@ def test_rejections_beyond_the_maximum_are_counted(
         "spec": {"hard": {"pods": "0"}},
         "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}},
     }
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([make_node("n1").has(cpu="22").obj, quota]))
+    (tmp_path / "cluster.yaml").write_text(cluster_text([make_node("n1").has(cpu="22"), quota]))
     (tmp_path / "many.yaml").write_text(yaml.safe_dump_all([workload(f"w{n:02}", 1, 100, 0) for n in range(22)]))
     files = ("-f", str(tmp_path / "many.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
     _, out, _ = run(capsys, "apply", *files, "-o", output)
@@ -567,7 +567,7 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
     node = make_node("n1").has(cpu="1", memory="8Gi", pods="110").obj
     pods = [make_pod(name).request(cpu="2").obj for name in ("a", "b", "c")]
     cluster, file = tmp_path / "cluster.json", tmp_path / "pods.json"
-    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
+    cluster.write_text(cluster_text([node]))
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
     groups = "docs/examples/whatif/node-groups.yaml"
     asked_with = ("apply", "-f", str(file), "--cluster", str(cluster), "--expendable-pods-priority-cutoff", "-1")

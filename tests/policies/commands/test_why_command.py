@@ -11,7 +11,16 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.why.trouble import IDS, STATES
-from tests.builders import Made, make_budget, make_claim, make_node, make_pod, make_storage_class, make_volume
+from tests.builders import (
+    Made,
+    cluster_text,
+    make_budget,
+    make_claim,
+    make_node,
+    make_pod,
+    make_storage_class,
+    make_volume,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +30,7 @@ def run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, made: Sequence[Made], *arguments: str
 ) -> tuple[int, str, str]:
     dump = tmp_path / "dump.json"
-    dump.write_text("\n".join(json.dumps(one.obj) for one in made))
+    dump.write_text(cluster_text(made))
     try:
         status = main(["why", *arguments, "--cluster", str(dump)])
     except SystemExit as exit_:
@@ -60,7 +69,7 @@ FULL = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1")]
         ([make_pod("new").priority(5).spec(priorityClassName="gone"), make_node("n1"), priority_class("c", 7)],
          "pending", ["class-gone", "not-tried-yet"]),
         ([make_pod("new").priority(5).spec(priorityClassName="gone"), make_node("n1")], "pending",
-         ["missing-lists", "not-tried-yet"]),
+         ["class-gone", "not-tried-yet"]),
         ([make_pod("new").priority(5).spec(priorityClassName="c"), make_node("n1"), priority_class("c", 7)], "pending",
          ["class-changed", "not-tried-yet"]),
         ([make_pod("new").priority(5).request(cpu="4").nominated("n1"), make_node("n1"),
@@ -281,7 +290,7 @@ def test_equal_fixes_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixt
         ([priority_class("c", 9, globalDefault=True)], ["preempted-for-the-default"]),
         ([priority_class("c", 9)], []),
         ([priority_class("other", 9)], ["preempted-for-a-class-that-is-gone"]),
-        ([], ["missing-lists"]),
+        ([], ["preempted-for-a-class-that-is-gone"]),
     ],
 )
 def test_a_priority_that_nobody_may_have_meant_is_told(
@@ -292,6 +301,17 @@ def test_a_priority_that_nobody_may_have_meant_is_told(
     made = [one for one in made if one.obj["metadata"]["name"] != "lower"]
     _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
     assert troubles(out) == ["preempted", *trouble]
+
+
+@pytest.mark.parametrize("made", [[make_node("n1"), PENDING], victim_world(None)], ids=["pending", "preempted"])
+def test_a_class_that_was_not_listed_may_exist(
+    made: list[Made], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = json.loads(json.dumps([one.obj for one in made]))
+    objects[-1]["spec"]["priorityClassName"] = "c"
+    (tmp_path / "dump.json").write_text(json.dumps(objects))
+    main(["why", "default/new", "--cluster", str(tmp_path / "dump.json")])
+    assert "PriorityClass c is not in the cluster snapshot, which has no PriorityClasses" in capsys.readouterr().out
 
 
 def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import predicted_of
-from tests.builders import Made, cluster, make_node, make_pod
+from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -288,7 +288,7 @@ def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytes
     assert main(["lint", str(file)]) == 1
     assert "error: LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().out
     dump = tmp_path / "dump.json"
-    dump.write_text(json.dumps(make_node("n1").obj))
+    dump.write_text(cluster_text([make_node("n1")]))
     assert main(["predict", "-f", str(file), "--cluster", str(dump)]) == 3
     assert "LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.commands.whatif import main
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 
 Obj = dict[str, Any]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
@@ -52,7 +52,12 @@ class Run:
         self, *options: str, new: list[Obj] | None = None, cluster: list[Obj] | None = None
     ) -> tuple[int, str, str]:
         nodes = [make_node("n1").obj, make_node("n2").obj]
-        arguments = ["events", "--cluster", self.file("cluster.json", _list([*nodes, *(cluster or [])])), *options]
+        arguments = [
+            "events",
+            "--cluster",
+            self.file("cluster.json", cluster_text([*nodes, *(cluster or [])])),
+            *options,
+        ]
         arguments += [] if "-o" in options else ["--timeline"]
         if new:
             arguments += ["-f", self.file("new.json", _list(new))]

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
-from tests.builders import make_claim, make_node, make_pod, make_storage_class, make_volume
+from tests.builders import cluster_text, make_claim, make_node, make_pod, make_storage_class, make_volume
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -326,7 +326,7 @@ def test_what_a_provisioner_does_and_nobody_knows_is_not_modelled(
     items = [*(node(name, zone) for name, zone in NODES.items()), make_storage_class("late", mode).obj]
     items += [] if topology is None else [csi_node(name, *filter(None, [topology])) for name in NODES]
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
-    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    cluster.write_text(cluster_text(items))
     new.write_text(json.dumps(stateful_set(volumeClaimTemplates=[template])))
     _, out = run(capsys, "whatif", "events", "-f", str(new), "--cluster", str(cluster), "-o", "json")
     told = json.loads(out)

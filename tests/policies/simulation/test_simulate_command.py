@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
 from forewarn.policies.simulation.events_file import read_events, seconds
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...
         for name, objects in written.items():
             items = [obj.obj if isinstance(obj, Made) else obj for obj in objects]
             text = json.dumps(items if name == "events" else {"kind": "List", "apiVersion": "v1", "items": items})
-            (tmp_path / f"{name}.json").write_text(text)
+            (tmp_path / f"{name}.json").write_text(cluster_text(cluster) if name == "cluster" else text)
         arguments = ["events", "--cluster", str(tmp_path / "cluster.json"), *options]
         arguments += [] if "-o" in options else ["--timeline"]
         arguments += ["-f", str(tmp_path / "new.json")] if new else []

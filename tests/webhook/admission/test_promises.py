@@ -17,7 +17,7 @@ from forewarn.policies.rules.pod import violates_expectation
 from forewarn.policies.selectors import PodPattern
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Decision
-from tests.builders import make_pod
+from tests.builders import cluster_text, make_pod
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu
 from tests.webhook.builders import cluster, decided, deployment, pod, review
@@ -179,7 +179,7 @@ def test_the_linter_and_forewarn_test_agree_on_what_a_pod_itself_pushes_out(
     )
     expect = {"noPreemption": spared, "by": {"workload": "default/new"}}
     files = {
-        "cluster": {"apiVersion": "v1", "kind": "List", "items": objects},
+        "cluster": json.loads(cluster_text(objects)),
         "pod": asking,
         "config": {"expectations": [{"name": "it", "expect": expect}]},
         "expectations": [{"name": "it", "when": {"apply": "pod.json"}, "expect": expect}],

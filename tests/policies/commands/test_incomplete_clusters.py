@@ -1,0 +1,105 @@
+"""Cluster files without lists or Nodes: a command refuses, or its answer says what it assumes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from forewarn.policies.commands.cluster_command import REQUIRED_LISTS
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
+from tests.builders import Made, make_node, make_pod
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS: Final = {
+    "audit": ("audit",),
+    "classes": ("classes",),
+    "classes plan": ("classes", "plan", "--delete", "gold"),
+    "headroom": ("headroom", "-f", "{pod}"),
+    "lint": ("lint", "{pod}"),
+    "predict": ("predict", "-f", "{pod}"),
+    "risk": ("risk",),
+    "test": ("test", "{expectations}"),
+    "ui": ("ui", "--no-browser"),
+    "webhook review": ("webhook", "review", "-f", "{pod}"),
+    "whatif": ("whatif", "lose", "node", "n1"),
+    "whatif apply": ("whatif", "apply", "-f", "{pod}"),
+    "whatif class": ("whatif", "class", "gold", "--value", "7"),
+    "whatif events": ("whatif", "events", "-f", "{pod}"),
+    "whatif pressure": ("whatif", "pressure", "n1", "--shutdown", "0=30"),
+}
+KINDS: Final = {NODE: "Nodes", POD: "Pods", PRIORITY_CLASS: "PriorityClasses"}
+
+
+def gold() -> dict[str, Any]:
+    return {**Made("scheduling.k8s.io/v1", "PriorityClass", "gold").obj, "value": 5}
+
+
+def written(directory: Path, *objects: dict[str, Any]) -> dict[str, Path]:
+    texts = {
+        "cluster": json.dumps({"kind": "List", "items": objects}),
+        "pod": json.dumps(make_pod("new").request(cpu="1").obj),
+        "expectations": json.dumps([{"name": "a", "expect": {"run": {}}}]),
+    }
+    paths = {name: directory / f"{name}.json" for name in texts}
+    for name, path in paths.items():
+        path.write_text(texts[name])
+    return paths
+
+
+def answer(command: str, paths: dict[str, Path], *more: str) -> tuple[int, str, str]:
+    done = forewarn(*(word.format(**paths) for word in COMMANDS[command]), "--cluster", paths["cluster"], *more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def state(absent: str = "") -> list[dict[str, Any]]:
+    """A node with a Pod, without objects of the kind `absent`."""
+    running = make_pod("old").request(cpu="1").priority(5).on("n1")
+    running.spec(priorityClassName="gold")
+    objects = {NODE: make_node("n1").obj, POD: running.obj, PRIORITY_CLASS: gold()}
+    return [obj for kind, obj in objects.items() if kind != absent]
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"), [(command, kind) for command, kinds in REQUIRED_LISTS.items() for kind in kinds]
+)
+def test_a_command_refuses_a_cluster_without_the_list_that_it_requires(command: str, kind: str, tmp_path: Path) -> None:
+    paths = written(tmp_path, *state(absent=kind))
+    status, out, err = answer(command, paths)
+    assert (status, out) == (3, "")
+    assert f"{paths['cluster']}: no list of {KINDS[kind]}, which the answer depends on. Fix: " in err
+
+
+@pytest.mark.parametrize(
+    "command", [*(name for name in REQUIRED_LISTS if POD in REQUIRED_LISTS[name] and name != "ui")]
+)
+def test_an_empty_list_is_a_cluster_without_pods(command: str, tmp_path: Path) -> None:
+    paths = written(tmp_path, *state(absent=POD), empty_list(BY_GROUP_KIND[POD]))
+    assert "no list of" not in answer(command, paths)[2]
+
+
+@pytest.mark.parametrize("command", ["headroom", "predict", "risk", "test", "whatif"])
+def test_classes_that_pods_name_are_required(command: str, tmp_path: Path) -> None:
+    paths = written(tmp_path, *state(absent=PRIORITY_CLASS))
+    assert "no list of PriorityClasses, which" in answer(command, paths)[2]
+    nameless = make_pod("old").request(cpu="1").on("n1").obj
+    status, _, err = answer(command, written(tmp_path, make_node("n1").obj, nameless))
+    assert (status, err) in ((0, ""), (1, ""))
+
+
+@pytest.mark.parametrize("command", ["headroom", "predict", "risk", "test", "whatif", "whatif apply", "whatif events"])
+def test_pods_on_nodes_that_are_missing_are_counted(command: str, tmp_path: Path) -> None:
+    elsewhere = [make_pod(f"p{number}").request(cpu="1").on(f"n{number}").obj for number in (2, 3, 3)]
+    elsewhere[2]["metadata"]["name"] = "p4"
+    paths = written(tmp_path, *state(), *elsewhere)
+    assert "3 Pods do not run: their 2 nodes are missing from the cluster state" in answer(command, paths)[1]
+
+
+def test_requests_on_missing_nodes_are_no_requests(tmp_path: Path) -> None:
+    elsewhere = make_pod("p2").request(cpu="4").on("n2").obj
+    _, out, _ = answer("classes", written(tmp_path, *state(), elsewhere))
+    assert out.splitlines()[0].endswith("1 running Pod: 25 % of cpu and 0 % of memory requested")
