@@ -9,9 +9,12 @@ Source: kustomize api/internal/target/kusttarget.go, api/types/kustomization.go.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qsl
 
 from forewarn.policies.commands.helm_gate import refuse_option
 from forewarn.policies.commands.lint_input import KUSTOMIZATIONS
@@ -40,14 +43,11 @@ _ARGUMENTS: Final = re.compile(
     r"|apiversions|kubeversion|values|valuesfile|additionalvaluesfiles"
 )
 """Keys of values that become arguments of helm."""
-_REMOTE: Final = re.compile(
-    r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])[^\n]*\n?", re.IGNORECASE
-)
-"""Addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
-_TAG: Final = re.compile(r"!|tag:yaml\.org,2002:(?:str|int|float|bool|null|timestamp|merge)")
+_REMOTE: Final = re.compile(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
+"""The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
+"""Directories in which files appear at any time."""
 _LONGEST: Final = 4_096
-_REF_OPTION: Final = re.compile(r"[?&](?:ref|version)=-")
 _SHOWN: Final = 100
 _MAX_FILES: Final = 10_000
 _MAX_BYTES: Final = 4 << 20
@@ -147,7 +147,7 @@ class _Checking:
         if not root and _PLUGINS.isdisjoint(text.keys):
             self._check_text(text, path)
             return
-        if _REMOTE.fullmatch(text.text):
+        if _REMOTE.match(text.text):
             raise Outside(f"{cut(text.text, _SHOWN)}: plugins from an address are not supported")
         for inline in _texts(text.text.encode(), "", text.line - 1):
             if inline.keys:
@@ -164,14 +164,14 @@ class _Checking:
             if key in ("name", "chartname") and os.pardir in text.text.split("/"):
                 raise Outside(f'the name of a chart contains "..": {cut(text.text, _SHOWN)}')
         for entry in (text.text, text.text.partition("=")[2]):
-            if _REMOTE.fullmatch(entry) and not _NO_ADDRESSES.fullmatch(key):
+            if _REMOTE.match(entry) and not _NO_ADDRESSES.fullmatch(key):
                 self._check_address(entry)
             self._check_path(entry, directory)
 
     def _check_address(self, address: str) -> None:
         if not self._limits.network:
             raise Outside(f"{cut(address, _SHOWN)}: network access is off")
-        if _REF_OPTION.search(address):
+        if any(value.startswith("-") for _, value in parse_qsl(address.partition("?")[2])):
             raise Outside(f"{cut(address, _SHOWN)}: the ref is an option of git")
         if self._limits.helm:
             raise Outside(f"{cut(address, _SHOWN)}: addresses are not supported together with --enable-helm")
@@ -180,12 +180,12 @@ class _Checking:
         """Check a text that may be a path. `root`: see `_Place`."""
         # As kustomize does: "x\n/../../base" is a path too, although no file has such a name.
         path, trees = os.path.normpath(os.path.join(directory, entry)), self._limits.trees
-        if not entry or len(path) > _LONGEST:
+        if not entry or "\0" in path or len(path) > _LONGEST:
             return
         shown = cut(entry, _SHOWN)
-        # Without load restrictions, kustomize opens an absolute path as it is: ".." then leaves the target of a link.
-        is_raw = os.path.isabs(entry) and os.pardir in entry.split("/")
-        if self._limits.any_file and (is_raw or path.startswith(_SYSTEM)):
+        if _has_line_breaks(path):
+            raise Outside(f"{shown}: names of files with line breaks are not supported")
+        if self._leads_anywhere(entry, path):
             raise Outside(f"{shown}: outside of the checked directories")
         if not os.path.lexists(path):
             return
@@ -200,14 +200,34 @@ class _Checking:
         if is_read and (root or is_directory):
             self._reached.append(_Place(os.path.realpath(path), root))
 
+    def _leads_anywhere(self, entry: str, path: str) -> bool:
+        """True if the target of a path depends on more than the files that exist now."""
+        any_file, is_absolute = self._limits.any_file, os.path.isabs(entry)
+        # Without load restrictions, kustomize opens an absolute path as it is: ".." then leaves the target of a link.
+        if any_file and is_absolute and os.pardir in entry.split("/"):
+            return True
+        may_open = any_file or not is_absolute
+        return may_open and os.path.realpath(path).startswith(_SYSTEM) and not self._limits.trees.holds(path)
+
 
 def _kustomizations(directory: str) -> list[str]:
     return [name for name in KUSTOMIZATIONS if os.path.lexists(os.path.join(directory, name))]
 
 
+def _has_line_breaks(path: str) -> bool:
+    """True if a path with a line break may lead to a file: kustomize changes the number of line breaks in plugins."""
+    before, line_break, _ = path.partition("\n")
+    with suppress(OSError):
+        return bool(line_break) and any("\n" in name for name in os.listdir(os.path.dirname(before)))
+    return False
+
+
 def _texts(data: bytes, file: str, line: int = 0) -> Iterator[_Text]:
     """Yield the scalars of a file or of a text in its line. Raises Fault."""
-    for document in split(as_utf8(data), file, line):
+    data = as_utf8(data)
+    if codecs.BOM_UTF8 in data:  # go-yaml then loses characters of keys, so that "xresources" is read as "resources"
+        raise Fault("a second byte order mark is not supported")
+    for document in split(data, file, line):
         if isinstance(document, tuple):
             raise document[1]
         root, fault = leniently(compose, document)
@@ -225,7 +245,7 @@ def _scalars(root: Node, document: Document) -> Iterator[_Text]:
         node, keys = to_do.pop()
         node = followed(node)
         if isinstance(node, Scalar):
-            if node.tag is not None and not _TAG.fullmatch(node.tag):
+            if node.tag is not None:  # go-yaml reads "!!str, x" as one tag and a value
                 raise Fault(f"tag {node.tag} is not supported")
             yield _Text(node.text, keys, document.line_of(node.start))
         elif len(keys) > MAX_DEPTH:

@@ -22,6 +22,7 @@ LINKS = {
     "base/pod.yaml": "../pod.yaml",
     "file-link": "../outside/pod.yaml",
     "git-link": ".git",
+    "proc-link": "/proc",
 }
 FLAG = "--post-renderer=./evil.sh"
 GENERATOR = "apiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: g}\nname: c\nreleaseName: %s\n"
@@ -122,6 +123,14 @@ def test_no_value_becomes_an_option_of_helm(tmp_path: Path, entry: str) -> None:
             },
             "kustomization.yaml:1: tag tag:yaml.org,2002:binary is not supported",
         ),
+        (
+            {"kustomization.yaml": "{resources: [base], generators: !!str, ['files: [file-link]']}"},
+            "kustomization.yaml:1: tag tag:yaml.org,2002:str is not supported",
+        ),
+        (
+            {"kustomization.yaml": "\ufeff\ufeffnamePrefix: a\nxgenerators: ['files: [file-link]']\n"},
+            "kustomization.yaml:1: a second byte order mark is not supported",
+        ),
         ({"kustomization.yaml": "a: ["}, "kustomization.yaml:1: did not find expected node content"),
         ({"kustomization.yaml": "resources: [base]\n...\nmore"}, "kustomization.yaml:1: kubectl reads nothing behind"),
     ],
@@ -162,6 +171,7 @@ def test_all_that_a_kustomization_reaches_is_checked(tmp_path: Path, files: dict
         ("resources: ['file:///srv/repository']", NETWORK),
         ("configMapGenerator: [{name: a, files: ['key=https://example.com/x']}]", NETWORK),
         ("openapi: {path: 'https://example.com/x.json'}", NETWORK),
+        ('resources: ["https://example.com/a/b?x=\\ny"]', NETWORK),
         ("generators: ['https://example.com/x.yaml']", "plugins from an address are not supported"),
     ],
 )
@@ -178,6 +188,8 @@ def test_files_and_bases_are_in_the_tree(tmp_path: Path, entry: str, why: str) -
         "configMapGenerator: [{name: a, files: [key=/proc/4194304/environ]}]",
         "configMapGenerator: [{name: a, files: [key=/var/run/../etc/no-file]}]",
         "configMapGenerator: [{name: a, envs: [../../../../../../../../../../proc/4194304/environ]}]",
+        "configMapGenerator: [{name: a, files: [key=//proc/4194304/environ]}]",
+        "configMapGenerator: [{name: a, files: [key=proc-link/4194304/environ]}]",
     ],
 )
 def test_without_load_restrictions_files_are_in_the_tree(tmp_path: Path, entry: str) -> None:
@@ -202,9 +214,20 @@ def test_other_kustomizations_are_built(tmp_path: Path, entry: str, limits: dict
     assert _refused(tmp_path, {"kustomization.yaml": entry}, **limits) == ""
 
 
-def test_a_ref_is_no_option_of_git(tmp_path: Path) -> None:
-    entry = "resources: ['https://example.com/a/b?ref=--upload-pack=x']"
-    assert _refused(tmp_path, {"kustomization.yaml": entry}, network=True).endswith("the ref is an option of git")
+@pytest.mark.parametrize("query", ["ref=--upload-pack=x", "ref=%2D%2Dupload-pack=x", "%72ef=-x", "a=b&version=%2dx"])
+def test_a_ref_is_no_option_of_git(tmp_path: Path, query: str) -> None:
+    files = {"kustomization.yaml": f"resources: ['https://example.com/a/b?{query}']"}
+    assert _refused(tmp_path, files, network=True).endswith("the ref is an option of git")
+
+
+@pytest.mark.parametrize("name", ["a\n\n\n b", "a b"])
+def test_a_name_with_another_number_of_line_breaks_is_not_read(tmp_path: Path, name: str) -> None:
+    """Kustomize adds line breaks to folded texts of plugins: the text below becomes the first name."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / name).symlink_to(".git/config")
+    files = {"kustomization.yaml": "generators: [g.yaml]", "g.yaml": "files:\n- >-\n x=a\n\n  b\n"}
+    refused = _refused(tmp_path, files)
+    assert ("names of files with line breaks are not supported" in refused) == ("\n" in name)
 
 
 def test_addresses_and_helm_exclude_each_other(tmp_path: Path) -> None:
