@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _FILES: Final = ("-f", "--values")
 _TEXTS: Final = ("--namespace", "--name-template", "--api-versions", "--kube-version")
+_ENVIRONMENT: Final = re.compile(r"\{\{.*\b(?:env|expandenv|getHostByName)\b", re.DOTALL)
+"""Functions of name templates, but not of charts, that read variables and ask DNS servers."""
 _SWITCHES: Final = ("--generate-name", "--include-crds", "--skip-tests", "--no-hooks", "--debug", "--devel")
 _DIRECTORIES: Final = ("HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME")
 _START: Final = (
@@ -64,6 +67,8 @@ def allowed(arguments: Sequence[str], trees: Trees, directory: str) -> list[str]
         elif argument in (*_FILES, *_TEXTS):
             value = next(rest, "")
             refuse_option(value)
+            if argument == "--name-template" and _ENVIRONMENT.search(value):
+                raise Outside(f"nameTemplate must not use env, expandenv or getHostByName: {value[:100]}")
             options.append(f"{argument}={value}" if argument in _TEXTS else f"--values={values.values(value)}")
         else:
             refuse_option(argument)

@@ -5,6 +5,7 @@ without network.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,8 @@ MAX: Final = 64 << 20
 """Maximum bytes of a tool's output."""
 MAX_PARALLEL: Final = 1 << 30
 """Maximum bytes of all tools' output together."""
+MEMORY: Final = 2 << 30
+"""Maximum bytes of a process's memory."""
 _PAUSE: Final = 0.02
 _LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
 _ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https"}
@@ -125,6 +128,7 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
                 cwd=home,
                 env=_environment(job, home, temporary),
             )
+            _limit_memory(process.pid)
         except Outside as fault:
             return Failure(one_line(str(fault)))
         except OSError as fault:
@@ -165,6 +169,12 @@ def _can_isolate(path: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def _limit_memory(process: int) -> None:
+    """Limit the memory of a process and of those that it starts, on Linux."""
+    with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is lower
+        resource.prlimit(process, resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
 def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:

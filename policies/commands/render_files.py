@@ -13,6 +13,7 @@ import posixpath
 import shutil
 import stat
 import tarfile
+import time
 import zlib
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,12 +24,14 @@ _REPOSITORY: Final = frozenset((".git", ".hg", ".svn"))
 """Directories with the configuration of a checkout, which may contain credentials."""
 _MAX_FILES: Final = 100_000
 _MAX_BYTES: Final = 512 << 20
+_MAX_SECONDS: Final = 60.0
 _MAX_UNPACKED: Final = 100 << 20
 """Maximum bytes of a packed chart's files, as in helm."""
 _MAX_NESTED: Final = 8
 _SCHEMA: Final = "values.schema.json"
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
 _BUILT_IN: Final = ("#", "http://json-schema.org/", "https://json-schema.org/")
+_IDS: Final = ("$id", "id")
 
 
 class Outside(ValueError):
@@ -121,6 +124,7 @@ class Stage:
     def __init__(self, trees: Trees, directory: str) -> None:
         self._trees, self._directory = trees, directory
         self._files = self._bytes = 0
+        self._until = time.monotonic() + _MAX_SECONDS
 
     def chart(self, path: str) -> str:
         """Copy a chart; returns the path of the copy. Raises Outside, OSError."""
@@ -188,6 +192,8 @@ class Stage:
             tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as target,
         ):
             for member in source:
+                if member.issparse():
+                    raise Outside("a packed chart has a sparse file")
                 stream_of = source.extractfile(member) if member.isreg() else None
                 data = stream_of.read() if stream_of else b""
                 member_name = posixpath.normpath(member.name.replace("\\", "/"))
@@ -207,6 +213,8 @@ class Stage:
         self._files, self._bytes = self._files + files, self._bytes + size
         if self._files > _MAX_FILES or self._bytes > _MAX_BYTES:
             raise Outside(f"a chart with more than {_MAX_FILES:,} files or {_MAX_BYTES >> 20} MiB")
+        if time.monotonic() > self._until:
+            raise Outside(f"copying the chart takes more than {_MAX_SECONDS:.0f} s")
 
 
 def _refers_elsewhere(schema: bytes) -> bool:
@@ -215,6 +223,9 @@ def _refers_elsewhere(schema: bytes) -> bool:
 
     def visit(pairs: list[tuple[str, Any]]) -> None:
         elsewhere.extend(value for key, value in pairs if key in _REFERENCES and not str(value).startswith(_BUILT_IN))
+        # Helm before 3.18.5 reads the file of an id with a fragment to resolve "#/definitions/x".
+        ids = (value for key, value in pairs if key in _IDS and isinstance(value, str))
+        elsewhere.extend(value for value in ids if "#" in value[1:-1])
 
     try:
         json.loads(schema, object_pairs_hook=visit)

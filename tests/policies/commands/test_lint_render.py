@@ -382,6 +382,25 @@ def test_tools_get_only_named_variables(
     assert (tree.parent / "home").read_text() == ""
 
 
+LIMITED = """#!/bin/sh
+for i in $(seq 1000); do
+    sh -c 'ulimit -d' > "%s"
+    grep -q unlimited "%s" || exit 0
+    sleep 0.01
+done
+"""
+
+
+def test_tools_and_their_processes_get_limited_memory(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    limit = tree.parent / "limit"
+    _tool(tools, "helm", LIMITED % (limit, limit))
+    _lint(capsys, "--render")
+    assert int(limit.read_text()) <= lint_tools.MEMORY >> 10
+
+
 def test_a_variable_that_is_not_set_cannot_be_named(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         lint.main(["--render-env", "NO_SUCH_VARIABLE"])

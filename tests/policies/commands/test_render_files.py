@@ -91,6 +91,12 @@ def test_the_size_of_charts_is_limited(tree: Path, tmp_path: Path, monkeypatch: 
         _staged(tree, tmp_path)
 
 
+def test_the_time_of_copies_is_limited(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render_files, "_MAX_SECONDS", -1.0)
+    with pytest.raises(Outside, match="copying the chart takes more than"):
+        _staged(tree, tmp_path)
+
+
 def _packed(files: dict[str, bytes], *others: tarfile.TarInfo) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -118,6 +124,10 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
         (b'{"\\u0024ref": "other.json", "$ref": "#"}', False),
         (b'{"allOf": [{"$dynamicRef": "http://127.0.0.1/x"}]}', False),
         (b'{"$schema": "http://127.0.0.1/x"}', False),
+        (b'{"$id": "file:///etc/passwd#x", "$ref": "#/a"}', False),
+        (b'{"id": "http://127.0.0.1/x#y", "$ref": "#/a"}', False),
+        (b'{"$id": "https://example.com/x#", "$ref": "#/a"}', True),
+        (b'{"properties": {"id": {"$ref": "#/a"}}}', True),
         (b"no JSON", False),
     ],
 )
@@ -154,7 +164,14 @@ def test_packed_charts_with_ambiguous_names_are_not_copied(tree: Path, tmp_path:
         _staged(tree, tmp_path)
 
 
-@pytest.mark.parametrize("data", [b"no archive", _packed({"d/a": b"x" * (2 << 20)})])
+def _sparse(size: int) -> bytes:
+    """A packed chart with a file of zeros that needs no space in the archive."""
+    entry = tarfile.TarInfo("d/zeros")
+    entry.pax_headers = {"GNU.sparse.map": f"{size},0", "GNU.sparse.size": str(size)}
+    return _packed({"d/Chart.yaml": b"name: d\n"}, entry)
+
+
+@pytest.mark.parametrize("data", [b"no archive", _sparse(1 << 40), _packed({"d/a": b"x" * (2 << 20)})])
 def test_packed_charts_that_cannot_be_read_are_not_copied(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
@@ -241,6 +258,7 @@ def _allowed(tree: Path, stage: Path, *arguments: str) -> str:
             ("template", "--generate-name", "{tree}/c", "--values", "{tree}/c/Chart.yaml"),
             "template @/chart/c --generate-name --values=@/values-0.yaml",
         ),
+        (("template", "{tree}/c", "--name-template", "env-{{ 1 }}"), "template @/chart/c --name-template=env-{{ 1 }}"),
     ],
 )
 def test_helm_gets_copies(tree: Path, stage: Path, arguments: tuple[str, ...], expected: str) -> None:
@@ -264,6 +282,8 @@ def test_helm_gets_copies(tree: Path, stage: Path, arguments: tuple[str, ...], e
         ("template", "r", "{tree}/.git"),
         ("template", "oci://example.com/c"),
         ("template", "--generate-name"),
+        ("template", "{tree}/c", "--name-template", '{{ "}}" }}{{ env "PATH" }}'),
+        ("template", "{tree}/c", "--name-template", '{{ getHostByName "example.com" }}'),
         (),
     ],
 )
