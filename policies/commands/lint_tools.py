@@ -42,6 +42,7 @@ _ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW
 _NOWHERE: Final = "http://127.0.0.1:1"
 """A proxy that does not exist."""
 _NO_NETWORK: Final = {"GIT_ALLOW_PROTOCOL": "", "HTTP_PROXY": _NOWHERE, "HTTPS_PROXY": _NOWHERE}
+_PROGRAMS: Final = ("git", "helm", "kubectl", "kustomize", "sh", "unshare")
 _NAMESPACE: Final = ("unshare", "--user", "--net", "--")
 """Runs a program in a network namespace without interfaces, and for that in its own user namespace."""
 
@@ -76,15 +77,18 @@ class Failure(NamedTuple):
 
 
 def safe_path(trees: Trees) -> str:
-    """The directories of $PATH, without relative ones and those in checked trees, whose programs must not run."""
-    directories = (path for path in os.get_exec_path() if os.path.isabs(path) and not trees.surround(path))
-    return os.pathsep.join(directories)
+    """The directories of $PATH, without relative ones and those with programs of checked trees, which must not run."""
+
+    def is_safe(directory: str) -> bool:
+        programs = (directory, *(os.path.join(directory, name) for name in _PROGRAMS))
+        return os.path.isabs(directory) and not any(map(trees.surround, programs))
+
+    return os.pathsep.join(filter(is_safe, os.get_exec_path()))
 
 
 def find_program(name: str, trees: Trees) -> str:
     """The path of a program outside of the checked trees; "" if there is none."""
-    path = shutil.which(name, path=safe_path(trees)) or ""
-    return "" if path and trees.surround(path) else path
+    return shutil.which(name, path=safe_path(trees)) or ""
 
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:

@@ -425,6 +425,21 @@ def test_no_program_of_the_tree_runs(
     assert not (tree / "ran").exists()
 
 
+@pytest.mark.parametrize("name", ["git", "unshare"])
+def test_tools_run_no_program_of_the_tree(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _chart(tree)
+    _tool(tree, name, f"#!/bin/sh\ntouch {tree}/ran\n")
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    (outside / name).symlink_to(tree / name)
+    _tool(tools, "helm", "#!/bin/sh\ngit --version >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{outside}:{tools}:/usr/bin:/bin")
+    _lint(capsys, "--render")
+    assert not (tree / "ran").exists()
+
+
 @pytest.mark.parametrize(("script", "isolated"), [("exit 1", False), ('shift 3; exec "$@"', True), (None, False)])
 def test_tools_run_without_network_if_the_system_allows_it(
     tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, script: str | None,
