@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _REPOSITORY: Final = frozenset((".git", ".hg", ".svn"))
 """Directories with the configuration of a checkout, which may contain credentials."""
-_MAX_FILES: Final = 100_000
+_MAX_FILES: Final = 20_000
 _MAX_BYTES: Final = 512 << 20
 _MAX_SECONDS: Final = 60.0
 _MAX_UNPACKED: Final = 100 << 20

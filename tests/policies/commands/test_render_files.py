@@ -87,7 +87,7 @@ def test_charts_with_pipes_are_not_copied(tree: Path, tmp_path: Path) -> None:
 def test_the_size_of_charts_is_limited(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render_files, "_MAX_BYTES", 1 << 20)
     (tree / "c/large").write_bytes(b"x" * (1 << 20))
-    with pytest.raises(Outside, match="a chart with more than 100,000 files or 1 MiB"):
+    with pytest.raises(Outside, match="a chart with more than 20,000 files or 1 MiB"):
         _staged(tree, tmp_path)
 
 
