@@ -66,6 +66,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "webhook doctor": Command("Webhook", "webhook.commands.doctor", "check the webhook of a cluster"),
     "webhook accuracy": Command("Webhook", "webhook.commands.accuracy", "compare predictions with actual decisions"),
     "info releases": Command("Other", "policies.commands.info_releases", "show supported Kubernetes releases"),
+    "info node-groups": Command("Other", "policies.commands.info_node_groups", "show the node groups of a cluster"),
     "info scheduler": Command("Other", "policies.commands.info_scheduler", "show the profiles of a scheduler"),
     "completion": Command("Other", "policies.cli", "print a completion script for bash, zsh or fish", "complete"),
     "demo": Command("Other", "webhook.commands.demo", "show the webhook and the linter on a sample cluster"),

@@ -21,6 +21,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.commands.dry_run": "dry-run",
     "forewarn.policies.commands.explain": "explain",
     "forewarn.policies.commands.headroom": "headroom",
+    "forewarn.policies.commands.info_node_groups": "info-node-groups",
     "forewarn.policies.commands.info_releases": "info-releases",
     "forewarn.policies.commands.info_scheduler": "info-scheduler",
     "forewarn.policies.commands.many_clusters": "several-clusters",

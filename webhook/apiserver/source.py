@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
 from forewarn.policies.findings import one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError
@@ -34,6 +35,13 @@ _BUFFERS: Final = tuple(
     KindSpec(f"autoscaling.x-k8s.io/{version}", "CapacityBuffer", "capacitybuffers", "")
     for version in ("v1beta1", "v1alpha1")
 )
+_STATUS: Final = KindSpec("v1", "ConfigMap", "configmaps", "")
+_STATUS_PATH: Final = f"/api/v1/namespaces/kube-system/configmaps/{STATUS}"
+_MACHINES: Final = (
+    KindSpec("cluster.x-k8s.io/v1beta1", "MachineDeployment", "machinedeployments", ""),
+    KindSpec("machine.openshift.io/v1beta1", "MachineSet", "machinesets", ""),
+)
+_NOT_READ: Final = (403, 404)
 _SHORT: Final = Timeouts(10.0, 10.0, 20.0)
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
@@ -144,6 +152,26 @@ class Live:
                 return
             except ApiError as error:
                 if error.status != 404:
+                    raise _fault(_name(context), resource, error) from None
+
+    def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
+        """The status ConfigMap of cluster-autoscaler, and objects of Cluster API; none without permission or if they
+        are not served. Raises SourceError."""
+        api, left = ApiServer(partial(connect, context)), MAX_GROUPS
+        try:
+            yield {**api.get(_STATUS_PATH, timeouts=_SHORT), "apiVersion": "v1", "kind": "ConfigMap"}
+        except ApiError as error:
+            if error.status not in _NOT_READ:
+                raise _fault(_name(context), _STATUS, error) from None
+        for resource in _MACHINES:
+            try:
+                for page in api.pages(resource, consistent=False, timeouts=_SHORT):
+                    yield from page.objects[:left]
+                    left -= len(page.objects)
+                    if left <= 0:
+                        return
+            except ApiError as error:
+                if error.status not in _NOT_READ:
                     raise _fault(_name(context), resource, error) from None
 
 

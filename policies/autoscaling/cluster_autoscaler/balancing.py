@@ -27,6 +27,34 @@ BASIC_IGNORED_LABELS: Final = frozenset(
         "kops.k8s.io/instancegroup",
     }
 )
+PROVIDER_LABELS: Final = {
+    "aws": frozenset(
+        {
+            "alpha.eksctl.io/instance-id",
+            "alpha.eksctl.io/nodegroup-name",
+            "eks.amazonaws.com/nodegroup",
+            "k8s.amazonaws.com/eniConfig",
+            "lifecycle",
+            "topology.ebs.csi.aws.com/zone",
+            "topology.k8s.aws/zone-id",
+        }
+    ),
+    "azure": frozenset(
+        {
+            "agentpool",
+            "aksEngineVersion",
+            "creationSource",
+            "kubernetes.azure.com/agentpool",
+            "kubernetes.azure.com/consolidated-additional-properties",
+            "kubernetes.azure.com/node-image-version",
+            "poolName",
+            "resourceNameSuffix",
+            "topology.disk.csi.azure.com/zone",
+        }
+    ),
+    "gce": frozenset({"topology.gke.io/zone"}),
+}
+"""--cloud-provider -> further ignored labels. Sources: {aws,azure,gce}_nodegroups.go."""
 _MEMORY_RATIO: Final = 0.015
 _RATIO: Final = 0.05
 """Tolerated differences of memory capacity, and of allocatable and free resources."""

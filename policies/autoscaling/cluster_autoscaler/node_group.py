@@ -70,7 +70,7 @@ class NodeGroup(NamedTuple):
 
     `size`: target number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
     `capacity`, `allocatable`: of the template. `example`: the Pods of the node of which the template was made; None for
-    a template of the cloud provider. `blocked`: why the group does not grow, or "".
+    a template of the cloud provider. `blocked`: why the group does not grow, or "". `zones`: of its nodes.
     """
 
     name: str
@@ -81,6 +81,7 @@ class NodeGroup(NamedTuple):
     allocatable: ResourceList
     example: Sequence[Pod] | None = None
     blocked: str = ""
+    zones: tuple[str, ...] = ()
 
     @property
     def max_added(self) -> int | None:

@@ -10,7 +10,7 @@ from forewarn.policies.render.documents.dry_run import DryRun
 from forewarn.policies.render.documents.expectations import Expectations
 from forewarn.policies.render.documents.findings import Findings, Impact, Review
 from forewarn.policies.render.documents.headroom import Headroom
-from forewarn.policies.render.documents.info import Release, Rule, Scheduler
+from forewarn.policies.render.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.render.documents.node import NodePressure, Resize
 from forewarn.policies.render.documents.predict import PredictLine
 from forewarn.policies.render.documents.risk import Risk
@@ -37,6 +37,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "several-clusters": ("`audit`, `classes`, `headroom` and `risk` about several clusters", SeveralClusters),
     "dry-run": ("each line of `dry-run`", DryRun),
     "explain": ("each line of `explain`", Rule),
+    "info-node-groups": ("`info node-groups`", NodeGroups),
     "info-releases": ("`info releases`", list[Release]),
     "info-scheduler": ("`info scheduler`", Scheduler),
     "webhook-review": ("each line of `webhook review -o json`", Review),

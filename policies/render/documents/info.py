@@ -95,3 +95,38 @@ class Scheduler(TypedDict):
     podMaxBackoffSeconds: float
     profiles: list[Profile]
     extenders: list[Any]
+
+
+class NodeGroup(TypedDict):
+    """A node group. `source`: where forewarn found it. `limits`: the source of its sizes, or "".
+
+    `template`: of what its template was made, or "". `notUsed`: why simulations do not use the group, or "".
+    """
+
+    name: str
+    source: str
+    nodes: int
+    zones: list[str]
+    size: int
+    minSize: int
+    maxSize: int | None
+    limits: str
+    template: str
+    notUsed: str
+
+
+class NodeGroupSettings(TypedDict):
+    """The flags of cluster-autoscaler. `limits`: maximum cpu (cores) and memory (bytes) of all nodes."""
+
+    expanders: list[str]
+    balanceSimilarNodeGroups: bool
+    maxNodesTotal: int
+    limits: dict[str, int]
+
+
+class NodeGroups(TypedDict):
+    """The node groups of a cluster."""
+
+    nodeGroups: list[NodeGroup]
+    settings: NodeGroupSettings
+    problem: str

@@ -124,6 +124,7 @@ MISSING: Final = {
     ("whatif pressure", "--cluster"): ("whatif", "pressure", "n1", "--signal", "memory", "--cluster", "{none}"),
     ("whatif pressure", "--stats"): (*ON_A_NODE, "--signal", "memory", "--stats", "{none}"),
     ("whatif pressure", "--admit"): (*ON_A_NODE, "--admit", "{none}"),
+    ("info node-groups", "--cluster"): ("info", "node-groups", "--cluster", "{none}"),
     ("info scheduler", "FILE|PRESET"): ("info", "scheduler", "{none}"),
     ("ui", "--cluster"): ("ui", "--no-browser", "--cluster", "{none}"),
     ("ui", "--scheduler-config"): ("ui", "--no-browser", *WITH_CLUSTER, "--scheduler-config", "{none}"),

@@ -1,0 +1,352 @@
+"""Find node groups, their sizes and the flags of cluster-autoscaler in the objects of a cluster.
+
+Sources: labels of nodes, the status ConfigMap (clusterstate/api/types.go), MachineSets and MachineDeployments with the
+annotations of cloudprovider/clusterapi, and the flags of the Deployment. Objects are hostile: reading never fails, a
+field of the wrong type counts as absent, and the numbers of groups, flags and characters are bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.autoscaling.cluster_autoscaler.balancing import PROVIDER_LABELS
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
+    NodeGroup,
+    from_node,
+    from_provider,
+    is_good_template,
+)
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text_at
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.resources import CPU, MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+MAX_GROUPS: Final = 500
+ZONE: Final = "topology.kubernetes.io/zone"
+STATUS: Final = "cluster-autoscaler-status"
+BACK_OFF: Final = "in backoff after failed scale-up"
+NOT_READY: Final = "not ready for scale-up"
+NO_TEMPLATE: Final = "no node to make a template of"
+_MAX_SIZE: Final = 2**31 - 1
+_LONGEST: Final = 253
+_MAX_STATUS: Final = 1 << 20
+_MAX_FLAGS: Final = 200
+_MACHINES: Final = {
+    "cluster.x-k8s.io/MachineDeployment": "cluster.x-k8s.io",
+    "cluster.x-k8s.io/MachineSet": "cluster.x-k8s.io",
+    "machine.openshift.io/MachineSet": "machine.openshift.io",
+}
+"""Kinds of node groups -> the prefix of their annotations."""
+_CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
+_EKS: Final = re.compile(r"eks-(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_EKSCTL: Final = re.compile(r"eksctl-.*-nodegroup-(.+)-NodeGroup-[0-9A-Za-z]+")
+_FLAG: Final = re.compile(r"--?([a-z0-9-]+)(?:=(.*))?", re.DOTALL)
+
+
+class Sizes(NamedTuple):
+    """What one source says about a group. `state`: why the group does not grow, or ""."""
+
+    size: int | None = None
+    min_size: int = 0
+    max_size: int | None = None
+    state: str = ""
+
+
+class Pool(NamedTuple):
+    """A node group of the cluster. `source`: where forewarn found it. `limits`: where its sizes are from, or "".
+
+    `template`: of what the template was made, or "". `group`: None without a template.
+    """
+
+    name: str
+    source: str
+    nodes: int
+    zones: tuple[str, ...]
+    sizes: Sizes
+    limits: str
+    template: str
+    group: NodeGroup | None
+
+
+class _Seen:
+    """The nodes of one group. `model`: the first node that is a good template, otherwise the first one."""
+
+    def __init__(self, source: str) -> None:
+        self.source, self.names, self.zones = source, 0, set[str]()
+        self.model: ApiObject | None = None
+        self.is_good = False
+
+    def add(self, obj: ApiObject) -> None:
+        self.names += 1
+        if zone := text_at(obj, "metadata", "labels", ZONE):
+            self.zones.add(zone)
+        if self.is_good:
+            return
+        try:
+            self.is_good = is_good_template(Node.from_api(obj))
+        except InvalidObject:
+            return
+        if self.is_good or self.model is None:
+            self.model = obj
+
+
+class Discovery:
+    """Collects what the objects of a cluster say about node groups."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Seen] = {}
+        self._sizes: dict[str, tuple[Sizes, str]] = {}
+        self._templates: dict[str, ApiObject] = {}
+        self._flags: list[tuple[str, str]] = []
+        self.problem = ""
+        """Why the status ConfigMap is not read, or ""."""
+
+    def take(self, obj: ApiObject) -> bool:
+        """Read an object; return whether it is one that only node groups need."""
+        kind = group_kind(obj)
+        if kind == "/Node":
+            self._take_node(obj)
+        elif kind == "apps/Deployment":
+            self._take_deployment(obj)
+        elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == STATUS:
+            self._take_status(text_at(obj, "data", "status"))
+            return True
+        elif kind in _MACHINES:
+            self._take_machines(obj, kind)
+            return True
+        return False
+
+    def _take_node(self, obj: ApiObject) -> None:
+        name, source = _group_of(obj)
+        if name and (name in self._nodes or len(self._nodes) < MAX_GROUPS):
+            self._nodes.setdefault(name, _Seen(source)).add(obj)
+
+    def _take_status(self, status: str) -> None:
+        try:
+            document: Any = next((v.value for v in values(status[:_MAX_STATUS].encode(), STATUS)), None)
+        except Fault:
+            document = None
+        groups = at(document, "nodeGroups") if isinstance(document, dict) else None
+        if not isinstance(groups, list):
+            self.problem = f"ConfigMap {STATUS} is not in the format of cluster-autoscaler 1.30 or newer"
+            return
+        for entry in groups[:MAX_GROUPS]:
+            if isinstance(entry, dict) and (name := _short(text_at(entry, "name"))):
+                self._sizes[name] = _of_status(entry), f"ConfigMap {STATUS}"
+
+    def _take_machines(self, obj: ApiObject, kind: str) -> None:
+        prefix = f"{_MACHINES[kind]}/cluster-api-autoscaler-node-group-"
+        annotations = at(obj, "metadata", "annotations")
+        most = _number(annotations.get(f"{prefix}max-size")) if isinstance(annotations, dict) else None
+        if most is None or len(self._templates) >= MAX_GROUPS:
+            return
+        kind_name = kind.rpartition("/")[2]
+        name = "/".join([kind_name, *(text_at(obj, "metadata", key) for key in ("namespace", "name"))])
+        least = _number(annotations.get(f"{prefix}min-size")) or 0
+        self._sizes.setdefault(name, (Sizes(_number(at(obj, "spec", "replicas")), least, most), kind_name))
+        if template := _template_of_annotations(annotations):
+            self._templates[name] = template
+
+    def _take_deployment(self, obj: ApiObject) -> None:
+        containers = at(obj, "spec", "template", "spec", "containers")
+        for container in containers[:10] if isinstance(containers, list) else ():
+            words = [word for key in ("command", "args") for word in _words(container, key)]
+            if any(word.rpartition("/")[2] == "cluster-autoscaler" for word in (*words[:1], _image(container))):
+                self._flags = [
+                    (match[1], match[2] or "true") for word in words[:_MAX_FLAGS] if (match := _FLAG.fullmatch(word))
+                ]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings by the flags of the Deployment of cluster-autoscaler."""
+        flags = dict(self._flags)
+        limits = {CPU: _most(flags.get("cores-total")), MEMORY: _most(flags.get("memory-total"))}
+        extra = frozenset(value for name, value in self._flags if name == "balancing-ignore-label")
+        return Settings(
+            expanders=tuple(flags.get("expander", DEFAULT).split(",")[:10]),
+            balance_similar=flags.get("balance-similar-node-groups") == "true",
+            ignored_labels=extra | PROVIDER_LABELS.get(flags.get("cloud-provider", ""), frozenset()),
+            max_nodes_total=_number(flags.get("max-nodes-total")) or 0,
+            limits={name: most << (30 if name == MEMORY else 0) for name, most in limits.items() if most is not None},
+            force_daemon_sets=flags.get("force-ds") == "true",
+        )
+
+    @property
+    def cutoff(self) -> int | None:
+        """The flag --expendable-pods-priority-cutoff; None if unknown."""
+        text = dict(self._flags).get("expendable-pods-priority-cutoff", "")
+        return int(text) if re.fullmatch(r"-?[0-9]{1,10}", text, re.ASCII) else None
+
+    def pools(self, snapshot: Snapshot) -> list[Pool]:
+        """Return the node groups, by name. `snapshot`: the cluster as cluster-autoscaler sees it."""
+        sizes = {_key(name, self._nodes): (name, *of) for name, of in (*self._of_flags(), *self._sizes.items())}
+        pools = []
+        for key in sorted({*self._nodes, *sizes})[:MAX_GROUPS]:
+            name, of, limits = sizes.get(key, (key, Sizes(), ""))
+            pools.append(self._pool(key, name, of, limits, snapshot))
+        return pools
+
+    def _of_flags(self) -> Iterator[tuple[str, tuple[Sizes, str]]]:
+        for name, value in self._flags:
+            least, _, rest = value.partition(":")
+            most, _, group = rest.partition(":")
+            if name == "nodes" and group and (maximum := _number(most)) is not None:
+                yield _short(group), (Sizes(None, _number(least) or 0, maximum), "flag --nodes")
+
+    def _pool(self, key: str, name: str, sizes: Sizes, limits: str, snapshot: Snapshot) -> Pool:
+        seen = self._nodes.get(key) or _Seen(limits)
+        size = max(seen.names if sizes.size is None else sizes.size, 0)
+        group, template = None, ""
+        try:
+            if seen.model is not None and (info := snapshot.get(text_at(seen.model, "metadata", "name"))):
+                group, template = from_node(key, size, sizes.max_size, seen.model, info.pods), f"node {info.name}"
+            elif key in self._templates:
+                group = from_provider(key, size, sizes.max_size, self._templates[key])
+                template = "annotations"
+        except InvalidObject:
+            pass
+        zones = tuple(sorted(seen.zones))
+        if group is not None:
+            group = group._replace(blocked=sizes.state, zones=zones)
+        return Pool(name, seen.source, seen.names, zones, sizes._replace(size=size), limits, template, group)
+
+
+class GroupCache(Cache):
+    """A Cache that also collects what the objects say about node groups."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.discovery = Discovery()
+
+    def add(self, obj: ApiObject) -> bool:
+        """Add or replace an object. See `Cache.add`."""
+        return self.discovery.take(obj) or super().add(obj)
+
+
+def _group_of(node: ApiObject) -> tuple[str, str]:
+    """Return the name of the node's group, as cluster-autoscaler names it if known, and the source; "" without one."""
+    name = text_at(node, "metadata", "name")
+    labels, annotations = (at(node, "metadata", key) for key in ("labels", "annotations"))
+    labels, annotations = (of if isinstance(of, dict) else {} for of in (labels, annotations))
+    for label, shortened in _LABELS.items():
+        if isinstance(value := labels.get(label), str) and value:
+            return _short(shortened(name, value)), f"label {label}"
+    if isinstance(machine := annotations.get("machine.openshift.io/machine"), str):
+        return _short(f"MachineSet/{machine.rpartition('-')[0]}"), "annotation machine.openshift.io/machine"
+    owner, namespace = (annotations.get(f"cluster.x-k8s.io/{key}") for key in ("owner-name", "cluster-namespace"))
+    if isinstance(owner, str) and isinstance(namespace, str):
+        name = f"MachineDeployment/{namespace}/{owner.rpartition('-')[0]}"
+        return _short(name), "annotation cluster.x-k8s.io/owner-name"
+    return "", ""
+
+
+def _gke(node: str, pool: str) -> str:
+    return node.rpartition("-")[0] + "-grp" if node.startswith("gke-") else pool
+
+
+def _aks(node: str, pool: str) -> str:
+    return node[:-6] if re.fullmatch(r".*-vmss[0-9a-z]{6}", node) else pool
+
+
+def _as_labelled(_node: str, pool: str) -> str:
+    return pool
+
+
+_LABELS: Final[Mapping[str, Callable[[str, str], str]]] = {
+    "cloud.google.com/gke-nodepool": _gke,
+    "eks.amazonaws.com/nodegroup": _as_labelled,
+    "alpha.eksctl.io/nodegroup-name": _as_labelled,
+    "kubernetes.azure.com/agentpool": _aks,
+    "kops.k8s.io/instancegroup": _as_labelled,
+}
+"""Label of a node -> function of the node's name and the value that returns the name of the group."""
+
+
+def _key(name: str, nodes: Mapping[str, object]) -> str:
+    """Return the name of the nodes' group that cluster-autoscaler calls `name`, otherwise `name`."""
+    last = name.rpartition("/")[2]
+    matches = (pattern.fullmatch(last) for pattern in (_EKS, _EKSCTL))
+    candidates = (name, last, *(match[1] for match in matches if match), last.partition(".")[0])
+    return next((candidate for candidate in candidates if candidate in nodes), name)
+
+
+def _of_status(entry: ApiObject) -> Sizes:
+    size, least, most = (_number(at(entry, "health", key)) for key in ("cloudProviderTarget", "minSize", "maxSize"))
+    state = NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else ""
+    state = BACK_OFF if text_at(entry, "scaleUp", "status") == "Backoff" else state
+    return Sizes(size, least or 0, most, state)
+
+
+def _template_of_annotations(annotations: Mapping[str, Any]) -> ApiObject | None:
+    """Return the Node that the capacity annotations describe; None without cpu and memory.
+
+    Source: cloudprovider/clusterapi `TemplateNodeInfo`.
+    """
+    found = {key: _annotation(annotations, key) for key in ("cpu", "memory", "ephemeral-disk", "maxPods", "gpu-count")}
+    if not (found["cpu"] and found["memory"]):
+        return None
+    capacity = {"cpu": found["cpu"], "memory": found["memory"], "pods": found["maxPods"] or "110"}
+    if found["ephemeral-disk"]:
+        capacity["ephemeral-storage"] = found["ephemeral-disk"]
+    if found["gpu-count"]:
+        capacity[_annotation(annotations, "gpu-type") or "nvidia.com/gpu"] = found["gpu-count"]
+    labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    labels |= dict(_pairs(_annotation(annotations, "labels")))
+    taints = [
+        {"key": key, "value": value.partition(":")[0], "effect": value.partition(":")[2]}
+        for key, value in _pairs(_annotation(annotations, "taints"))
+    ]
+    status = {"capacity": capacity, "allocatable": capacity}
+    return {
+        "kind": "Node",
+        "metadata": {"name": "template", "labels": labels},
+        "spec": {"taints": taints},
+        "status": status,
+    }
+
+
+def _annotation(annotations: Mapping[str, Any], key: str) -> str:
+    value = annotations.get(_CAPACITY + key)
+    return value[:4096] if isinstance(value, str) else ""
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    parts = (part.strip().partition("=") for part in text.split(",") if part.strip())
+    return ((key, value) for key, _, value in parts)
+
+
+def _words(container: object, key: str) -> list[str]:
+    found = container.get(key) if isinstance(container, dict) else None
+    return [word[:1000] for word in found[:_MAX_FLAGS] if isinstance(word, str)] if isinstance(found, list) else []
+
+
+def _image(container: object) -> str:
+    image = container.get("image") if isinstance(container, dict) else None
+    return re.split("[:@]", image[:_LONGEST])[0] if isinstance(image, str) else ""
+
+
+def _number(value: object) -> int | None:
+    """Return a size: a whole number, also written as text; None for other values."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value, re.ASCII):
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_SIZE else None
+
+
+def _most(limits: str | None) -> int | None:
+    """Return the maximum of `min:max`."""
+    return _number((limits or "").partition(":")[2])
+
+
+def _short(name: str) -> str:
+    return cut(one_line(name[: 2 * _LONGEST]), _LONGEST)
