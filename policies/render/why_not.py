@@ -10,9 +10,10 @@ from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
-from forewarn.policies.scheduling.plugins import inter_pod_affinity
+from forewarn.policies.scheduling.plugins import inter_pod_affinity, taint_toleration
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
 from forewarn.policies.scheduling.preemption import NO_VICTIMS
+from forewarn.policies.scheduling.reasons import as_reason, joined
 from forewarn.policies.scheduling.victim import may_be_preempted, pod_priority, victims_below, victims_by_importance
 
 if TYPE_CHECKING:
@@ -24,25 +25,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Status
     from forewarn.policies.scheduling.schedule_one import Prediction
 
-TAINTED: Final = "node(s) had untolerated taint(s)"
-HELPLESS: Final = {
-    "node(s) were unschedulable": "cordoned",
-    TAINTED: "untolerated taint",
-    "node(s) didn't match Pod's node affinity/selector": "node selector or node affinity does not match",
-    "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not one of the nodes that the Pod names",
-    "node(s) didn't match pod affinity rules": "no Pod there matches its Pod affinity",
-    "node(s) didn't match pod anti-affinity rules": "its anti-affinity to a Pod that would stay",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "the anti-affinity of a Pod that would stay",
-    "node(s) didn't match pod topology spread constraints": "violates its topology spread constraints",
-    "node(s) didn't match pod topology spread constraints (missing required label)": "no label for a spread constraint",
-    "node(s) didn't have free ports for the requested pod ports": "host port in use",
-    "No preemption victims found for incoming pod": "no Pod of lower priority to preempt",
-    "node(s) had no available disk": "its disk is in use there",
-    "node(s) exceed max volume count": "volume limit reached",
-    "node(s) didn't match PersistentVolume's node affinity": "its PersistentVolume is not available there",
-    "node(s) had no available volume zone": "its volume is in another zone",
-}
-"""Upstream's reasons -> short explanations."""
 ANTI_AFFINITY: Final = (inter_pod_affinity.ANTI_AFFINITY.reasons, inter_pod_affinity.EXISTING_ANTI_AFFINITY.reasons)
 TOPOLOGY: Final = {
     "kubernetes.io/hostname": "host name",
@@ -68,7 +50,7 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
             dropped = None if nobody else dropped
             why, example = _why(prediction, cluster, name, dropped or status, blocking, emptied=dropped is not None)
             if nobody and status.reasons not in ANTI_AFFINITY:
-                why += f", and {HELPLESS[NO_VICTIMS.reasons[0]]}"
+                why += f", and {joined(NO_VICTIMS.reasons).short}"
             counts[why] += 1
             examples.setdefault(why, example)
     reasons = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
@@ -92,8 +74,9 @@ def _why(
         return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
     if emptied and status.reasons == AFFINITY.reasons:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
-    why = _explained(status, emptied=emptied)
-    return (_taint(prediction, cluster, node_name) if why == HELPLESS[TAINTED] else why), ""
+    if status.reasons == taint_toleration.REASON.reasons:
+        return _taint(prediction, cluster, node_name), ""
+    return _explained(status, emptied=emptied), ""
 
 
 class BlockingPods:
@@ -192,13 +175,10 @@ def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> 
 
 def _explained(status: Status, *, emptied: bool) -> str:
     """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
-    lacking = [reason.removeprefix("Insufficient ") for reason in status.reasons if reason.startswith("Insufficient ")]
-    rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
-    parts = []
-    if lacking and status.code == "UnschedulableAndUnresolvable":
-        parts.append(f"too small even when empty: insufficient {' and '.join(lacking)}")
-    elif lacking:
-        parts.append(f"insufficient {' and '.join(lacking)}")
-    parts += ["maximum number of Pods reached" if reason == "Too many pods" else reason for reason in rest]
+    reasons = [as_reason(reason) for reason in status.reasons]
+    lacking = " and ".join(reason.resource for reason in reasons if reason.resource)
+    too_small = "too small even when empty: " if status.code == "UnschedulableAndUnresolvable" else ""
+    parts = [f"{too_small}insufficient {lacking}"] if lacking else []
+    parts += [reason.short for reason in reasons if not reason.resource]
     resolvable = status.code == "Unschedulable"
     return ", ".join(parts) + (" even after preempting all Pods of lower priority" if emptied and resolvable else "")

@@ -17,6 +17,8 @@ from forewarn.policies.scheduling.framework import (
     Status,
     unresolvable,
 )
+from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
+from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,9 +97,10 @@ def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -
     return Filtered(feasible, statuses, restricting=plugins)
 
 
-def excluded_reason(restricting: Sequence[str]) -> str:
+def excluded_reason(restricting: Sequence[str]) -> Reason:
     """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
+    short = "not one of the nodes that the Pod names" if tuple(restricting) == (NodeAffinity.name,) else ""
+    return Reason(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]", short)
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:

@@ -30,6 +30,7 @@ from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.pod_group_preemption import without_victims
 from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.reasons import joined
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
@@ -396,9 +397,9 @@ def _by_class(
 
 def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
     if prediction.pre_filter is not None:
-        return [("; ".join(prediction.pre_filter.reasons), len(prediction.snapshot.node_infos))]
-    counts = Counter(" and ".join(status.reasons) for status in prediction.statuses.values())
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return [(joined(prediction.pre_filter.reasons, "; "), len(prediction.snapshot.node_infos))]
+    counts = Counter(status.reasons for status in prediction.statuses.values())
+    return sorted(((joined(reasons), nodes) for reasons, nodes in counts.items()), key=lambda item: (-item[1], item[0]))
 
 
 def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:

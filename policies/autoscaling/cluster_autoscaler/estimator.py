@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
+from forewarn.policies.scheduling.plugins.pod_topology_spread import NOT_MATCHED
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ MAX_NODES: Final = 1_000
 """Maximum nodes of one scale-up. Source: --max-nodes-per-scaleup."""
 NOT_TRIED: Final = "estimate limit reached"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
-_SPREAD: Final = "node(s) didn't match pod topology spread constraints"
 _NEW_NODE: Final = 20
 """Units of work to add a node."""
 _NODE_ALONE: Final = frozenset(
@@ -191,7 +191,7 @@ class Estimate:
 
         Places the Pod on the node, if so. `rejected`: why the last added node does not accept the Pod.
         """
-        if _SPREAD not in rejected.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
+        if rejected.reasons != NOT_MATCHED.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
             return False
         for info in [*self._base.node_infos, *self._infos[:-1]]:
             if info.node.unschedulable or self._rejected(prepared, pod, info) is not None:

@@ -81,9 +81,10 @@ from forewarn.policies.rules.support.pending_reasons import needs_class, reasons
 from forewarn.policies.rules.support.predictions import predicted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.scheduling.reasons import Reason
 
 ID: Final = "fits-nowhere"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
@@ -107,7 +108,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         impact.check_bounds()
         return
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
-    reasons: list[tuple[str, int]] = []
+    reasons: Sequence[tuple[Reason, int]] = ()
     is_class_needed = False
     with suppress(CutShort):
         reasons = reasons_of(pending)

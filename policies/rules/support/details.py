@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.names import Names
+    from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 ONLY_IN_FINDINGS: Final = frozenset(("basis", "expectation", "reasons", "victims"))
@@ -82,7 +83,7 @@ class StaysPending(NamedTuple):
 
     impact: Impact
     stuck: Prediction
-    reasons: Sequence[tuple[str, int]] = ()
+    reasons: Sequence[tuple[Reason, int]] = ()
     is_restart: bool = False
     needs_class: bool = False
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import Workload
+    from forewarn.policies.scheduling.reasons import Reason
 
     Simulate = Callable[[Sequence[int]], list[Any]]
     """Returns the results of a batch of restarts."""
@@ -46,7 +47,7 @@ class Restart(NamedTuple):
 
     ref: ObjectRef
     impact: Impact
-    reasons: Sequence[tuple[str, int]] = ()
+    reasons: Sequence[tuple[Reason, int]] = ()
     rejection: str = ""
 
     @property

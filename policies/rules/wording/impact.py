@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.details import NotPredicted, Preemption, StaysPending
+    from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 _LONGEST_EFFECT: Final = 60
@@ -29,7 +30,6 @@ _LONGEST_NAME: Final = 40
 """Maximum number of characters of the name of an expectation."""
 _MINUTES: Final = 5
 _PREDICT: Final = "run `forewarn predict` for the reason on each node"
-_SHORT_REASONS: Final = {"node(s) were unschedulable": "cordoned"}
 
 
 def preemption(details: Preemption, audience: Audience) -> Text:
@@ -290,12 +290,12 @@ def _reason(text: str) -> str:
     return text.rstrip(".").removeprefix("not eligible due to ")
 
 
-def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> str:
+def nodes_that_fit(reasons: Sequence[tuple[Reason, int]], audience: Audience) -> str:
     """Return a phrase with the reasons: `0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`.
 
     No numbers for an audience that sees only ranges. For a reason about no single node: `no node can fit (reason)`.
     """
-    shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:SHOWN_REASONS]]
+    shown = [(reason.short, count) for reason, count in reasons[:SHOWN_REASONS]]
     more = ", …" if len(reasons) > SHOWN_REASONS else ""
     if audience.coarse or not reasons[0][1]:
         return f"no node can fit ({', '.join(sorted(reason for reason, _ in shown))}{more})"

@@ -14,6 +14,7 @@ from forewarn.policies.objects.resource_claim import DeviceRequest, Readiness
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError
 from forewarn.policies.scheduling.devices.unmodelled import first_not_modelled
+from forewarn.policies.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,9 +53,9 @@ def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim
         return replace(template.claim, name=f"{pod.name}-{wanted.name}", uid=f"{pod.identity}/{wanted.name}")
     claim = objects.resource_claims.get((pod.namespace, wanted.claim))
     if claim is None:
-        raise ClaimProblem(f'could not find ResourceClaim "{pod.namespace}/{wanted.claim}"')
+        raise ClaimProblem(Reason(f'could not find ResourceClaim "{pod.namespace}/{wanted.claim}"', "", CREATE_IT))
     if claim.deleting:
-        raise ClaimProblem(f'resourceclaim "{claim.name}" is being deleted')
+        raise ClaimProblem(Reason(f'resourceclaim "{claim.name}" is being deleted', "", RECREATE_IT))
     if wanted.template and claim.owner_uid != pod.uid:
         raise ClaimProblem(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
     return claim

@@ -108,7 +108,7 @@ class DynamicResources(Plugin):
         try:
             claims_of(pod, self.snapshot.objects)
         except ClaimProblem as problem:
-            return unresolvable(str(problem))
+            return unresolvable(*problem.args)
         return None
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
@@ -117,7 +117,7 @@ class DynamicResources(Plugin):
         try:
             claims = claims_of(pod, objects)
         except ClaimProblem as problem:
-            return PreFilterResult(status=unresolvable(str(problem)))
+            return PreFilterResult(status=unresolvable(*problem.args))
         extended = extended_resources_of(pod, self.snapshot.extended_resources)
         if not claims and not extended:
             return PreFilterResult(status=SKIP)

@@ -24,6 +24,7 @@ from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import (
     anti_affinity_of_its_own,
     required_affinity,
 )
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.rejections import rejected
 
@@ -42,9 +43,19 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
     from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
-AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
-ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
-EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+AFFINITY: Final = unresolvable(
+    Reason("node(s) didn't match pod affinity rules", "no Pod there matches its Pod affinity", "change podAffinity")
+)
+ANTI_AFFINITY: Final = unschedulable(
+    Reason(
+        "node(s) didn't match pod anti-affinity rules",
+        "violates its Pod anti-affinity",
+        "change podAntiAffinity",
+    )
+)
+EXISTING_ANTI_AFFINITY: Final = unschedulable(
+    Reason("node(s) didn't satisfy existing pods anti-affinity rules", "violates the anti-affinity of a running Pod")
+)
 
 Counts = dict[tuple[str, str], int]
 """(topology key, value) -> number of matching terms."""

@@ -16,6 +16,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.plugin import default_normalized
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.vectorized.node_labels import allowed, matching
 
 if TYPE_CHECKING:
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-REASON: Final = unresolvable("node(s) didn't match Pod's node affinity/selector")
+REASON: Final = unresolvable(
+    Reason(
+        "node(s) didn't match Pod's node affinity/selector",
+        "node selector or node affinity does not match",
+        "change nodeSelector or nodeAffinity",
+    )
+)
 ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 CONFLICT: Final = unresolvable("pod affinity terms conflict")
 

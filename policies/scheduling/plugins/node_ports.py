@@ -9,6 +9,7 @@ import numpy as np
 
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.scheduling.node_info import NodeInfo
 
-REASON: Final = unschedulable("node(s) didn't have free ports for the requested pod ports")
+REASON: Final = unschedulable(Reason("node(s) didn't have free ports for the requested pod ports", "host port in use"))
 ALL_ADDRESSES: Final = "0.0.0.0"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from forewarn.policies.scheduling.arguments import CPU_AND_MEMORY, LEAST_ALLOCAT
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Plugin, PreFilterResult, Status
 from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import MAX, CapacityConstraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
@@ -223,9 +225,12 @@ def insufficient_resources(
             yield InsufficientResource(name, amount, used, capacity)
 
 
-def reason_of(resource: str) -> str:
+@lru_cache(1024)
+def reason_of(resource: str) -> Reason:
     """Return kube-scheduler's reason for an insufficient resource. Source: upstream `fitsRequest`."""
-    return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+    if resource == "pods":
+        return Reason("Too many pods", "maximum number of Pods reached", "add nodes")
+    return Reason(f"Insufficient {resource}", "", "lower requests", resource=resource)
 
 
 def _insufficient(wanted: Sequence[str], bits: int) -> Status:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_taint
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
+from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-REASON: Final = unresolvable("node(s) were unschedulable")
+REASON: Final = unresolvable(Reason("node(s) were unschedulable", "cordoned", "uncordon the node"))
 
 
 class NodeUnschedulable(Plugin):

@@ -22,6 +22,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 from forewarn.policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.scheduling.node_info import NodeInfo
 
-REASON: Final = unschedulable("node(s) exceed max volume count")
+REASON: Final = unschedulable(Reason("node(s) exceed max volume count", "volume limit reached", of_volumes=True))
 
 Attached = dict[tuple[str, str], str]
 """(driver, volume handle) -> driver."""
@@ -245,8 +246,8 @@ class NodeVolumeLimits(Plugin):
             claim = self.snapshot.objects.claims.get((pod.namespace, name))
             if claim is None:
                 if new_pod:
-                    text = f'looking up PVC {pod.namespace}/{name}: persistentvolumeclaim "{name}" not found'
-                    raise _Rejected(unresolvable(text))
+                    context = f"looking up PVC {pod.namespace}/{name}: "
+                    raise _Rejected(unresolvable(not_found("persistentvolumeclaim", name, context)))
                 continue
             if volume.ephemeral and claim.owner_uid != pod.uid:
                 raise _Rejected(failed(not_created_for(claim, pod)))

@@ -22,6 +22,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugins.default_selector import default_selector
 from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread, spread_scores
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
@@ -39,8 +40,20 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
-LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+NOT_MATCHED: Final = unschedulable(
+    Reason(
+        "node(s) didn't match pod topology spread constraints",
+        "violates its topology spread constraints",
+        "change topologySpreadConstraints",
+    )
+)
+LABEL_MISSING: Final = unresolvable(
+    Reason(
+        "node(s) didn't match pod topology spread constraints (missing required label)",
+        "no label for a spread constraint",
+        "change topologySpreadConstraints",
+    )
+)
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 SYSTEM_DEFAULTS: Final = (

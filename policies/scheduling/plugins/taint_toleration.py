@@ -11,6 +11,7 @@ from forewarn.policies.metering import each
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, default_normalized
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-REASON: Final = unresolvable("node(s) had untolerated taint(s)")
+REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", "add a toleration"))
 
 
 class TaintToleration(Plugin):

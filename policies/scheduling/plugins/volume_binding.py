@@ -30,6 +30,8 @@ from forewarn.policies.scheduling.plugins.storage_score import (
     storage_score,
 )
 from forewarn.policies.scheduling.plugins.volume_binding_columns import Suits, unbindable, unmountable
+from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
+from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
@@ -49,11 +51,31 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.plugin import PluginHandle
 
 _SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
-BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
-NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
-NOT_ENOUGH_SPACE: Final = "node(s) did not have enough free storage"
-VOLUME_NOT_EXIST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-UNBOUND_IMMEDIATE: Final = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+_RESTORE: Final = "restore the PersistentVolume, or recreate the claim"
+BIND_CONFLICT: Final = Reason(
+    "node(s) didn't find available persistent volumes to bind",
+    "",
+    "create a PersistentVolume that its claim can use",
+    of_volumes=True,
+)
+NODE_CONFLICT: Final = Reason(
+    "node(s) didn't match PersistentVolume's node affinity",
+    "its PersistentVolume is not available there",
+    ADD_NODES,
+    of_volumes=True,
+)
+NOT_ENOUGH_SPACE: Final = Reason("node(s) did not have enough free storage", of_volumes=True)
+VOLUME_NOT_EXIST: Final = Reason(
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", "", _RESTORE, of_volumes=True
+)
+UNBOUND_IMMEDIATE: Final = unresolvable(
+    Reason(
+        "pod has unbound immediate PersistentVolumeClaims",
+        "",
+        "check why its claims are not bound (kubectl describe pvc)",
+        of_volumes=True,
+    )
+)
 
 
 _DELAYED, _MISSING = 2, 6
@@ -131,7 +153,7 @@ class VolumeBinding(Plugin):
         Upstream `Filter`, `FindPodVolumes`.
         """
         claims: _State = state.data[self.name]
-        reasons = []
+        reasons: list[str] = []
         matched, exist = self._check_bound_claims(claims.bound, node_info)
         if not matched:
             reasons.append(NODE_CONFLICT)
@@ -366,11 +388,12 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
     """Return why PreFilter rejects the Pod for a claim (None: missing); "" if not. Source: upstream `podHasPVCs`."""
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        return waiting if ephemeral else f'persistentvolumeclaim "{name}" not found'
+        return waiting if ephemeral else not_found("persistentvolumeclaim", name)
     if claim.phase == "Lost":
-        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume_name}"'
+        lost = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume_name}"'
+        return Reason(lost, "", _RESTORE, of_volumes=True)
     if claim.deleting:
-        return f'persistentvolumeclaim "{name}" is being deleted'
+        return Reason(f'persistentvolumeclaim "{name}" is being deleted', "", RECREATE_IT, of_volumes=True)
     return not_created_for(claim, pod) if ephemeral and claim.owner_uid != pod.uid else ""
 
 

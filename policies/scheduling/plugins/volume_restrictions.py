@@ -18,6 +18,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.storage import storage_of
@@ -28,9 +29,16 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 
-DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
+DISK_CONFLICT: Final = unschedulable(
+    Reason("node(s) had no available disk", "its disk is in use there", of_volumes=True)
+)
 CLAIM_CONFLICT: Final = unschedulable(
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+    Reason(
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
+        "pod",
+        "its ReadWriteOncePod claim is in use",
+        of_volumes=True,
+    )
 )
 
 
@@ -63,7 +71,7 @@ class VolumeRestrictions(Plugin):
         """Find the Pod's ReadWriteOncePod claims and their uses. Upstream `PreFilter`."""
         exclusive, missing = self._exclusive(pod)
         if missing is not None:
-            return PreFilterResult(status=unresolvable(f'persistentvolumeclaim "{missing}" not found'))
+            return PreFilterResult(status=unresolvable(not_found("persistentvolumeclaim", missing)))
         conflicts = sum((pod.namespace, name) in self.snapshot.used_claims for name in exclusive)
         if not conflicts and not any(volume.disk for volume in pod.spec.volumes):
             return PreFilterResult(status=SKIP)

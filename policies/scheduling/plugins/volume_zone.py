@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.node_labels import with_label
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 
-REASON: Final = unresolvable("node(s) had no available volume zone")
+ADD_NODES: Final = "add nodes where its volume is available"
+REASON: Final = unresolvable(
+    Reason("node(s) had no available volume zone", "its volume is in another zone", ADD_NODES, of_volumes=True)
+)
 GA_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -98,15 +102,15 @@ class VolumeZone(Plugin):
     def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str:
         """Return why the zone of a claim is unknown; "" if the zone is known or not needed."""
         if claim is None:
-            return f'persistentvolumeclaim "{name}" not found' if name else "PersistentVolumeClaim had no name"
+            return not_found("persistentvolumeclaim", name) if name else "PersistentVolumeClaim had no name"
         if claim.volume_name:
             exists = ("", claim.volume_name) in self.snapshot.objects.volumes
-            return "" if exists else f'persistentvolume "{claim.volume_name}" not found'
+            return "" if exists else not_found("persistentvolume", claim.volume_name)
         if not claim.storage_class:
             return "PersistentVolumeClaim had no pv name and storageClass name"
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
         if storage_class is None:
-            return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
+            return not_found("storageclass.storage.k8s.io", claim.storage_class)
         return "" if storage_class.delays_binding else "PersistentVolume had no name"
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:

@@ -1,0 +1,70 @@
+"""kube-scheduler's reasons: upstream's texts, each in one place, and explained and fixed by the constant itself."""
+
+import importlib
+import json
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+from forewarn.policies.rules.support.pending_reasons import fix_of
+from forewarn.policies.scheduling import plugins, preemption
+from forewarn.policies.scheduling.plugins import node_resources_fit
+from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
+from forewarn.policies.scheduling.reasons import Reason, joined, not_found
+from forewarn.policies.scheduling.status import Status
+
+ROOT = Path(__file__).parents[3]
+RECORDED = json.loads((Path(__file__).parent / "cases" / "reasons.json").read_text())
+"""File of kube-scheduler 1.36.3 -> the reasons in it."""
+
+
+def constants() -> dict[str, str]:
+    """Return the reasons that are constants: text -> file."""
+    modules = [
+        importlib.import_module(f"{plugins.__name__}.{info.name}") for info in pkgutil.iter_modules(plugins.__path__)
+    ]
+    return {
+        str(reason): str(Path(str(module.__file__)).resolve())
+        for module in (*modules, preemption)
+        for value in vars(module).values()
+        for reason in (value.reasons if isinstance(value, Status) else (value,))
+        if isinstance(reason, Reason)
+    }
+
+
+def test_texts_are_those_of_upstream() -> None:
+    upstream = {text for texts in RECORDED.values() for text in texts}
+    assert {*constants(), reason_of("cpu"), reason_of("pods")} <= upstream
+
+
+def test_no_code_compares_the_texts() -> None:
+    homes = constants() | {"Insufficient ": str(Path(node_resources_fit.__file__).resolve())}
+    copies = [
+        f"{path.relative_to(ROOT)}: {text}"
+        for package in ("policies", "webhook")
+        for path in (ROOT / package).rglob("*.py")
+        if path.parent.name != "objects"  # knows no plugins
+        for text in re.findall(r'(?<!")"(?!")([^"\n]{12,})"', path.read_text())
+        for reason, home in homes.items()
+        if " " in text and home != str(path.resolve())
+        if reason in text or reason.startswith(text) or (len(text) > 20 and text in reason)
+    ]
+    assert not copies, "use the constant of the plugin (`Reason`)"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "fix"),
+    [
+        (
+            [reason_of("cpu"), not_found("persistentvolumeclaim", "data")],
+            "lower requests or create what is missing first",
+        ),
+        ([reason_of("cpu"), reason_of("memory")], "lower requests"),
+        ([Reason("a reason that says: Insufficient cpu, not found")], ""),
+    ],
+)
+def test_a_reason_knows_its_fix(reasons: list[Reason], fix: str) -> None:
+    assert fix_of([(reason, 1) for reason in reasons]) == fix
+    assert fix_of([(joined(reasons), 1)]) == fix
