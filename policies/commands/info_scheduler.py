@@ -82,7 +82,7 @@ def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]
 
 
 def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iterator[str]:
-    from forewarn.policies.scheduling.plugin import columns_of
+    from forewarn.policies.scheduling.plugin import plan_of
 
     yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
     share = configuration.percentage(profile)
@@ -97,7 +97,7 @@ def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iter
         if profile.plugins[name].needs_pre_score and name not in profile.at("preScore"):
             error = "if several nodes are feasible, the scheduling cycle ends in an error"
             yield f"  {name} scores without its PreScore: {error}. Fix: enable it at preScore, or disable it at score"
-    without = columns_of(profile).without
+    without = plan_of(profile).without
     yield f"  evaluated {f'node by node: {without} is not vectorized' if without else 'for all nodes at once'}"
 
 
@@ -157,7 +157,7 @@ def _entry(configuration: SchedulerConfiguration, release: str) -> dict[str, obj
 
 
 def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> Mapping[str, object]:
-    from forewarn.policies.scheduling.plugin import columns_of
+    from forewarn.policies.scheduling.plugin import plan_of
 
     points = {
         point: [
@@ -172,7 +172,7 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> M
         "plugins": points,
         "pluginConfig": {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args},
         "notKnown": [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])],
-        "withoutColumns": columns_of(profile).without,
+        "withoutColumns": plan_of(profile).without,
     }
 
 

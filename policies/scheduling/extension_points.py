@@ -201,7 +201,7 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
 """Name of an extension point in a configuration -> the protocol of its plugins."""
 _EXTENSIONS: Final = (PreFilterExtensions, NormalizeScorePlugin)
 """Optional extensions of PreFilter and Score."""
-_OWN: Final = ("also_at", "in_columns", "static_filter", "may_reject_node", "not_in", "scores_in_columns")
+_OWN: Final = ("also_at", "static_filter", "not_in", "scores_in_columns")
 """Methods that a plugin may have besides those of its extension points."""
 
 
@@ -222,9 +222,14 @@ class InvalidPlugin(Exception):
     """The error for a class that cannot be a plugin, with the reason."""
 
 
+def implements(plugin: Any, protocol: type) -> bool:
+    """Return whether a plugin class has all methods of a protocol."""
+    return all(hasattr(plugin, method) for method in _methods(protocol))
+
+
 def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
     """Return whether a plugin class has the extension point `point` in this release."""
-    if all(hasattr(plugin, method) for method in METHODS[point]):
+    if implements(plugin, EXTENSION_POINTS[point]):
         return point not in plugin.not_in(semantics)
     return point in plugin.also_at(semantics)
 

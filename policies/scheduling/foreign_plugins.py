@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, wraps
+from types import new_class
 from typing import Any, Final
 
 from forewarn.policies.findings import cut
 from forewarn.policies.metering import CutShort, check_time
 from forewarn.policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
-from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault, StaticFilterPlugin
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.status import PermitResult, PostFilterResult, PreFilterResult, Status
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 GROUP: Final = "forewarn.scheduler_plugins"
 _MAX_MESSAGE: Final = 200
@@ -58,13 +58,13 @@ def guarded(plugin: Any) -> Any:
     body: dict[str, Any] = {
         name: _watched(getattr(plugin, name), plugin.name, name, check) for name, check in checks.items()
     }
-    if hasattr(plugin, "static_filter"):
-        body["static_filter"] = _static_filter(body.pop("static_filter"), plugin.name)
+    bases = [plugin] if issubclass(plugin, Plugin) else [plugin, Plugin]
+    if "static_filter" in body:
+        body["static_filter"] = _static_filter(body["static_filter"], plugin.name)
+        bases.append(StaticFilterPlugin)
     body["__init__"] = _watched(plugin.__init__, plugin.name, "__init__", None)
     body["foreign"] = True
-    if not hasattr(plugin, "not_in"):
-        body["not_in"] = classmethod(lambda cls, semantics: frozenset())  # noqa: ARG005
-    return type(plugin.__name__, (plugin,), body)
+    return new_class(plugin.__name__, tuple(bases), exec_body=lambda namespace: namespace.update(body))
 
 
 @lru_cache(256)
@@ -92,7 +92,7 @@ def _watched(
     def run(self: Any, *args: Any) -> Any:
         try:
             answer = method(self, *args)
-        except (CutShort, PluginFault, NotValid):
+        except (CutShort, PluginFault):
             raise
         except Exception as error:
             text = cut(str(error), _MAX_MESSAGE)
@@ -175,6 +175,5 @@ _CHECKS: Final[Mapping[str, Callable[[Any, tuple[Any, ...]], str]]] = {
     "pre_bind": _STATUS,
     "bind": _STATUS,
     "post_bind": _NOTHING,
-    "in_columns": _NOTHING,
     "static_filter": lambda answer, _: "" if answer is None or callable(answer) else "must give a function or None",
 }

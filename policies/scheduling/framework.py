@@ -237,13 +237,9 @@ class Framework(ProfilePlugins):
         """Return upstream's error for a plugin that cannot score because the profile lacks its PreScore or
         PreFilter; otherwise "".
         """
-        before = {"preScore": "needs_pre_score", "preFilter": "scores_what_pre_filter_found"}
+        before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
         return next(
-            (
-                getattr(plugin, reason)
-                for point, reason in before.items()
-                if getattr(plugin, reason, "") and plugin.name not in self.profile.at(point)
-            ),
+            (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)),
             "",
         )
 

@@ -124,5 +124,3 @@ def _check_plugins(framework: Framework, pod: Pod) -> None:
         raise NotValid
     if any(plugin.static_filter(pod) for plugin in framework.late_static_plugins):
         raise NotValid
-    if not all(hasattr(plugin, "rejections_in_columns") for plugin in framework.column_plugins):
-        raise NotValid

@@ -1,4 +1,4 @@
-"""The base class of plugins, and which plugins of a profile the numpy implementation (`vectorized`) supports."""
+"""The base class of plugins, their form in columns, and what the plugins of a profile support."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from forewarn.policies.scheduling.extension_points import (
+    PreFilterExtensions,
+    PreFilterPlugin,
+    PreScorePlugin,
+    implements,
+)
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Profile
     from forewarn.policies.releases.semantics import Semantics
@@ -109,16 +119,65 @@ def default_normalized(scores: NDArray[np.int64], *, reverse: bool) -> NDArray[n
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
-class ProfileInColumns(NamedTuple):
-    """How the numpy implementation (`vectorized`) evaluates the plugins of a profile.
+class StaticFilter(NamedTuple):
+    """The filter of a plugin for one Pod that reads only the node, not its Pods.
 
-    `without`: the plugin because of which the implementation does not support the profile; "" if it does. `plugins`:
-    plugins with an `in_columns` method. `static`: plugins that filter by the node alone; `late_static`: those of
-    `static` that follow a plugin in `plugins`. `scores`: whether the implementation supports the Score plugins.
+    `may_reject`: True for the nodes that the plugin may reject for any Pod (for example, nodes with taints); None: all.
+    `in_columns`: the NodeTables -> `passes` of all nodes, as [node], bool; None: call `passes` for each node.
     """
 
+    passes: Callable[[Node], bool]
+    may_reject: Callable[[Node], bool] | None = None
+    in_columns: Callable[[Any], NDArray[np.bool_]] | None = None
+
+
+class StaticFilterPlugin(Protocol):
+    """A Filter plugin that reads only the node, not its Pods."""
+
+    name: ClassVar[str]
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
+        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
+
+    def static_filter_in_columns(self, pod: Pod) -> StaticFilter | None:
+        """Return `static_filter` for all nodes at once."""
+        passes = self.static_filter(pod)
+        return None if passes is None else StaticFilter(passes)
+
+
+class FilterInColumns(Protocol):
+    """A Filter plugin that filters all nodes at once by the Pods on the nodes.
+
+    `problem`: the NodeFitProblem of a Pod. `amounts`: the amounts in use (`Present`).
+    """
+
+    name: ClassVar[str]
+
+    def in_columns(self, problem: Any) -> None:
+        """Add the constraints of the Pod to the problem. Raises NotValid."""
+
+    def rejections_in_columns(self, problem: Any, amounts: Any) -> Iterator[Any]:
+        """Yield the Rejections of nodes in the order of the plugin's checks. Raises NotValid."""
+
+    def rejections_without_nominated(self, problem: Any, amounts: Any) -> Iterator[Any]:  # noqa: ARG002
+        """Yield the Rejections that occur only if nominated Pods do not count. Raises NotValid."""
+        return iter(())
+
+
+class Plan(NamedTuple):
+    """What the plugins of a profile implement besides their extension points, and how the numpy implementation
+    (`vectorized`) evaluates them.
+
+    `pre_filters`, `extensions`: the PreFilter plugins that implement PreFilter and PreFilterExtensions. `without`: the
+    plugin because of which `vectorized` does not support the profile; "" if it does. `columns`, `static`: the plugins
+    with the protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
+    `columns`. `scores`: whether `vectorized` supports the Score plugins.
+    """
+
+    pre_filters: tuple[str, ...]
+    extensions: tuple[str, ...]
     without: str = ""
-    plugins: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     late_static: tuple[str, ...] = ()
     preempts: bool = False
@@ -128,34 +187,33 @@ class ProfileInColumns(NamedTuple):
 @lru_cache(64)
 def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
     """Return the plugins of an extension point (`point`) that are not part of kube-scheduler."""
-    return tuple(name for name in profile.at(point) if getattr(profile.plugins[name], "foreign", False))
+    return tuple(name for name in profile.at(point) if profile.plugins[name].foreign)
 
 
 @lru_cache(64)
-def columns_of(profile: Profile) -> ProfileInColumns:
-    """Return how the numpy implementation evaluates the plugins of a profile; cached for each profile."""
-    plugins, static, late = list[str](), list[str](), list[str]()
-    before, filters = profile.at("preFilter"), profile.at("filter")
+def plan_of(profile: Profile) -> Plan:
+    """Return what the plugins of a profile implement; cached for each profile."""
+    plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
+    pre_filters = tuple(name for name in before if implements(plugins[name], PreFilterPlugin))
+    extensions = tuple(name for name in before if implements(plugins[name], PreFilterExtensions))
+    columns, static, late = list[str](), list[str](), list[str]()
     for name in (*profile.at("preScore"), *profile.at("score")):
         if _may_fail_to_score(profile, name):
-            return ProfileInColumns(name)
+            return Plan(pre_filters, extensions, name)
     for name in dict.fromkeys((*filters, *before)):
-        plugin = profile.plugins[name]
-        halved = (hasattr(plugin, "pre_filter") and name not in before) or name not in filters
-        if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter")):
-            return ProfileInColumns(name)
-        if hasattr(plugin, "in_columns"):
-            plugins.append(name)
-        if hasattr(plugin, "static_filter"):
-            static.append(name)
-            late += [name] if plugins else []
-    preempts = False
-    for name in profile.at("postFilter"):
-        makes_room: bool | None = getattr(profile.plugins[name], "frees_capacity_in_columns", None)
-        if makes_room is None:
-            return ProfileInColumns(name)
-        preempts = preempts or makes_room
-    return ProfileInColumns("", tuple(plugins), tuple(static), tuple(late), preempts, _scores_in_columns(profile))
+        is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
+        is_column, is_static = (implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin))
+        if is_halved or not (is_column or is_static):
+            return Plan(pre_filters, extensions, name)
+        columns += [name] if is_column else []
+        static += [name] if is_static else []
+        late += [name] if is_static and columns else []
+    makes_room = {name: plugins[name].frees_capacity_in_columns for name in profile.at("postFilter")}
+    without = next((name for name, frees in makes_room.items() if frees is None), "")
+    if without:
+        return Plan(pre_filters, extensions, without)
+    tables = tuple(columns), tuple(static), tuple(late)
+    return Plan(pre_filters, extensions, "", *tables, any(makes_room.values()), _scores_in_columns(profile))
 
 
 def _may_fail_to_score(profile: Profile, name: str) -> bool:
@@ -169,4 +227,7 @@ def _scores_in_columns(profile: Profile) -> bool:
     """Report whether all PreScore and Score plugins are part of kube-scheduler, and those at Score also at PreScore."""
     before = profile.at("preScore")
     plugins = {name: profile.plugins[name] for name in (*before, *profile.at("score"))}
-    return not any(p.foreign or (name not in before and hasattr(p, "pre_score")) for name, p in plugins.items())
+    return not any(
+        plugin.foreign or (name not in before and implements(plugin, PreScorePlugin))
+        for name, plugin in plugins.items()
+    )

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
-from forewarn.policies.scheduling.plugin import columns_of, foreign_at
+from forewarn.policies.scheduling.plugin import FilterInColumns, Plan, StaticFilterPlugin, foreign_at, plan_of
 from forewarn.policies.scheduling.status import failed
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class ProfilePlugins:
 
     def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
         self.snapshot, self.profile = snapshot, profile
+        self.plan: Plan = plan_of(profile)
         self._made: dict[str, Any] = {}
 
     def plugin(self, name: str) -> Any:
@@ -56,28 +57,28 @@ class ProfilePlugins:
         """The reason why the numpy implementation (`vectorized`) does not support the profile, as text after "because";
         "" if it does.
         """
-        plugin = columns_of(self.profile).without
+        plugin = self.plan.without
         return f"of plugin {plugin}, which does not say how it looks in columns" if plugin else ""
 
     @property
     def preempts(self) -> bool:
         """Whether a PostFilter plugin preempts, if the numpy implementation (`vectorized`) supports the profile."""
-        return columns_of(self.profile).preempts
+        return self.plan.preempts
 
     @property
     def scores_in_columns(self) -> bool:
         """Whether the numpy implementation (`vectorized`) supports the Score plugins of the profile."""
-        return columns_of(self.profile).scores
+        return self.plan.scores
 
     @property
-    def column_plugins(self) -> list[Any]:
-        """The plugins with an `in_columns` method, which filter all nodes at once by the Pods on the nodes."""
-        return [self.plugin(name) for name in columns_of(self.profile).plugins]
+    def column_plugins(self) -> list[FilterInColumns]:
+        """The plugins that filter all nodes at once by the Pods on the nodes."""
+        return [self.plugin(name) for name in self.plan.columns]
 
     @property
-    def static_plugins(self) -> list[Any]:
-        """The plugins with a `static_filter` method, which filter by the node alone."""
-        return [self.plugin(name) for name in columns_of(self.profile).static]
+    def static_plugins(self) -> list[StaticFilterPlugin]:
+        """The plugins that filter by the node alone."""
+        return [self.plugin(name) for name in self.plan.static]
 
     @property
     def has_foreign_columns(self) -> bool:
@@ -85,9 +86,9 @@ class ProfilePlugins:
         return bool(foreign_at(self.profile, "filter"))
 
     @property
-    def late_static_plugins(self) -> list[Any]:
+    def late_static_plugins(self) -> list[StaticFilterPlugin]:
         """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
-        return [self.plugin(name) for name in columns_of(self.profile).late_static]
+        return [self.plugin(name) for name in self.plan.late_static]
 
     def _at(self, point: str) -> list[Any]:
         return [self.plugin(name) for name in self.profile.at(point)]
@@ -100,14 +101,14 @@ class ProfilePlugins:
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:
         """The PreFilter plugins in the order of the profile, without those that have no `pre_filter` method."""
-        return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "pre_filter")]
+        return [self.plugin(name) for name in self.plan.pre_filters]
 
     @cached_property
     def extensions(self) -> list[PreFilterExtensions]:
         """The PreFilter plugins with `add_pod` and `remove_pod`, which update their state in dry runs
         (PreFilterExtensions).
         """
-        return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "remove_pod")]
+        return [self.plugin(name) for name in self.plan.extensions]
 
     @cached_property
     def filters(self) -> list[tuple[str, Callable[[CycleState, Pod, NodeInfo], Status | None]]]:
@@ -119,7 +120,7 @@ class ProfilePlugins:
         prepared = self.profile.at("preFilter")
         found = []
         for plugin in self._at("filter"):
-            lacks = getattr(plugin, "needs_pre_filter", "") and plugin.name not in prepared
+            lacks = plugin.needs_pre_filter and plugin.name not in prepared
             found.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
         return found
 

@@ -12,8 +12,9 @@ from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.event_handlers import is_gated
+from forewarn.policies.scheduling.extension_points import implements
 from forewarn.policies.scheduling.framework import Framework
-from forewarn.policies.scheduling.plugin import foreign_at
+from forewarn.policies.scheduling.plugin import StaticFilterPlugin, foreign_at
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
@@ -71,9 +72,9 @@ class NodeFilters:
         profiles = self._configuration.profiles
         profile = self._configuration.profile(pod.spec.scheduler_name) or next(iter(profiles.values()))
         framework, foreign = Framework(self._snapshot, profile), foreign_at(profile, "filter")
-        plugins = [framework.plugin(name) for name in profile.at("filter") if name not in foreign]
-        found = [plugin.static_filter(pod) for plugin in plugins if hasattr(plugin, "static_filter")]
-        filters = [passes for passes in found if passes is not None]
+        own = [name for name in profile.at("filter") if name not in foreign]
+        static = [name for name in own if implements(profile.plugins[name], StaticFilterPlugin)]
+        filters = [passes for name in static if (passes := framework.plugin(name).static_filter(pod)) is not None]
         return lambda node: all(passes(node) for passes in filters)
 
 

@@ -22,7 +22,6 @@ from forewarn.policies.scheduling.status import unresolvable
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
 from forewarn.policies.scheduling.vectorized.nodes import is_large
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
     Present,
     count_rejections,
@@ -132,12 +131,7 @@ class Cycle:
         return self.node_fit.candidates(np.array([self.snapshot.rows[name]]))[0]
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """Return (plugins that reject the Pod, reason -> number of nodes).
-
-        Raises NotValid if a plugin cannot report rejections for all nodes at once.
-        """
-        if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
-            raise NotValid
+        """Return (plugins that reject the Pod, reason -> number of nodes). Raises NotValid."""
         plugins, reasons, left = self.static_rejections()
         rejections = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
         plugins, reasons = set(plugins), reasons.copy()

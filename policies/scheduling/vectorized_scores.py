@@ -56,7 +56,8 @@ class Scores:
     def _of_each_node(self, plugin: Any, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
         """Return the scores of a plugin that runs on each node. Raises NotValid if the plugin fails."""
         state, nodes = CycleState(), [self._framework.snapshot.node_infos[row] for row in rows.tolist()]
-        status = plugin.pre_score(state, self.pod, nodes) if hasattr(plugin, "pre_score") else None
+        has_pre_score = plugin.name in self._framework.profile.at("preScore")
+        status = plugin.pre_score(state, self.pod, nodes) if has_pre_score else None
         if status is not None:
             if status.code is Code.SKIP:
                 return 0

@@ -44,6 +44,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Rejections
@@ -87,7 +88,7 @@ class _State:
     allocations: dict[str, tuple[Sequence[ResourceClaim], Sequence[Allocation]]] = field(default_factory=dict)
 
 
-class DynamicResources(Plugin):
+class DynamicResources(Plugin, FilterInColumns):
     """Rejects nodes on which the Pod's claims are not allocated or cannot be allocated.
 
     Scores earlier alternatives of requests higher.

@@ -17,6 +17,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import (
     NO_LABELS,
     affinity_scores,
@@ -111,7 +112,7 @@ class _ScoreState:
     scores: dict[str, dict[str, int]]
 
 
-class InterPodAffinity(Plugin):
+class InterPodAffinity(Plugin, FilterInColumns):
     """Rejects nodes by required affinity and anti-affinity, of the Pod and of the Pods on nodes; scores preferred
     terms.
     """

@@ -15,7 +15,7 @@ from forewarn.policies.scheduling.framework import (
     default_normalize_score,
     unresolvable,
 )
-from forewarn.policies.scheduling.plugin import default_normalized
+from forewarn.policies.scheduling.plugin import StaticFilter, StaticFilterPlugin, default_normalized
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.vectorized.node_labels import allowed, matching
 
@@ -44,7 +44,7 @@ ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node aff
 CONFLICT: Final = unresolvable("pod affinity terms conflict")
 
 
-class NodeAffinity(Plugin):
+class NodeAffinity(Plugin, StaticFilterPlugin):
     """Rejects nodes that do not match the Pod's nodeSelector and required affinity; scores preferred terms.
 
     The profile's addedAffinity counts too, for every Pod.
@@ -104,8 +104,12 @@ class NodeAffinity(Plugin):
             return lambda node: own.matches(node.labels, node.name)
         return lambda node: added.matches(node.labels, node.name) and own.matches(node.labels, node.name)
 
-    def static_columns(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
-        """Return [node], bool: `static_filter` of all nodes."""
+    def static_filter_in_columns(self, pod: Pod) -> StaticFilter | None:
+        """Return `static_filter` for all nodes at once."""
+        passes = self.static_filter(pod)
+        return None if passes is None else StaticFilter(passes, in_columns=partial(self._passing, pod))
+
+    def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
         found, added = allowed(nodes, pod.spec.node_affinity), self.args.required
         return found if added is None else found & matching(nodes, added, with_fields=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from forewarn.policies.scheduling.plugin import StaticFilterPlugin
 from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 REASON: Final = unresolvable("node(s) didn't match Pod's required features")
 
 
-class NodeDeclaredFeatures(Plugin):
+class NodeDeclaredFeatures(Plugin, StaticFilterPlugin):
     """Rejects nodes without the features that the Pod needs in `status.declaredFeatures`."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
+from forewarn.policies.scheduling.plugin import StaticFilterPlugin
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 REASON: Final = unresolvable("node(s) didn't match the requested node name")
 
 
-class NodeName(Plugin):
+class NodeName(Plugin, StaticFilterPlugin):
     """Rejects every node except the one in `spec.nodeName`."""
 
     name: ClassVar[str] = "NodeName"

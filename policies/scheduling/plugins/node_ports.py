@@ -9,6 +9,7 @@ import numpy as np
 
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
@@ -25,7 +26,7 @@ REASON: Final = unschedulable(Reason("node(s) didn't have free ports for the req
 ALL_ADDRESSES: Final = "0.0.0.0"
 
 
-class NodePorts(Plugin):
+class NodePorts(Plugin, FilterInColumns):
     """Rejects nodes where a host port of the Pod is in use."""
 
     name: ClassVar[str] = "NodePorts"

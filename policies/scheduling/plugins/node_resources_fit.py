@@ -13,6 +13,7 @@ from forewarn.policies.objects.resources import NON_ZERO_DEFAULTS
 from forewarn.policies.scheduling.arguments import CPU_AND_MEMORY, LEAST_ALLOCATED
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Plugin, PreFilterResult, Status
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
@@ -62,7 +63,7 @@ class InsufficientResource(NamedTuple):
         return self.requested - (self.capacity - self.used)
 
 
-class NodeResourcesFit(Plugin):
+class NodeResourcesFit(Plugin, FilterInColumns):
     """Rejects nodes with insufficient resources; scores nodes by the scoring strategy in the plugin's arguments."""
 
     name: ClassVar[str] = "NodeResourcesFit"

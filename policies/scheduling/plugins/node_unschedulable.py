@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_taint
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
+from forewarn.policies.scheduling.plugin import StaticFilter, StaticFilterPlugin
 from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
@@ -16,11 +18,12 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
 
+_IS_UNSCHEDULABLE: Final = attrgetter("unschedulable")
 UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 REASON: Final = unresolvable(Reason("node(s) were unschedulable", "cordoned", "uncordon the node"))
 
 
-class NodeUnschedulable(Plugin):
+class NodeUnschedulable(Plugin, StaticFilterPlugin):
     """Rejects nodes with `spec.unschedulable`, unless the Pod tolerates the corresponding taint."""
 
     name: ClassVar[str] = "NodeUnschedulable"
@@ -41,7 +44,6 @@ class NodeUnschedulable(Plugin):
         tolerations = pod.spec.tolerations
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 
-    @staticmethod
-    def may_reject_node(node: Node) -> bool:
-        """Report whether the plugin rejects this node for some Pods."""
-        return node.unschedulable
+    def static_filter_in_columns(self, pod: Pod) -> StaticFilter:
+        """Return `static_filter` for all nodes at once."""
+        return StaticFilter(self.static_filter(pod), _IS_UNSCHEDULABLE)

@@ -22,6 +22,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
@@ -50,7 +51,7 @@ class _Rejected(Exception):
         self.status = status
 
 
-class NodeVolumeLimits(Plugin):
+class NodeVolumeLimits(Plugin, FilterInColumns):
     """Rejects nodes on which the Pod's volumes exceed the limit of a CSI driver.
 
     VolumeAttachments count, too, also those of terminating Pods. So preemption usually cannot help.

@@ -20,6 +20,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.plugins.default_selector import default_selector
 from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread, spread_scores
 from forewarn.policies.scheduling.reasons import Reason
@@ -142,7 +143,7 @@ class _ScoreState:
     weights: tuple[float, ...]
 
 
-class PodTopologySpread(Plugin):
+class PodTopologySpread(Plugin, FilterInColumns):
     """Rejects nodes that violate DoNotSchedule constraints; scores ScheduleAnyway constraints.
 
     A Pod without constraints that belongs to a Service or a controller gets the default constraints.

@@ -10,7 +10,7 @@ import numpy as np
 from forewarn.policies.metering import each
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
-from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, default_normalized
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, StaticFilter, StaticFilterPlugin, default_normalized
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", "add a toleration"))
 
 
-class TaintToleration(Plugin):
+def _has_taints(node: Node) -> bool:
+    return bool(node.taints)
+
+
+class TaintToleration(Plugin, StaticFilterPlugin):
     """Rejects nodes with untolerated NoSchedule and NoExecute taints; fewer untolerated PreferNoSchedule taints score
     higher.
     """
@@ -53,9 +57,12 @@ class TaintToleration(Plugin):
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
-    def static_columns(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
-        """Return [node], bool: `static_filter` of all nodes, called once for all nodes with equal taints."""
-        passes, found = self.static_filter(pod), ~nodes.where(self.may_reject_node)
+    def static_filter_in_columns(self, pod: Pod) -> StaticFilter:
+        """Return `static_filter` for all nodes at once, called once for all nodes with equal taints."""
+        return StaticFilter(self.static_filter(pod), _has_taints, partial(self._passing, pod))
+
+    def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
+        passes, found = self.static_filter(pod), ~nodes.where(_has_taints)
         known, results = nodes.known(), dict[object, bool]()
         for row in each(np.flatnonzero(~found).tolist(), 0.2):
             node = known[row]
@@ -63,11 +70,6 @@ class TaintToleration(Plugin):
                 results[node.taints] = passes(node)
             found[row] = results[node.taints]
         return found
-
-    @staticmethod
-    def may_reject_node(node: Node) -> bool:
-        """Report whether the plugin rejects this node for some Pods."""
-        return bool(node.taints)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Find the tolerations for PreferNoSchedule. Upstream `PreScore`."""

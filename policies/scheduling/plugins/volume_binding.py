@@ -21,6 +21,7 @@ from forewarn.policies.scheduling.framework import (
     failed,
     unresolvable,
 )
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_for
 from forewarn.policies.scheduling.plugins.storage_score import (
     NO_VOLUMES,
@@ -105,7 +106,7 @@ class _Failed(Exception):
     """The error with which upstream ends the scheduling cycle."""
 
 
-class VolumeBinding(Plugin):
+class VolumeBinding(Plugin, FilterInColumns):
     """Rejects nodes where the Pod's volumes cannot be mounted, bound or provisioned. Preemption never helps."""
 
     name: ClassVar[str] = "VolumeBinding"

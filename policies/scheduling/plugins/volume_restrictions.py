@@ -18,6 +18,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
@@ -60,7 +61,7 @@ class _State:
         self.conflicts += sign * sum(volume.claim_name in self.claims for volume in pod.spec.volumes)
 
 
-class VolumeRestrictions(Plugin):
+class VolumeRestrictions(Plugin, FilterInColumns):
     """Rejects nodes where another Pod uses a disk of the Pod, and all nodes while a ReadWriteOncePod claim of the
     Pod is in use.
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.node_labels import with_label
 from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
@@ -41,7 +42,7 @@ class _Topology(NamedTuple):
     values: frozenset[str]
 
 
-class VolumeZone(Plugin):
+class VolumeZone(Plugin, FilterInColumns):
     """Rejects nodes outside the zones and regions in the labels of the Pod's bound volumes."""
 
     name: ClassVar[str] = "VolumeZone"

@@ -152,8 +152,6 @@ class NodeFit(NodeFitProblem):
 
         Raises NotValid.
         """
-        if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
-            raise NotValid
         rejections = first_rejections(self, rejected(~self.static, unresolvable()), Present())
         return rejections.where(Code.UNSCHEDULABLE)
 

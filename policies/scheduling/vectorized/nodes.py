@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.scheduling.plugin import StaticFilter
 
 CACHE_SIZE: Final = 128
 """Maximum number of cached masks, and of cached topologies."""
@@ -22,18 +23,6 @@ CACHE_SIZE: Final = 128
 
 _LARGE: Final = 8 * 1024
 """Number of characters above which a spec is large."""
-
-
-class StaticFilter(NamedTuple):
-    """The filter of a plugin for one Pod that reads only the node, not its Pods.
-
-    `may_reject`: True for the nodes that the plugin may reject for any Pod (for example, nodes with taints); None: all.
-    `in_columns`: returns `passes` of all nodes, as [node], bool; None: call `passes` for each node.
-    """
-
-    passes: Callable[[Node], bool]
-    may_reject: Callable[[Node], bool] | None = None
-    in_columns: Callable[[NodeTables], NDArray[np.bool_]] | None = None
 
 
 class Mask:

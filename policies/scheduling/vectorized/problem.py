@@ -10,14 +10,13 @@ easier to satisfy.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.scheduling.status import Code
-from forewarn.policies.scheduling.vectorized.nodes import StaticFilter, node_constraints_of
+from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.plugin import StaticFilter
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.nominations import Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
@@ -209,16 +209,8 @@ class NodeFitProblem:
         framework, pod = self.framework, self.pod
 
         def filters() -> list[StaticFilter]:
-            found = ((plugin.static_filter(pod), plugin) for plugin in framework.static_plugins)
-            return [
-                StaticFilter(
-                    passes,
-                    getattr(plugin, "may_reject_node", None),
-                    partial(plugin.static_columns, pod) if hasattr(plugin, "static_columns") else None,
-                )
-                for passes, plugin in found
-                if passes is not None
-            ]
+            found = (plugin.static_filter_in_columns(pod) for plugin in framework.static_plugins)
+            return [static for static in found if static is not None]
 
         whose: Hashable = framework.profile, self.snapshot.semantics
         constraints = None

@@ -99,9 +99,8 @@ def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Prese
         for rejections in plugin.rejections_in_columns(problem, amounts):
             found.add(rejections, plugin.name)
     for plugin in problem.framework.column_plugins:
-        if hasattr(plugin, "rejections_without_nominated"):
-            for rejections in plugin.rejections_without_nominated(problem, amounts):
-                found.add(rejections, plugin.name)
+        for rejections in plugin.rejections_without_nominated(problem, amounts):
+            found.add(rejections, plugin.name)
     return found
 
 
