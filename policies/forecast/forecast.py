@@ -33,9 +33,9 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.missing_lists import assumptions, lists_storage
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
+from forewarn.policies.scheduling.preemption import Decision
 from forewarn.policies.scheduling.responsible import not_scheduled, unmodelled
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -446,7 +446,7 @@ class Forecast:
                 return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS))
             work.charge(1 + BINDING)
             by_chance = True if is_elsewhere or impact.by_chance else None
-            known = VectorizedAnswer([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
+            known = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
             victims += len(candidate.victims) if candidate else 0
         self._next = partial(with_daemons, snapshot, arriving, placed, predictions)

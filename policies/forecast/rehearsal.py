@@ -24,10 +24,9 @@ from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import InvalidObject, at, int32, text
 from forewarn.policies.scheduling.caveats import victims_tie
-from forewarn.policies.scheduling.preemption import Candidate
+from forewarn.policies.scheduling.preemption import Candidate, Decision
 from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from forewarn.policies.simulation.adoption import completed
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.dump import MINUTE, QUIET
@@ -130,7 +129,7 @@ class _Preempting(NamedTuple):
 
     pod: Pod
     candidate: Candidate
-    answer: VectorizedAnswer
+    answer: Decision
     snapshot: Snapshot
 
 
@@ -282,7 +281,7 @@ class _Run(Simulation):
         is_elsewhere = len(best) > 1 or decision.is_sampled
         snapshot = self.cache.snapshot()
         by_chance = is_elsewhere or victims_tie(candidate, snapshot)
-        answer = VectorizedAnswer([], best, candidate, is_elsewhere, by_chance)
+        answer = Decision([], best, candidate, is_elsewhere, by_chance)
         kept = snapshot if self.explains else self._snapshot
         self._preemptions.append(_Preempting(preemptor, candidate, answer, kept))
         self._over.condemn(candidate.victims)

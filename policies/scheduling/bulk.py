@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from forewarn.policies.scheduling.vectorized import capacity
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.problem import attempt
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
@@ -69,8 +68,7 @@ def prepare_for_all(snapshot: Snapshot) -> None:
     with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
         for pod in islice(_with_distinct_node_constraints(matrix), _MAX_TRIED):
-            with suppress(NotValid):
-                Cycle(snapshot, pod).scores(np.arange(len(matrix.serials)))
+            attempt(lambda pod: Cycle(snapshot, pod).scores(np.arange(len(matrix.serials))), pod)
         priorities, pods = np.unique(matrix.kinds.priority.values()[matrix.kind[matrix.kind > 0]], return_counts=True)
         for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-CACHE_SIZE:]:
             if snapshot.may_preempt_groups(priority):

@@ -193,27 +193,31 @@ def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
 @lru_cache(64)
 def plan_of(profile: Profile) -> Plan:
     """Return what the plugins of a profile implement; cached for each profile."""
-    plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
+    plugins, before = profile.plugins, profile.at("preFilter")
     pre_filters = tuple(name for name in before if implements(plugins[name], PreFilterPlugin))
     extensions = tuple(name for name in before if implements(plugins[name], PreFilterExtensions))
-    columns, static, late = list[str](), list[str](), list[str]()
-    for name in (*profile.at("preScore"), *profile.at("score")):
-        if _may_fail_to_score(profile, name):
-            return Plan(pre_filters, extensions, name)
-    for name in dict.fromkeys((*filters, *before)):
-        is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
-        is_column, is_static = (implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin))
-        if is_halved or not (is_column or is_static):
-            return Plan(pre_filters, extensions, name)
-        columns += [name] if is_column else []
-        static += [name] if is_static else []
-        late += [name] if is_static and columns else []
-    makes_room = {name: plugins[name].frees_capacity_in_columns for name in profile.at("postFilter")}
-    without = next((name for name, frees in makes_room.items() if frees is None), "")
+    without = _without_columns(profile)
     if without:
         return Plan(pre_filters, extensions, without)
-    tables = tuple(columns), tuple(static), tuple(late)
-    return Plan(pre_filters, extensions, "", *tables, any(makes_room.values()), _scores_in_columns(profile))
+    filters = profile.at("filter")
+    columns = tuple(name for name in filters if implements(plugins[name], FilterInColumns))
+    static = tuple(name for name in filters if implements(plugins[name], StaticFilterPlugin))
+    first = next((place for place, name in enumerate(filters) if name in columns), len(filters))
+    late = tuple(name for name in static if filters.index(name) >= first)
+    preempts = any(plugins[name].frees_capacity_in_columns for name in profile.at("postFilter"))
+    return Plan(pre_filters, extensions, "", columns, static, late, preempts, _scores_in_columns(profile))
+
+
+def _without_columns(profile: Profile) -> str:
+    plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
+    for name in (*profile.at("preScore"), *profile.at("score")):
+        if _may_fail_to_score(profile, name):
+            return name
+    for name in dict.fromkeys((*filters, *before)):
+        is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
+        if is_halved or not any(implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin)):
+            return name
+    return next((name for name in profile.at("postFilter") if plugins[name].frees_capacity_in_columns is None), "")
 
 
 def _may_fail_to_score(profile: Profile, name: str) -> bool:

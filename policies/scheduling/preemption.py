@@ -57,6 +57,25 @@ class Candidate:
     num_pdb_violations: int = 0
 
 
+class Decision(NamedTuple):
+    """kube-scheduler's decision about a Pod: the nodes on which it fits, or the result of preemption without any.
+
+    `feasible`: their names. `best_nodes`: nodes that may be nominated. `candidate`: the victims on the first of them.
+    `is_sampled`: kube-scheduler evaluates only a part of the nodes for preemption. `by_chance`: the victims depend on
+    that or on a tie; None: not evaluated. `error`: the error of PreScore or Score that ends the cycle, or "". `fault`:
+    why forewarn does not predict the decision, or "". `is_final`: `error` and `fault` are evaluated.
+    """
+
+    feasible: Sequence[str] = ()
+    best_nodes: Sequence[str] = ()
+    candidate: Candidate | None = None
+    is_sampled: bool = False
+    by_chance: bool | None = None
+    error: str = ""
+    fault: str = ""
+    is_final: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Preemption:
     """The result of preemption for one Pod.

@@ -25,7 +25,7 @@ from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
+from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order
 from forewarn.policies.scheduling.vectorized_scores import Scores
@@ -82,18 +82,14 @@ class RecurringCycles:
             self._requests.clear()
             self._left.clear()
         matrix = pod_matrix_of(snapshot)
-        try:
-            spec = self._spec(snapshot, pod)
-            if spec is None or pod.node_name:
-                return None
-            if pod.nominated_node_name and not spec.nominated:
-                return None
-            if snapshot.columns.largest >= MAX:
-                return None
-            request = self._request(spec, pod.effective_priority)
-            nominations = nominations_of(snapshot, matrix)
-            request.sync(snapshot.columns, nominations)
-        except NotValid:
+        spec = self._spec(snapshot, pod)
+        if spec is None or pod.node_name or (pod.nominated_node_name and not spec.nominated):
+            return None
+        if snapshot.columns.largest >= MAX:
+            return None
+        request = self._request(spec, pod.effective_priority)
+        nominations = nominations_of(snapshot, matrix)
+        if isinstance(attempt(request.sync, snapshot.columns, nominations), Unsupported):
             return None
         cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
         return None if cycle.nodes and cycle.constrained else cycle

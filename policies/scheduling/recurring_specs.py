@@ -15,7 +15,7 @@ from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHE
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.recurring_requests import Demand, Spec
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, percentage_of
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
     `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
     """
     spec = pod.spec
-    try:
-        cycle = _supported_cycle(snapshot, pod)
-        if cycle is None:
-            return None
-        plugins, reasons, left = cycle.static_rejections()
-    except NotValid:
+    cycle = attempt(_supported_cycle, snapshot, pod)
+    if cycle is None or isinstance(cycle, Unsupported):
         return None
+    static = attempt(cycle.static_rejections)
+    if isinstance(static, Unsupported):
+        return None
+    plugins, reasons, left = static
     fit, known = cycle.node_fit, snapshot.columns.resources
     resources = [demand for demand in fit.demands if demand.constraint is None]
     demands = [Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in resources]

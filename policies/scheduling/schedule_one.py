@@ -1,34 +1,362 @@
-"""Predict one scheduling cycle of a Pod. Source: kubernetes `pkg/scheduler/schedule_one.go`."""
+"""Predict one scheduling cycle of a Pod: by plugins node by node, or by numpy for all nodes at once.
+
+Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import numpy as np
 
 from forewarn.policies.copies import replace
-from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, of_preemption, victims_tie
-from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.caveats import AWAITED, Facts, named, of_placement, of_preemption, victims_tie
+from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.filtering import (
+    Filtered,
+    Rejection,
+    find_nodes_that_fit_pod,
+    num_feasible_nodes_to_find,
+)
+from forewarn.policies.scheduling.framework import FILTERS, CycleState, Framework, NodeToStatus, PluginFault, Status
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
+from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
-from forewarn.policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
-from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
-from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import percentage_of
+from forewarn.policies.scheduling.preemption import Candidate, Decision, Preemption, pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted, not_scheduled
+from forewarn.policies.scheduling.vectorized.node_fit import NodeNames, decide
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, num_nodes_after_pre_filter, percentage_of
+from forewarn.policies.scheduling.vectorized_scores import Scores
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.status import CycleState
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 
+T = TypeVar("T")
+NO_PREEMPTION: Final = "no plugin of the profile preempts"
 
-class Prediction(SchedulingCycle):
-    """The predicted decision of kube-scheduler about a Pod. Each property is computed on first use and cached."""
+
+class Scored(NamedTuple):
+    """The scores of feasible nodes: node -> plugin -> weighted score, and the sum as `total`.
+
+    `error`: the error that ends the cycle, or "". `unknown`: why the scores are unknown, or "".
+    """
+
+    scores: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    error: str = ""
+    unknown: str = ""
+
+
+class Prediction:
+    """The predicted decision of kube-scheduler about a Pod. Each property is computed on first use and cached.
+
+    `reasons`: whether the caller needs more than the outcome. Without reasons, the numpy implementation (`vectorized`)
+    computes the outcome alone; statuses and candidates are computed separately if needed. With reasons, all are
+    computed together. The plugins run node by node if the numpy implementation does not support the Pod. All ways have
+    the same results. Victims do not depend on scores: scores are computed only if the node of the Pod is needed.
+    """
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, known: Decision | None = None, *, reasons: bool = False) -> None:
+        """`known`: the decision, if it has been computed already."""
+        self.pod = pod
+        self.snapshot = snapshot
+        self._reasons = reasons
+        self._state = CycleState()
+        self._known = known
+
+    @cached_property
+    def configuration(self) -> SchedulerConfiguration:
+        """The configuration of the cluster's scheduler."""
+        return configuration_of(self.snapshot.semantics)
+
+    @property
+    def not_predicted(self) -> str:
+        """The reason why forewarn cannot predict the Pod, or "".
+
+        With a reason, there are no nodes, victims or statuses.
+        """
+        return self._decision.fault
+
+    @property
+    def unmodelled(self) -> str:
+        """`not_predicted`, if kube-scheduler schedules the Pod, but forewarn cannot predict how; otherwise ""."""
+        return "" if not_scheduled(self.pod, self.snapshot) else self.not_predicted
+
+    @cached_property
+    def framework(self) -> Framework:
+        """The plugins of the Pod's profile over the Snapshot."""
+        return framework_of(self.snapshot, self.pod)
+
+    @property
+    def without_columns(self) -> str:
+        """The reason why every plugin runs on every node, as text after "because"; "" if numpy computes the outcome."""
+        if self._not_predicted:
+            return ""
+        decision = attempt(decide, self.framework, self.pod)
+        return (decision.why or "of the pod") if isinstance(decision, Unsupported) else ""
+
+    @cached_property
+    def _not_predicted(self) -> str:
+        return not_predicted(self.pod, self.snapshot)
+
+    @cached_property
+    def _decision(self) -> Decision:
+        if self._known is not None and self._known.is_final:
+            return self._known
+        if self._not_predicted:
+            return Decision(fault=self._not_predicted)
+        try:
+            if self._pre_enqueue_reason:
+                return Decision(fault=self._pre_enqueue_reason)
+            decision = self._of_filters
+            preempts = decision.candidate is not None
+            fault = extender_decisions(self._extenders, fits=bool(decision.feasible), preempts=preempts)
+            return Decision(fault=fault) if fault else decision._replace(error=self._error_of_scores)
+        except PluginFault as fault:
+            return Decision(fault=str(fault))
+
+    @cached_property
+    def _of_filters(self) -> Decision:
+        """The decision of the filters and of preemption, without the scores."""
+        if self._without_reasons is not None:
+            return self._without_reasons
+        nodes = self._filtered.nodes
+        if nodes:
+            return Decision([info.name for info in nodes])
+        preemption = self.preemption
+        best = preemption.best_candidates
+        return Decision((), [c.node_name for c in best], next(iter(best), None), preemption.is_sampled)
+
+    @property
+    def _error_of_scores(self) -> str:
+        """The error with which PreScore or Score ends the cycle, or "".
+
+        The Score plugins in columns return no errors. The nominated node is not scored.
+        """
+        feasible, own = self._of_filters.feasible, self.pod.nominated_node_name
+        if len(feasible) < 2 or self.framework.scores_in_columns or (own and own in feasible):
+            return ""
+        return self._scored.error
+
+    @property
+    def _pre_enqueue_reason(self) -> str:
+        """The reason why a third-party PreEnqueue plugin keeps the Pod out of the queue, or "".
+
+        `not_predicted` covers the plugins of kube-scheduler.
+        """
+        framework = self.framework
+        if not foreign_at(framework.profile, "preEnqueue"):
+            return ""
+        status = framework.run_pre_enqueue_plugins(self.pod)
+        return "" if status is None else f"plugin {status.plugin} keeps it from the queue: {', '.join(status.reasons)}"
+
+    @property
+    def _extenders(self) -> list[Extender]:
+        """The extenders that manage this Pod."""
+        extenders = self.configuration.extenders
+        return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
+
+    @property
+    def _prioritizer(self) -> Extender | None:
+        """The first extender that scores nodes for this Pod."""
+        return next((extender for extender in self._extenders if extender.prioritize_verb), None)
+
+    @cached_property
+    def _filtered(self) -> Filtered:
+        if self._not_predicted:
+            return Filtered((), NodeToStatus())
+        self._state.in_columns = self.in_columns
+        if self.in_columns is not None:
+            return self.in_columns.filtered
+        return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
+
+    @cached_property
+    def _without_reasons(self) -> Decision | None:
+        """The known decision, or the decision by the numpy implementation; None if reasons are requested, or if the
+        implementation does not support the Pod.
+        """
+        if self._not_predicted or self._reasons:
+            return None
+        decision = self._known or attempt(decide, self.framework, self.pod)
+        return None if isinstance(decision, Unsupported) else decision
+
+    @cached_property
+    def in_columns(self) -> Cycle | None:
+        """The cycle by the numpy implementation with the rejections of all nodes; None if plugins run node by node."""
+        if self._not_predicted or self.snapshot.may_preempt_groups(self.pod.effective_priority):
+            return None
+        with self.snapshot.derived.locked():
+            cycle = attempt(_cycle_with_rejections, self.snapshot, self.pod, self.framework)
+        return None if isinstance(cycle, Unsupported) else cycle
+
+    @property
+    def pre_filter(self) -> Status | None:
+        """The status with which PreFilter rejected the Pod; None if PreFilter did not reject the Pod."""
+        return self._filtered.rejected
+
+    @property
+    def feasible(self) -> list[str]:
+        """Names of the nodes that can run the Pod without preemption."""
+        return list(self._decision.feasible)
+
+    @property
+    def evaluated_nodes(self) -> int:
+        """The number of nodes on which filters run, because PreFilter did not exclude them."""
+        if self._without_reasons is not None:
+            return num_nodes_after_pre_filter(self.snapshot, self.pod)
+        return len(self._filtered.nodes) + len(self._filtered.statuses.by_node)
+
+    @property
+    def fits(self) -> bool:
+        """Whether kube-scheduler binds the Pod to a node without preemption."""
+        return bool(self._decision.feasible) and not self._decision.error
+
+    @property
+    def error(self) -> str:
+        """The error that ends the cycle, or "". kube-scheduler then retries the Pod, without preemption."""
+        return self._decision.error or ("" if self.not_predicted else self._filtered.error)
+
+    @property
+    def statuses(self) -> Mapping[str, Status]:
+        """Node -> why the Pod does not fit on the node; empty if PreFilter rejected the Pod."""
+        if self.not_predicted or self._filtered.rejected is not None:
+            return {}
+        filtered = self._filtered
+        feasible = set(self.feasible)
+        charge(len(self.snapshot.node_infos) // 2)
+        return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
+
+    def status_of(self, node: str) -> list[tuple[str, Status]]:
+        """Return [(node, status)] of one node from `statuses`; empty if `statuses` does not contain the node.
+
+        Does not compute the statuses of other nodes.
+        """
+        if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
+            return []
+        filtered = self._filtered
+        if node in {info.name for info in filtered.nodes}:
+            return []
+        return [(node, filtered.statuses.get(node))]
+
+    @property
+    def rejection(self) -> Rejection:
+        """The reason why no node fits, for queueing hints and for the Pod's condition PodScheduled."""
+        if self.error:
+            return Rejection(error=self.error)
+        filtered = self._filtered
+        rejected = filtered.rejected
+        statuses = [rejected] if rejected is not None else list(self.statuses.values())
+        plugins = frozenset((*filtered.restricting, *(status.plugin for status in statuses))) - {""}
+        return Rejection(plugins, tuple(statuses))
+
+    @property
+    def rejecting_plugins(self) -> frozenset[str]:
+        """The plugins that rejected an unschedulable Pod, for queueing hints; empty after an error."""
+        with self.snapshot.derived.locked():
+            rejection = attempt(lambda: Cycle(self.snapshot, self.pod).rejection())
+        return self.rejection.plugins if isinstance(rejection, Unsupported) else rejection[0]
+
+    @property
+    def scores(self) -> Mapping[str, Mapping[str, int]]:
+        """Node -> plugin -> weighted score, and the sum as `total`; empty if scores are unknown, or for fewer
+        than two feasible nodes.
+        """
+        return {} if self.not_predicted else self._scored.scores
+
+    @cached_property
+    def _scored(self) -> Scored:
+        return self.score(self._rows_of(self._of_filters.feasible))
+
+    def score(self, rows: NDArray[np.intp]) -> Scored:
+        """Return the scores of these feasible nodes, given as row numbers, in their order."""
+        if len(rows) < 2:
+            return Scored()
+        nodes = [self.snapshot.node_infos[row] for row in rows.tolist()]
+        asked = f"{named(self._prioritizer)} scores them too, and cannot be asked" if self._prioritizer else ""
+        if asked and self.framework.scores_in_columns:
+            return Scored(unknown=asked)
+        scored = self._in_tables(lambda tables: tables.by_plugin(rows))
+        if not isinstance(scored, Unsupported):
+            return Scored(_by_node(scored, nodes))
+        framework, extenders = self.framework, self.configuration.extenders
+        prioritize = framework.prioritize_nodes if framework.scores or extenders else framework.run_score_plugins
+        try:
+            scores = prioritize(self._filtered_state(nodes), self.pod, nodes)
+        except PluginFault as fault:
+            return Scored(unknown=str(fault))
+        if isinstance(scores, Status):
+            return Scored(error=", ".join(scores.reasons))
+        return Scored(unknown=asked) if asked else Scored(scores)
+
+    def _filtered_state(self, nodes: Sequence[NodeInfo]) -> CycleState:
+        """Return the state of the plugins after PreFilter and Filter on these feasible nodes.
+
+        The numpy implementation runs no plugins, but the scores of some plugins depend on what their filter has found.
+        """
+        if self._without_reasons is None and self.in_columns is None:
+            return self._state
+        state = CycleState()
+        self.framework.run_pre_filter_plugins(state, self.pod)
+        for node_info in nodes:
+            charge(FILTERS)
+            self.framework.run_filter_plugins_with_nominated_pods(state, self.pod, node_info)
+        return state
+
+    def _rows_of(self, feasible: Sequence[str]) -> NDArray[np.intp]:
+        rows = self.snapshot.rows
+        if isinstance(feasible, NodeNames):
+            return feasible.rows
+        return np.fromiter((rows[name] for name in feasible), np.intp, len(feasible))
+
+    def _in_tables(self, read: Callable[[Scores], T]) -> T | Unsupported:
+        """Return what `read` returns for the scores by the numpy implementation, if it supports the Pod."""
+        is_supported = self._known is None and (self._without_reasons is not None or self.in_columns is not None)
+        if is_supported and self._prioritizer is not None:
+            return Unsupported()
+
+        def scores() -> T:
+            if is_supported:
+                return read(Scores(self.framework, self.pod, pod_matrix_of(self.snapshot)))
+            return read(Cycle(self.snapshot, self.pod).in_tables)
+
+        with self.snapshot.derived.locked():
+            return attempt(scores)
+
+    @cached_property
+    def preemption(self) -> Preemption:
+        """The result of preemption; without candidates if the Pod fits, or if the cycle ends with an error."""
+        if self._not_predicted or self._filtered.error:
+            return Preemption()
+        framework, statuses = self.framework, self._filtered.statuses
+        if self._filtered.nodes:
+            if self._decision.error:
+                return Preemption()
+            reason = pod_eligible_to_preempt_others(self.pod, self.snapshot, statuses.is_unresolvable)
+            return Preemption(eligible=not reason, ineligible_reason=reason)
+        result, post_filter_results = framework.run_post_filter_plugins(self._state, self.pod, statuses)
+        found = next((r.details for r in post_filter_results.values() if isinstance(r.details, Preemption)), None)
+        if result.nominated_node_name and (found is None or result.details is not found):
+            return Preemption(best_candidates=(Candidate(result.nominated_node_name, ()),))
+        return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """The nodes on which preemption helps, with their victims."""
+        return () if self.not_predicted else self.preemption.candidates
 
     @cached_property
     def best_nodes(self) -> list[str]:
@@ -38,9 +366,7 @@ class Prediction(SchedulingCycle):
         if self.not_predicted:
             return []
         if not self.fits:
-            if self._columns is not None:
-                return self._columns.best_nodes
-            return [candidate.node_name for candidate in self.preemption.best_candidates]
+            return [*self._decision.best_nodes]
         if self._best_in_columns:
             return self._best_in_columns
         scores = self.scores
@@ -52,19 +378,17 @@ class Prediction(SchedulingCycle):
     @cached_property
     def _best_in_columns(self) -> list[str]:
         """Names of the nodes with the best score, by the numpy implementation; empty for unsupported profiles."""
-        if len(self._decision.feasible) < 2 or "_scored" in self.__dict__:  # the scores of all plugins are known
+        if len(self._decision.feasible) < 2 or not self.framework.scores_in_columns:
             return []
-        rows, infos = self._feasible_rows, self.snapshot.node_infos
-        with self.snapshot.derived.locked():
-            try:
-                totals = self._in_tables.of(rows)
-            except NotValid:
-                return []
+        rows, infos = self._rows_of(self._decision.feasible), self.snapshot.node_infos
+        totals = self._in_tables(lambda tables: tables.of(rows))
+        if isinstance(totals, Unsupported):
+            return []
         return sorted(infos[row].name for row in rows[totals == totals.max()].tolist())
 
     @property
     def _nominated(self) -> Candidate | None:
-        return self._decision.nominated
+        return self._decision.candidate
 
     @property
     def nominated_node(self) -> str:
@@ -98,7 +422,7 @@ class Prediction(SchedulingCycle):
     @property
     def not_scored(self) -> str:
         """The reason why the best of several feasible nodes is unknown; "" if the best node is known."""
-        return "" if self._best_in_columns else self._scored.unknown
+        return "" if self.not_predicted or self._best_in_columns else self._scored.unknown
 
     @property
     def node(self) -> str:
@@ -154,7 +478,8 @@ class Prediction(SchedulingCycle):
         """Return a state with the devices that DynamicResources allocates on the node."""
         needs_devices = self.pod.device_claims or self.snapshot.extended_resources
         info, name = self.snapshot.get(node), DynamicResources.name
-        if not needs_devices or info is None or name in self._state.data or name not in self.framework.profile.plugins:
+        is_allocated = self._without_reasons is None and name in self._state.data
+        if not needs_devices or info is None or is_allocated or name not in self.framework.profile.plugins:
             return self._state
         plugin: DynamicResources = self.framework.plugin(name)
         return plugin.allocate_on(self.pod, (info,))
@@ -167,20 +492,15 @@ class Prediction(SchedulingCycle):
         names = self._decision.feasible
         feasible = names if with_ties and snapshot is self.snapshot else list(names if with_ties else names[:1])
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
-        by_chance = with_ties and self.may_be_others
-        answer = VectorizedAnswer(feasible, best_nodes, self._nominated, self._is_sampled, by_chance)
-        settled = Prediction(snapshot, self.pod, answer)
-        settled.__dict__["_decision"] = self._decision._replace(feasible=feasible)
-        return settled
+        decision = self._decision._replace(
+            feasible=feasible, best_nodes=best_nodes, by_chance=with_ties and self.may_be_others, is_final=True
+        )
+        return Prediction(snapshot, self.pod, decision)
 
     @property
     def _is_sampled(self) -> bool:
         """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
-        if self.fits or self._nominated is None:
-            return False
-        if self._columns is not None:
-            return self._columns.is_sampled
-        return self.preemption.is_sampled
+        return not self.fits and self._nominated is not None and self._decision.is_sampled
 
     @property
     def may_be_others(self) -> bool:
@@ -189,8 +509,8 @@ class Prediction(SchedulingCycle):
         """
         if self.fits or self._nominated is None:
             return False
-        if self._columns is not None and self._columns.by_chance is not None:
-            return self._columns.by_chance
+        if self._decision.by_chance is not None:
+            return self._decision.by_chance
         return self.may_be_elsewhere or victims_tie(self._nominated, self.snapshot)
 
     @property
@@ -253,3 +573,17 @@ class Prediction(SchedulingCycle):
             answer["odds"] = dict(self.nomination_probabilities)
         answer["standing"] = list(self.caveats)
         return answer
+
+
+def _cycle_with_rejections(snapshot: Snapshot, pod: Pod, framework: Framework) -> Cycle:
+    cycle = Cycle(snapshot, pod, framework)
+    _ = cycle.rejections  # raises NotValid now, not later
+    return cycle
+
+
+def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
+    """Return node -> plugin -> weighted score, and the sum as `total`, without plugins that score 0 on all nodes."""
+    charge(len(nodes))
+    scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
+    keys, values = tuple(scores), zip(*(column.tolist() for column in scores.values()), strict=True)
+    return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}

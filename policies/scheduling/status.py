@@ -87,7 +87,7 @@ class CycleState:
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
         self.in_columns: Any = None
-        """The complete answer in columns (`FullPrediction`), if columns apply."""
+        """The complete answer in columns (`Cycle`), if columns apply."""
 
     def clone(self) -> CycleState:
         """Return a copy. Values of `data` with a `clone` method are cloned; everything else is shared."""

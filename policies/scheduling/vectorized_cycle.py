@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.configuration import configuration_of
-from forewarn.policies.scheduling.filtering import NOT_SCORED, excluded_reason, num_feasible_nodes_to_find
-from forewarn.policies.scheduling.full_prediction import FullPrediction
+from forewarn.policies.scheduling.filtering import NOT_SCORED, Filtered, excluded_reason, num_feasible_nodes_to_find
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, Decision, Preemption
 from forewarn.policies.scheduling.responsible import framework_in_columns
-from forewarn.policies.scheduling.status import unresolvable
-from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
+from forewarn.policies.scheduling.status import Code, NodeToStatus, Status, unresolvable
+from forewarn.policies.scheduling.vectorized.candidates import candidates_on
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 from forewarn.policies.scheduling.vectorized.nodes import is_large
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
+    FirstRejections,
     Present,
+    StaticRejections,
     count_rejections,
     first_rejections,
     rejected,
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
 
 _CACHE_SIZE: Final = 512
 
@@ -72,21 +79,29 @@ def num_nodes_after_pre_filter(snapshot: Snapshot, pod: Pod) -> int:
 
 
 class Cycle:
-    """The scheduling cycle of one Pod on one Snapshot.
+    """The scheduling cycle of one Pod on one Snapshot. The result equals that of `find_nodes_that_fit_pod` and
+    `preempt`, which run each plugin on each node; tests compare them.
 
-    Hold the lock `snapshot.derived.locked()` while you use a Cycle.
+    Hold the lock `snapshot.derived.locked()` while you use a Cycle, except for `filtered` and `preempt`.
     """
 
-    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, framework: Framework | None = None) -> None:
         """Evaluate the filters on all nodes.
 
-        Raises NotValid if the numpy implementation does not support the Pod or the profile.
+        `framework`: of the Pod's profile; None for a cycle in which also no extender takes part. Raises NotValid if the
+        numpy implementation does not support the Pod or the profile.
         """
         self.snapshot, self.pod = snapshot, pod
         self.matrix: PodMatrix = pod_matrix_of(snapshot)
-        self.framework = framework_in_columns(snapshot, pod)
+        self.framework = framework_in_columns(snapshot, pod) if framework is None else framework
+        if self.framework.without_columns:
+            raise NotValid(self.framework.without_columns)
         self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
-        self.feasible: NDArray[np.bool_] = self.node_fit.feasible
+
+    @cached_property
+    def feasible(self) -> NDArray[np.bool_]:
+        """[node], bool: whether the node can run the Pod now."""
+        return self.node_fit.feasible
 
     def fits_on(self, name: str) -> bool:
         """Report whether the Pod fits on the node with this name; False if the node does not exist."""
@@ -112,16 +127,16 @@ class Cycle:
 
     def best_nodes(self) -> list[str]:
         """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""
-        return self._answer.best_nodes
+        return [*self._decision.best_nodes]
 
     @property
     def is_sampled(self) -> bool:
         """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
-        return self._answer.is_sampled
+        return self._decision.is_sampled
 
     @cached_property
-    def _answer(self) -> VectorizedAnswer:
-        return self.node_fit.answer()
+    def _decision(self) -> Decision:
+        return self.node_fit.decide()
 
     def candidate_on(self, name: str) -> Candidate:
         """Return the preemption candidate on the node `name`, with its victims.
@@ -140,8 +155,62 @@ class Cycle:
 
     def unhelped(self) -> Counter[str]:
         """Return reason -> number of nodes on which preemption does not help for this reason. Raises NotValid."""
-        found = FullPrediction(self.framework, self.pod, self.node_fit).preempt()
-        return found.reasons(len(self.snapshot.node_infos))
+        return self.preempt().reasons(len(self.snapshot.node_infos))
+
+    @cached_property
+    def rejections(self) -> tuple[StaticRejections, FirstRejections]:
+        """The rejections that do not depend on Pods, and the first rejection of each node. Raises NotValid."""
+        if any(plugin.static_filter(self.pod) for plugin in self.framework.late_static_plugins):
+            raise NotValid
+        static = static_rejections(self.node_fit)
+        return static, first_rejections(self.node_fit, static.found, Present())
+
+    @cached_property
+    def filtered(self) -> Filtered:
+        """The nodes that pass the filters, and why the others do not. Source: upstream `findNodesThatFitPod`."""
+        (left, restricting, _), found = self.rejections
+        infos, statuses = self.snapshot.node_infos, NodeToStatus()
+        if restricting:
+            statuses.absent = unresolvable(excluded_reason(restricting))
+        passing = found.codes < 0
+        nodes = [infos[row] for row in np.flatnonzero(passing & left).tolist()]
+        rows = np.flatnonzero(~passing & left).tolist()
+        charge(len(rows) // 8)
+        names = [infos[row].node.name for row in rows]
+        statuses.by_node = dict(zip(names, found.of(rows), strict=True))
+        return Filtered(nodes, statuses, restricting=restricting)
+
+    def preempt(self) -> Preemption:
+        """Run a dry run of preemption on every node that other Pods keep from fitting.
+
+        Source: upstream `Preempt`, `DryRunPreemption`.
+        """
+        pod, snapshot = self.pod, self.snapshot
+        (left, _, static), found = self.rejections
+        potential = found.where(Code.UNSCHEDULABLE) & left
+        rows = np.flatnonzero(potential)
+        with snapshot.derived.locked():
+            matrix = pod_matrix_of(snapshot)  # it may have been another snapshot's meanwhile
+            fit = self.node_fit if self.node_fit.is_valid(matrix) else NodeFit(snapshot, pod, matrix, self.framework)
+            lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
+            lower.settle(rows, matrix, snapshot)
+            without_lower = first_rejections(fit, static, WithoutLower(lower, matrix))
+            helps = potential & (lower.count > 0) & (without_lower.codes < 0)
+            nodes = np.flatnonzero(helps)
+            candidates = candidates_on(snapshot, matrix, fit.rows(lower), lower, nodes) if len(nodes) else None
+        dropped: dict[str, Status] = {}
+        for row in rows[~helps[rows]].tolist():
+            code = int(without_lower.codes[row])
+            status = without_lower.statuses[code] if lower.count[row] else NO_VICTIMS
+            dropped[snapshot.node_infos[row].node.name] = status
+        if candidates is None:
+            return Preemption(statuses=dropped, potential_nodes=len(rows))
+        return Preemption(
+            candidates=candidates,
+            statuses=dropped,
+            best_candidates=candidates.best(),
+            potential_nodes=len(rows),
+        )
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """Return the rejections that do not depend on Pods on nodes: (plugins, reason -> number of nodes, [node]: not
@@ -177,6 +246,29 @@ class Cycle:
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return self.in_tables.of(rows)
+
+
+class WithoutLower(Present):
+    """The amounts in use on each node if all Pods with lower priority were removed."""
+
+    def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
+        self._lower, self._matrix = lower, matrix
+
+    def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+        """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
+        if demand.constraint is None:
+            return demand.present - self._lower.total(demand.resource, self._matrix)
+        constraint = demand.constraint
+        return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
+
+    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the Pod's required affinity is satisfied."""
+        return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
+
+    def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """Return the same as `affinity_met`, but with the Pods nominated to each node."""
+        nominated = problem.of_nominated(affinity.per_kind) > 0
+        return self.affinity_met(affinity) | (affinity.labelled & nominated)
 
 
 def percentage_of(framework: Framework) -> int:

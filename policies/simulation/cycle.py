@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.pod_groups import of_a_group, without_gang_sch
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import (
     Cycle,
     found_in_order,
@@ -157,19 +157,27 @@ class SchedulingAlgorithm:
         `member`: the Pod belongs to a PodGroup and does not preempt.
         """
         with snapshot.derived.locked():
-            try:
-                recurring = None if member else self.recurring.cycle(snapshot, pod)
-                cycle = recurring or Cycle(snapshot, pod)
-                if cycle.fits_on(pod.nominated_node_name):
-                    return Fits(pod.nominated_node_name)
-                found = cycle.find(self._rows(snapshot))
-                reject = _reject_member if member else self._reject_and_preempt
-                fits = len(found.rows) > 0
-                result = Fits(self._best(snapshot, found.rows, cycle.scores)) if fits else reject(cycle)
-            except NotValid:
-                return None
-        self._go_on(snapshot, min(found.evaluated, num_nodes_after_pre_filter(snapshot, pod)))
-        return result
+            result = attempt(self._in_columns, snapshot, pod, member=member)
+        if result is None or isinstance(result, Unsupported):
+            return None
+        outcome, evaluated = result
+        self._go_on(snapshot, min(evaluated, num_nodes_after_pre_filter(snapshot, pod)))
+        return outcome
+
+    def _in_columns(self, snapshot: Snapshot, pod: Pod, *, member: bool) -> tuple[Fits | Rejected, int] | None:
+        """Return the result and the number of evaluated nodes; None if only plugins node by node can preempt. Raises
+        NotValid.
+        """
+        recurring = None if member else self.recurring.cycle(snapshot, pod)
+        cycle = recurring or Cycle(snapshot, pod)
+        if cycle.fits_on(pod.nominated_node_name):
+            return Fits(pod.nominated_node_name), 0
+        rows, evaluated = cycle.find(self._rows(snapshot))
+        if len(rows):
+            return Fits(self._best(snapshot, rows, cycle.scores)), evaluated
+        if member:
+            return _reject_member(cycle), evaluated
+        return (self._reject_and_preempt(cycle), evaluated) if cycle.preempts else None
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
         """Return the row numbers of the nodes in the order in which this cycle evaluates them. Do not modify."""
@@ -196,8 +204,6 @@ class SchedulingAlgorithm:
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
         snapshot = cycle.snapshot
-        if not cycle.preempts:
-            raise NotValid
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
         if reason := cycle.ineligible_reason:

@@ -26,7 +26,7 @@ from forewarn.policies.scheduling.vectorized.domains import Spread, are_nodes, c
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.problem import NotValid, Unsupported, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,18 +76,20 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
     if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
         return None  # the next Pod finds what the first one binds, attaches or allocates
     with snapshot.derived.locked():
-        matrix = pod_matrix_of(snapshot)
-        own = matrix.kinds.number(pod)
-        try:
-            node_fit = NodeFit(snapshot, pod, matrix, framework)
-            if pod.nominated_node_name or _changes_when_bound(pod):
-                return None
-            if node_fit.affinity is not None and preempting:
-                return None  # it may want to be near one that goes
-            demands = without_lower(node_fit) if preempting and framework.preempts else node_fit.demands
-            return _capacity(node_fit, demands, own)
-        except NotValid:
-            return None
+        capacity = attempt(_capacity_for, framework, pod, preempting=preempting)
+    return None if isinstance(capacity, Unsupported) else capacity
+
+
+def _capacity_for(framework: Framework, pod: Pod, *, preempting: bool) -> Capacity | None:
+    matrix = pod_matrix_of(framework.snapshot)
+    own = matrix.kinds.number(pod)
+    node_fit = NodeFit(framework.snapshot, pod, matrix, framework)
+    if pod.nominated_node_name or _changes_when_bound(pod):
+        return None
+    if node_fit.affinity is not None and preempting:
+        return None  # it may want to be near one that goes
+    demands = without_lower(node_fit) if preempting and framework.preempts else node_fit.demands
+    return _capacity(node_fit, demands, own)
 
 
 def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
@@ -181,9 +183,8 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
     if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
         return None
     with snapshot.derived.locked():
-        try:
-            node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
-        except NotValid:
+        node_fit = attempt(NodeFit, snapshot, pod, pod_matrix_of(snapshot), framework)
+        if isinstance(node_fit, Unsupported):
             return None
         constraints = [d.constraint for d in node_fit.demands if d.constraint is not None]
         keeps_apart = bool(pod.spec.pod_affinity.required_anti_affinity)

@@ -5,12 +5,12 @@ without reasons.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
-from forewarn.policies.scheduling.preemption import pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.preemption import Decision, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.status import Code, unresolvable
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on, candidates_with
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
@@ -52,49 +52,18 @@ class NodeNames(Sequence[str]):
         return (self._infos[row].name for row in self.rows.tolist())
 
 
-class VectorizedAnswer(NamedTuple):
-    """The nodes on which a Pod fits, or the result of preemption if there are none.
-
-    `feasible`: names of the nodes on which it fits. `best_nodes`: nodes that may be nominated. `candidate`: the victims
-    on the first of them. `is_sampled`: kube-scheduler evaluates only a part of the nodes for preemption. `by_chance`:
-    the victims depend on that or on a tie; None: not evaluated.
-    """
-
-    feasible: Sequence[str]
-    best_nodes: list[str]
-    candidate: Candidate | None
-    is_sampled: bool = False
-    by_chance: bool | None = None
-
-
-def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
-    """Return the outcome of a Pod over all nodes; None if the conditions are not met.
+def decide(framework: Framework, pod: Pod) -> Decision:
+    """Return the decision about a Pod, by numpy over all nodes. Raises NotValid.
 
     Condition: the numpy implementation supports all plugins of the profile. There may be nominated Pods on any node.
     Then the removal of a Pod only reduces amounts in use, and nothing else depends on Pods except required affinity,
     which is also evaluated without all lower-priority Pods.
     """
-    try:
-        return _answer(framework, pod)
-    except NotValid:
-        return None
-
-
-def why_not_in_columns(framework: Framework, pod: Pod) -> str:
-    """Return why `vectorized_answer` returns None, as text after "because"; "" if it does not."""
-    try:
-        _answer(framework, pod)
-    except NotValid as fault:
-        return str(fault) or "of the pod"
-    return ""
-
-
-def _answer(framework: Framework, pod: Pod) -> VectorizedAnswer:
     if framework.without_columns:
         raise NotValid(framework.without_columns)
     snapshot = framework.snapshot
     with snapshot.derived.locked():
-        return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
+        return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).decide()
 
 
 class NodeFit(NodeFitProblem):
@@ -117,22 +86,22 @@ class NodeFit(NodeFitProblem):
         before = self.full(self.demands[: self.affinity.after])
         return self.open & (before | (self.affinity.with_nominated & self.full(self.demands)))
 
-    def answer(self) -> VectorizedAnswer:
-        """Return the outcome over all nodes. Raises NotValid."""
+    def decide(self) -> Decision:
+        """Return the decision over all nodes. Raises NotValid."""
         infos = self.snapshot.node_infos
         feasible = np.flatnonzero(self.feasible)
         if len(feasible):
-            return VectorizedAnswer(NodeNames(infos, feasible), [], None)
+            return Decision(NodeNames(infos, feasible))
         if not self.framework.preempts or self.ineligible_reason:
-            return VectorizedAnswer([], [], None)
+            return Decision()
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         rows, nodes = self.clearable()
         if not len(nodes):
-            return VectorizedAnswer([], [], None)
+            return Decision()
         found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
         candidate = candidates_with(self.snapshot, lower, found.nodes[:1], found.victims[:, :1], found.costs[:, :1])[0]
-        return VectorizedAnswer([], names, candidate, self._is_sampled(len(nodes)))
+        return Decision((), names, candidate, self._is_sampled(len(nodes)))
 
     def _is_sampled(self, candidates: int) -> bool:
         """Report whether kube-scheduler evaluates only a part of the nodes for preemption, if there are this many

@@ -10,7 +10,7 @@ easier to satisfy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.rejections import Rejections
 
+P = ParamSpec("P")
+T = TypeVar("T")
 MAX: Final = 2**60
 """Amounts from here on are not supported by columns; the plugins use Python's integers."""
 
@@ -39,8 +41,22 @@ MAX: Final = 2**60
 class NotValid(Exception):
     """The error if the numpy implementation does not support the Pod or its profile.
 
-    The text, if any, is the reason.
+    The text, if any, is the reason. Only `attempt` catches it.
     """
+
+
+class Unsupported(NamedTuple):
+    """The result of `attempt` if the numpy implementation does not support the Pod, with the reason."""
+
+    why: str = ""
+
+
+def attempt(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Unsupported:
+    """Return what `compute` returns, or Unsupported."""
+    try:
+        return compute(*args, **kwargs)
+    except NotValid as fault:
+        return Unsupported(str(fault))
 
 
 class Skew(NamedTuple):
@@ -194,11 +210,10 @@ class NodeFitProblem:
         """Plugin -> static rejections, for plugins that call `narrow`."""
         for plugin in framework.column_plugins:
             before = len(self.demands)
-            try:
-                plugin.in_columns(self)
-            except NotValid as fault:
-                text = str(fault) or "to which more than the pods of a node matters for such a pod"
-                raise NotValid(f"of plugin {plugin.name}, {text}") from None
+            result = attempt(plugin.in_columns, self)
+            if isinstance(result, Unsupported):
+                why = result.why or "to which more than the pods of a node matters for such a pod"
+                raise NotValid(f"of plugin {plugin.name}, {why}")
             self.added[plugin.name] = self.demands[before:]
 
     def _static(self) -> NDArray[np.bool_]:

@@ -10,20 +10,23 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.preemption import Decision
 from forewarn.policies.scheduling.profile_plugins import ProfilePlugins
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
+from forewarn.policies.scheduling.vectorized.node_fit import decide
+from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]
 
 
-def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
+def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> Decision | None:
     """The prediction of one Pod in columns; None if they do not apply."""
     if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
         return None
-    return vectorized_answer(framework_of(snapshot, pod), pod)
+    decision = attempt(decide, framework_of(snapshot, pod), pod)
+    return None if isinstance(decision, Unsupported) else decision
 
 
 def _statuses(answer: Answer, key: str) -> dict[str, Any]:

@@ -1,0 +1,46 @@
+"""A cycle has one result, however it is computed and in whichever order it is read."""
+
+import os
+import random
+import re
+from pathlib import Path
+
+from forewarn import policies
+from forewarn.policies.scheduling.schedule_one import Prediction
+from tests.policies.scheduling.random_changes import objects_of
+from tests.policies.scheduling.random_clusters import random_case
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+SCHEDULING = Path(__file__).parents[3] / "policies" / "scheduling"
+READ = ("best_nodes", "caveats", "error", "feasible", "node", "not_scored", "rejecting_plugins", "scores", "statuses")
+
+
+def test_only_one_function_falls_back_to_plugins() -> None:
+    """Code with tables raises NotValid at any depth; all others get Unsupported as a value."""
+    handlers = [path.name for path in SCHEDULING.rglob("*.py") if "except NotValid" in path.read_text()]
+    assert handlers == ["problem.py"]
+
+
+def test_only_extension_points_look_for_methods_of_plugins() -> None:
+    sources = {path.name: path.read_text() for path in SCHEDULING.rglob("*.py")}
+    lookups = re.compile(r"(hasattr|getattr)\((plugin|profile)")
+    assert {name for name, text in sources.items() if lookups.search(text)} == {
+        "extension_points.py",
+        "foreign_plugins.py",
+    }
+
+
+def test_answers_do_not_depend_on_the_order_of_reading() -> None:
+    for number in range(60):
+        rng = random.Random(f"order {SEED}.{number}")
+        case = random_case(f"order {SEED}.{number}")
+        cache = policies.Cache()
+        for obj in objects_of(case):
+            cache.add(obj)
+        snapshot = cache.snapshot()
+
+        def read(names: list[str]) -> dict[str, object]:
+            prediction: Prediction = policies.predict(snapshot, case["pod"])  # noqa: B023
+            return {name: getattr(prediction, name) for name in names}
+
+        assert read(rng.sample(READ, len(READ))) == read([*READ]), case["id"]
