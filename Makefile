@@ -167,4 +167,8 @@ check: $(VENV)/dev ## format, lint, types, import contracts, generated docs, sty
 docs-style: $(VENV)/dev ## style of README, docs and help texts, by Vale; P='README.md docs/guides' for these, with warnings
 	$(BIN)/python .build/docs_style.py $(if $(P),--warnings $(P))
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow browser e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables feature-gates releases format docs docs-style check
+karpenter-oracle: $(VENV)/dev ## ask Karpenter's own provisioner and ours about 1,000 random cases (needs Go); SEED=1, COUNT=100
+	cd tests/oracle/karpenter && CGO_ENABLED=0 go build -o ../../../.cache/karpenter-oracle .
+	PYTHONPATH=. $(BIN)/python tests/oracle/karpenter/compare.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT))
+
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow browser e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle karpenter-oracle field-tables feature-gates releases format docs docs-style check

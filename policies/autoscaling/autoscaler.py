@@ -29,6 +29,11 @@ class Arrival(NamedTuple):
 class Autoscaler(Protocol):
     """An autoscaler with its node groups."""
 
-    def scan(self, pending: Sequence[Pod], snapshot: Snapshot, now: float) -> Sequence[Arrival]:
-        """Return the nodes that one scan adds. `now`: seconds since 1970. Raises NotPredicted."""
+    def scan(
+        self, pending: Sequence[Pod], snapshot: Snapshot, now: float, upcoming: Sequence[Arrival] = ()
+    ) -> Sequence[Arrival]:
+        """Return the nodes that one scan adds. Raises NotPredicted.
+
+        `now`: seconds since 1970. `upcoming`: arrivals of earlier scans whose nodes are not in the snapshot yet.
+        """
         ...

@@ -115,6 +115,8 @@ class PersistentVolume:
     deleting: bool = False
     csi: tuple[str, str] | None = None
     migrated: MigratedVolume | None = None
+    local: bool = False
+    """Whether the source is local or hostPath, so that the volume exists only on one node."""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PersistentVolume:
@@ -138,6 +140,7 @@ class PersistentVolume:
             deleting=at(obj, "metadata", "deletionTimestamp") is not None,
             csi=_csi(obj),
             migrated=migrated_volume(mapping(obj, "spec"), string_map(obj, "metadata", "labels")),
+            local=any(at(obj, "spec", source) is not None for source in ("local", "hostPath")),
         )
 
     def bound_to(self, claim: PersistentVolumeClaim) -> bool:

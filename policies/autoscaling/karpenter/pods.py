@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_affinity import WeightedAffinityTerm
     from forewarn.policies.objects.pod_spec import HostPort
-    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.objects.resources import Resource, ResourceList
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 
 _TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)
@@ -146,9 +146,13 @@ def requests_of(pod: Pod) -> ResourceList:
     """Return the requests of a Pod, including one of the resource `pods`."""
     if pod.occupies is pod.spec.occupies:
         return {**pod.spec.requests.total(use_status=False), PODS: NANO}
-    amounts = pod.occupies.resource
-    rounded = {CPU: amounts.milli_cpu * _MILLI, MEMORY: amounts.memory * NANO}
-    return {**rounded, **{name: amount * NANO for name, amount in amounts.scalars.items()}, PODS: NANO}
+    return {**exact(pod.occupies.resource), PODS: NANO}
+
+
+def exact(amounts: Resource) -> ResourceList:
+    """Return amounts in kube-scheduler's units as exact amounts."""
+    units = {MEMORY: amounts.memory, EPHEMERAL_STORAGE: amounts.ephemeral_storage, PODS: amounts.allowed_pod_number}
+    return {CPU: amounts.milli_cpu * _MILLI, **{n: a * NANO for n, a in (*units.items(), *amounts.scalars.items())}}
 
 
 def sum_of(lists: Iterable[Mapping[str, int]]) -> ResourceList:

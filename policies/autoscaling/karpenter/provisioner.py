@@ -17,6 +17,7 @@ from forewarn.policies.autoscaling.karpenter.labels import (
 from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, shuns_karpenter
 from forewarn.policies.autoscaling.karpenter.scheduler import Options, Scheduler
 from forewarn.policies.autoscaling.karpenter.volumes import Rejected
+from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.topology import Choices
     from forewarn.policies.autoscaling.karpenter.volumes import Storage
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resources import ResourceList
 
 NO_NODE_POOLS = "no dynamic nodepools found"
 
@@ -76,6 +78,19 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
         yield f"no valid values found in {listed} for {key}, expected one of: map[{allowed}], got: {listed}"
     if operator in ("Gt", "Lt") and int(values[0]) < 0:
         yield f"key {key} with operator {operator} must have a single positive integer value"
+
+
+def exceeded_limit(pool: NodePool, usage: Mapping[str, ResourceList]) -> str:
+    """Return why Karpenter creates no NodeClaim: the nodes of the NodePool already exceed its limits; or "".
+
+    `usage`: NodePool -> the capacity of its nodes. Source: `ExceededBy`.
+    """
+    limits = pool.limits or {}
+    for name, used in sorted(usage.get(pool.name, {}).items()):
+        if name in limits and used > limits[name]:
+            amounts = f"limit={Quantity(limits[name])}, resource-name={name}, usage={Quantity(used)}"
+            return f"resource usage exceeds limit ({amounts})"
+    return ""
 
 
 def provision(

@@ -13,7 +13,7 @@ from forewarn.policies.autoscaling.karpenter.instance_types import read_instance
 from forewarn.policies.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, SIMULATED
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import texts
-from forewarn.policies.autoscaling.karpenter.provisioner import provision, rejection
+from forewarn.policies.autoscaling.karpenter.provisioner import exceeded_limit, provision, rejection
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement
 from forewarn.policies.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
 from forewarn.policies.autoscaling.karpenter.state import (
@@ -25,12 +25,11 @@ from forewarn.policies.autoscaling.karpenter.state import (
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.autoscaling.karpenter.volumes import Storage
-from forewarn.policies.objects.fields import at, mapping, namespace_of, text, timestamp
+from forewarn.policies.objects.fields import at, boolean, mapping, namespace_of, text, timestamp
 from forewarn.policies.objects.items import items
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,6 +93,7 @@ def _state(case: ApiObject) -> ClusterState:
     deleted = {node.node.name for node in nodes if node.deleting and node.node}
     pdbs = _of(others, "PodDisruptionBudget")
     leaving = [p for p in raw_pods if at(p, "spec", "nodeName") in deleted and needs_other_node(p, pdbs, now)]
+    storage = _storage(others, locates_volumes=boolean(case, "options", "locatesVolumes"))
     namespaces = {text(obj, "metadata", "name"): obj for obj in items(case, "namespaces")}
     namespaces.setdefault("default", {"metadata": {"name": "default"}})
     return ClusterState(
@@ -102,18 +102,18 @@ def _state(case: ApiObject) -> ClusterState:
         moving=[_unbound(pod) for pod in leaving],
         daemons=[_daemon(daemon_set, raw_pods) for daemon_set in items(case, "daemonsets")],
         namespaces=[Namespace.from_api(obj) for obj in namespaces.values()],
-        storage=_storage(others),
+        storage=storage,
         api_nodes={node.name: node for node in map(RunningNode.of_node, items(case, "nodes"))},
-        unsynced=unsynced,
+        unsynced=unsynced or any(storage.misses_volume(pod) for node in nodes for pod in node.pods),
     )
 
 
-def _storage(objects: Sequence[ApiObject]) -> Storage:
+def _storage(objects: Sequence[ApiObject], *, locates_volumes: bool) -> Storage:
     return Storage(
         {claim.key: claim for claim in map(PersistentVolumeClaim.from_api, _of(objects, "PersistentVolumeClaim"))},
         {volume.name: volume for volume in map(PersistentVolume.from_api, _of(objects, "PersistentVolume"))},
         {known.name: known for known in map(StorageClass.from_api, _of(objects, "StorageClass"))},
-        locates_volumes=False,
+        locates_volumes,
     )
 
 
@@ -189,7 +189,7 @@ def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict
     requirements.add((Requirement(CAPACITY_TYPE, capacity_types),))
     shown = {key: r.entries() for key, r in sorted(requirements.items()) if key not in SIMULATED}
     relaxed = {"minValuesRelaxed": True} if claim.min_values_relaxed else {}
-    error = _limit_problem(claim.pool.limits or {}, usage.get(claim.pool.name, {}))
+    error = exceeded_limit(claim.pool, usage)
     return {
         "nodepool": claim.pool.name,
         "pods": sorted(pod.pod.name for pod in claim.pods),
@@ -202,15 +202,6 @@ def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict
         **relaxed,
         **({"createError": error} if error else {}),
     }
-
-
-def _limit_problem(limits: ResourceList, usage: ResourceList) -> str:
-    """Return why Karpenter would not create a NodeClaim now: the NodePool's nodes exceed its limits; or ""."""
-    for name, used in sorted(usage.items()):
-        if name in limits and used > limits[name]:
-            amounts = f"limit={Quantity(limits[name])}, resource-name={name}, usage={Quantity(used)}"
-            return f"resource usage exceeds limit ({amounts})"
-    return ""
 
 
 def _combined(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

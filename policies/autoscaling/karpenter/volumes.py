@@ -31,14 +31,13 @@ class Rejected(Exception):
 class Storage(NamedTuple):
     """The storage objects of a cluster, by name; claims by namespace and name.
 
-    `local`: names of local and hostPath volumes. `locates_volumes`: false in recordings: upstream looks up
-    a volume in the Pod's namespace, which a real client ignores, but the fake client finds none.
+    `locates_volumes`: false in recordings. Upstream looks up a volume in the Pod's namespace; a real client ignores the
+    namespace, but the fake client of the recordings finds no volume.
     """
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
-    local: frozenset[str] = frozenset()
     locates_volumes: bool = True
 
     def _claims_of(self, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim | None]]:
@@ -124,11 +123,16 @@ class Storage(NamedTuple):
         places = []
         for term in volume.node_affinity.terms if volume.node_affinity else ():
             requirements = Requirements(requirements_of(term))
-            if volume.name in self.local:
+            if volume.local:
                 requirements.pop(HOSTNAME, None)
             if term.expressions:
                 places.append(requirements)
         return places
+
+    def misses_volume(self, pod: Pod) -> bool:
+        """Report whether a claim of a Pod names a volume that is gone. Karpenter then does not track the Pod's node."""
+        claims = (claim for _, claim in self._claims_of(pod) if claim is not None)
+        return any(claim.volume_name and claim.volume_name not in self.volumes for claim in claims)
 
     def used_by(self, pod: Pod) -> dict[str, set[str]]:
         """Return CSI driver -> claims of a Pod, for the limits of nodes. Source: `GetVolumes`."""

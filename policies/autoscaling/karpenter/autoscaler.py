@@ -1,0 +1,132 @@
+"""Karpenter in a simulation: one round of its provisioner, and the nodes that it launches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.autoscaling.autoscaler import Arrival
+from forewarn.policies.autoscaling.karpenter.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    NODE_POOL,
+    SIMULATED,
+    WELL_KNOWN,
+    ZONE,
+)
+from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
+from forewarn.policies.autoscaling.karpenter.pods import exact, texts
+from forewarn.policies.autoscaling.karpenter.provisioner import exceeded_limit, provision, rejection
+from forewarn.policies.autoscaling.karpenter.scheduler import Options
+from forewarn.policies.autoscaling.karpenter.state import ClusterState, RunningNode, StateNode, usage_by_pool
+from forewarn.policies.autoscaling.karpenter.topology import Choices
+from forewarn.policies.autoscaling.karpenter.volumes import Storage
+from forewarn.policies.objects.fields import group_kind, mapping
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.taints import NO_SCHEDULE, Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
+    from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+_CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+_DEFAULTS: Final = Options()
+
+
+class Karpenter:
+    """Karpenter with its NodePools (API objects) and the instance types of the cloud provider.
+
+    A launched node has the cheapest instance type and offering. If upstream depends on the order of a Go map, the first
+    choice in alphabetical order stands for all.
+    """
+
+    def __init__(
+        self, node_pools: Sequence[ApiObject], instance_types: Sequence[InstanceType], options: Options = _DEFAULTS
+    ) -> None:
+        self._node_pools, self._instance_types, self._options = node_pools, instance_types, options
+        self._by_name = {known.name: known for known in instance_types}
+
+    def scan(
+        self,
+        pending: Sequence[Pod],
+        snapshot: Snapshot,
+        now: float,  # noqa: ARG002  (of the interface)
+        upcoming: Sequence[Arrival] = (),
+    ) -> list[Arrival]:
+        """Return the nodes that one round adds. See `Autoscaler.scan`."""
+        state = self._state(snapshot, upcoming)
+        taken = [pod for pod in pending if _is_provisionable(pod) and not rejection(pod, state.storage)]
+        pools = {
+            pool: [known for known in self._instance_types if known.node_pools is None or pool.name in known.node_pools]
+            for pool in read_node_pools(self._node_pools)
+        }
+        usage = usage_by_pool(state.nodes)
+        decision = provision(state, pools, taken, self._options, Choices())
+        return [_arrival(claim) for claim in decision.new if not exceeded_limit(claim.pool, usage)]
+
+    def _state(self, snapshot: Snapshot, upcoming: Sequence[Arrival]) -> ClusterState:
+        objects = snapshot.objects
+        limits = {node.name: node.limits for node in objects.csi_nodes.values()}
+        nodes = [self._node(info) for info in snapshot.node_infos]
+        for node in nodes:
+            node.limits = limits.get(node.name, {})
+        return ClusterState(
+            nodes=[*nodes, *_on_their_way(upcoming)],
+            pods=[pod for info in snapshot.node_infos for pod in info.pods],
+            moving=(),
+            daemons=list(_daemons(snapshot)),
+            namespaces=list(objects.namespaces.values()),
+            storage=Storage(
+                objects.claims,
+                {volume.name: volume for volume in objects.volumes.values()},
+                {known.name: known for known in objects.storage_classes.values()},
+            ),
+            api_nodes={node.name: node.node for node in nodes if node.node},
+        )
+
+    def _node(self, info: NodeInfo) -> StateNode:
+        node, known = info.node, self._by_name.get(info.node.labels.get(INSTANCE_TYPE, ""))
+        taints = (*node.taints, _CORDONED) if node.unschedulable and _CORDONED not in node.taints else node.taints
+        allocatable = exact(node.allocatable)
+        capacity = known.capacity if known else allocatable
+        running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)
+        return StateNode(running, running if NODE_POOL in node.labels else None, pods=list(info.pods))
+
+
+def _is_provisionable(pod: Pod) -> bool:
+    return not pod.nominated_node_name and pod.owner_kind not in ("apps/DaemonSet", "/Node")
+
+
+def _on_their_way(upcoming: Sequence[Arrival]) -> Iterator[StateNode]:
+    for number, arrival in enumerate(upcoming):
+        node = RunningNode.of_node(arrival.node)
+        labels = {key: value for key, value in node.labels.items() if key not in (*SIMULATED, HOSTNAME)}
+        yield StateNode(None, node._replace(name=f"{arrival.group}-{number:04}", labels=labels))
+
+
+def _daemons(snapshot: Snapshot) -> Iterator[Pod]:
+    """Yield a Pod of each DaemonSet, from its template."""
+    for workload in snapshot.objects.workloads.values():
+        if group_kind(workload.object) == "apps/DaemonSet":
+            spec = mapping(workload.object, "spec", "template", "spec")
+            yield Pod.from_api({"metadata": mapping(workload.object, "metadata"), "spec": spec})
+
+
+def _arrival(claim: NewNodeClaim) -> Arrival:
+    known, requirements = claim.instance_types[0], claim.requirements
+    suitable = [offering for offering in known.offerings if offering.suits(requirements)]
+    offering = min(suitable, key=lambda o: (o.price, o.zone, o.capacity_type))
+    own = {
+        key: min(r.values) for key, r in requirements.items() if key not in WELL_KNOWN and not r.complement and r.values
+    }
+    of_type = {key: min(r.values) for key, r in known.requirements.items() if len(r.values) == 1}
+    where = {NODE_POOL: claim.pool.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
+    status = {"capacity": texts(known.capacity), "allocatable": texts(known.allocatable)}
+    taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in claim.pool.taints]
+    node = {"metadata": {"labels": own | of_type | where}, "spec": {"taints": taints}, "status": status}
+    return Arrival(claim.pool.name, node, tuple(pod.pod.key for pod in claim.pods))
