@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import Arrival
-from forewarn.policies.autoscaling.karpenter.labels import (
-    CAPACITY_TYPE,
-    HOSTNAME,
-    INSTANCE_TYPE,
-    NODE_POOL,
-    SIMULATED,
-    WELL_KNOWN,
-    ZONE,
-)
+from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import exact, texts
 from forewarn.policies.autoscaling.karpenter.provisioner import exceeded_limit, provision, rejection
@@ -90,12 +82,12 @@ class Karpenter:
         )
 
     def _node(self, info: NodeInfo) -> StateNode:
-        node, known = info.node, self._by_name.get(info.node.labels.get(INSTANCE_TYPE, ""))
+        node, known = info.node, self._by_name.get(info.node.labels.get(label.INSTANCE_TYPE, ""))
         taints = (*node.taints, _CORDONED) if node.unschedulable and _CORDONED not in node.taints else node.taints
         allocatable = exact(node.allocatable)
         capacity = known.capacity if known else allocatable
         running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)
-        return StateNode(running, running if NODE_POOL in node.labels else None, pods=list(info.pods))
+        return StateNode(running, running if label.NODE_POOL in node.labels else None, pods=list(info.pods))
 
 
 def _is_provisionable(pod: Pod) -> bool:
@@ -105,7 +97,7 @@ def _is_provisionable(pod: Pod) -> bool:
 def _on_their_way(upcoming: Sequence[Arrival]) -> Iterator[StateNode]:
     for number, arrival in enumerate(upcoming):
         node = RunningNode.of_node(arrival.node)
-        labels = {key: value for key, value in node.labels.items() if key not in (*SIMULATED, HOSTNAME)}
+        labels = {key: value for key, value in node.labels.items() if key not in (*label.SIMULATED, label.HOSTNAME)}
         yield StateNode(None, node._replace(name=f"{arrival.group}-{number:04}", labels=labels))
 
 
@@ -122,10 +114,16 @@ def _arrival(claim: NewNodeClaim) -> Arrival:
     suitable = [offering for offering in known.offerings if offering.suits(requirements)]
     offering = min(suitable, key=lambda o: (o.price, o.zone, o.capacity_type))
     own = {
-        key: min(r.values) for key, r in requirements.items() if key not in WELL_KNOWN and not r.complement and r.values
+        key: min(r.values)
+        for key, r in requirements.items()
+        if key not in label.WELL_KNOWN and not r.complement and r.values
     }
     of_type = {key: min(r.values) for key, r in known.requirements.items() if len(r.values) == 1}
-    where = {NODE_POOL: claim.pool.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
+    where = {
+        label.NODE_POOL: claim.pool.name,
+        label.ZONE: offering.zone,
+        label.CAPACITY_TYPE: offering.capacity_type,
+    }
     status = {"capacity": texts(known.capacity), "allocatable": texts(known.allocatable)}
     taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in claim.pool.taints]
     node = {"metadata": {"labels": own | of_type | where}, "spec": {"taints": taints}, "status": status}

@@ -36,32 +36,13 @@ class _Sort:
                 self._swap(j, j - 1)
                 j -= 1
 
-    def _heap_sort(self, first: int, end: int) -> None:
-        length = end - first
-        for i in range((length - 1) // 2, -1, -1):
-            self._sift_down(i, length, first)
-        for i in range(length - 1, -1, -1):
-            self._swap(first, first + i)
-            self._sift_down(0, i, first)
-
-    def _sift_down(self, root: int, end: int, first: int) -> None:
-        while (child := 2 * root + 1) < end:
-            if child + 1 < end and self._less(first + child, first + child + 1):
-                child += 1
-            if not self._less(first + root, first + child):
-                return
-            self._swap(first + root, first + child)
-            root = child
-
     def pdqsort(self, a: int, b: int, limit: int) -> None:
-        """Sort from a to b. `limit`: bad pivots before heap sort."""
+        """Sort from a to b. `limit`: bad pivots before Go sorts in another way (here: by insertion)."""
         was_balanced = was_partitioned = True
         while True:
             length = b - a
-            if length <= _INSERTION:
+            if length <= _INSERTION or limit == 0:
                 return self._insertion_sort(a, b)
-            if limit == 0:
-                return self._heap_sort(a, b)
             if not was_balanced:
                 self._break_patterns(a, b)
                 limit -= 1

@@ -11,16 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.karpenter.labels import (
-    ARCH,
-    CAPACITY_TYPE,
-    INSTANCE_TYPE,
-    OS,
-    RESERVATION_ID,
-    RESERVED,
-    WELL_KNOWN,
-    ZONE,
-)
+from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.objects.fields import InvalidObject, at, boolean, mapping, text
@@ -56,16 +47,16 @@ class Offering(NamedTuple):
     @property
     def zone(self) -> str:
         """The zone."""
-        return next(iter(self.requirements[ZONE].values))
+        return next(iter(self.requirements[label.ZONE].values))
 
     @property
     def capacity_type(self) -> str:
         """The capacity type, such as spot."""
-        return next(iter(self.requirements[CAPACITY_TYPE].values))
+        return next(iter(self.requirements[label.CAPACITY_TYPE].values))
 
     def suits(self, requirements: Requirements) -> bool:
         """Report whether a NodeClaim with these requirements can use the offering."""
-        return requirements.compatible(self.requirements, WELL_KNOWN) is None
+        return requirements.compatible(self.requirements, label.WELL_KNOWN) is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +77,7 @@ class InstanceType:
     @cached_property
     def has_reserved(self) -> bool:
         """Whether an available offering is reserved capacity."""
-        return any(offering.capacity_type == RESERVED for offering in self.offerings)
+        return any(offering.capacity_type == label.RESERVED for offering in self.offerings)
 
     def price(self, requirements: Requirements) -> float:
         """Return the price of the cheapest offering that suits the requirements."""
@@ -118,17 +109,19 @@ def _instance_type(entry: ApiObject) -> InstanceType:
     requirements = Requirements(
         Requirement.of(key, "In", _values(entry, key)) for key in mapping(entry, "requirements")
     )
-    for key, default in ((ARCH, "amd64"), (OS, "linux")):
+    for key, default in ((label.ARCH, "amd64"), (label.OS, "linux")):
         requirements.setdefault(key, Requirement.of(key, "In", (default,)))
     listed = limited(list(items(entry, "offerings")), MAX_OFFERINGS, f"offerings of {name}")
     offerings = [(_offering(offering), boolean(offering, "available")) for offering in listed]
     available = tuple(offering for offering, usable in offerings if usable)
-    requirements[INSTANCE_TYPE] = Requirement.of(INSTANCE_TYPE, "In", (name,))
-    requirements[ZONE] = Requirement.of(ZONE, "In", {o.zone for o in available})
-    requirements[CAPACITY_TYPE] = Requirement.of(CAPACITY_TYPE, "In", {o.capacity_type for o in available})
-    reserved = [o for o, _ in offerings if o.capacity_type == RESERVED]
-    if any(o.capacity_type == RESERVED for o in available):
-        requirements[RESERVATION_ID] = Requirement.of(RESERVATION_ID, "In", {o.reservation for o in available} - {""})
+    requirements[label.INSTANCE_TYPE] = Requirement.of(label.INSTANCE_TYPE, "In", (name,))
+    requirements[label.ZONE] = Requirement.of(label.ZONE, "In", {o.zone for o in available})
+    requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", {o.capacity_type for o in available})
+    reserved = [o for o, _ in offerings if o.capacity_type == label.RESERVED]
+    if any(o.capacity_type == label.RESERVED for o in available):
+        requirements[label.RESERVATION_ID] = Requirement.of(
+            label.RESERVATION_ID, "In", {o.reservation for o in available} - {""}
+        )
     capacity = read_resource_list(entry, ("capacity",), entry)
     reservations: dict[str, int] = {}
     for offering in reserved:
@@ -156,9 +149,9 @@ def _offering(offering: ApiObject) -> Offering:
     price, capacity = offering.get("price", 0), offering.get("reservationCapacity", 0)
     if not isinstance(price, int | float) or not isinstance(capacity, int) or not zone or not capacity_type:
         raise InvalidObject("must have zone, capacityType, price and reservationCapacity", ("offerings",))
-    labels = {ZONE: zone, CAPACITY_TYPE: capacity_type}
-    if capacity_type == RESERVED:
-        labels[RESERVATION_ID] = reservation
+    labels = {label.ZONE: zone, label.CAPACITY_TYPE: capacity_type}
+    if capacity_type == label.RESERVED:
+        labels[label.RESERVATION_ID] = reservation
     return Offering(Requirements.of_labels(labels), price, reservation, capacity)
 
 

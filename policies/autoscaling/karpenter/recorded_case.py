@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.karpenter.provisioner import Decision
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
+    from forewarn.policies.autoscaling.karpenter.state import StateNode
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
 
@@ -82,30 +83,32 @@ def _managed(obj: ApiObject, *path: str) -> bool:
 
 
 def _state(case: ApiObject) -> ClusterState:
-    now = timestamp(case, "now") or timestamp({"now": "2026-01-01T00:00:00Z"}, "now") or 0
-    others = list(items(case, "objects"))
+    others, raw_pods = list(items(case, "objects")), list(items(case, "pods"))
     claims = [claim for claim in items(case, "nodeclaims") if _managed(claim)]
-    raw_pods = list(items(case, "pods"))
     pods = [Pod.from_api(pod) for pod in raw_pods]
-    csi_nodes = [CSINode.from_api(obj) for obj in _of(others, "CSINode")]
-    limits = {node.name: node.limits for node in csi_nodes}
+    limits = {node.name: node.limits for node in map(CSINode.from_api, _of(others, "CSINode"))}
     nodes, unsynced = state_nodes(list(items(case, "nodes")), claims, pods, limits)
-    deleted = {node.node.name for node in nodes if node.deleting and node.node}
-    pdbs = _of(others, "PodDisruptionBudget")
-    leaving = [p for p in raw_pods if at(p, "spec", "nodeName") in deleted and needs_other_node(p, pdbs, now)]
     storage = _storage(others, locates_volumes=boolean(case, "options", "locatesVolumes"))
     namespaces = {text(obj, "metadata", "name"): obj for obj in items(case, "namespaces")}
     namespaces.setdefault("default", {"metadata": {"name": "default"}})
     return ClusterState(
         nodes=nodes,
         pods=pods,
-        moving=[_unbound(pod) for pod in leaving],
+        moving=_moving(case, nodes, _of(others, "PodDisruptionBudget")),
         daemons=[_daemon(daemon_set, raw_pods) for daemon_set in items(case, "daemonsets")],
         namespaces=[Namespace.from_api(obj) for obj in namespaces.values()],
         storage=storage,
         api_nodes={node.name: node for node in map(RunningNode.of_node, items(case, "nodes"))},
         unsynced=unsynced or any(storage.misses_volume(pod) for node in nodes for pod in node.pods),
     )
+
+
+def _moving(case: ApiObject, nodes: Iterable[StateNode], pdbs: Sequence[ApiObject]) -> list[Pod]:
+    """Return the Pods on nodes that are being deleted which need another node."""
+    now = timestamp(case, "now") or timestamp({"now": "2026-01-01T00:00:00Z"}, "now") or 0
+    leaving = {node.node.name for node in nodes if node.deleting and node.node}
+    pods = (pod for pod in items(case, "pods") if at(pod, "spec", "nodeName") in leaving)
+    return [_unbound(pod) for pod in pods if needs_other_node(pod, pdbs, now)]
 
 
 def _storage(objects: Sequence[ApiObject], *, locates_volumes: bool) -> Storage:

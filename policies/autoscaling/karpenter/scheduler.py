@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.go_sort import sort_slice
 from forewarn.policies.autoscaling.karpenter.instance_types import (
     LAUNCHED,
@@ -20,14 +21,6 @@ from forewarn.policies.autoscaling.karpenter.instance_types import (
     filtered,
     min_values_text,
     unsatisfied_min_values,
-)
-from forewarn.policies.autoscaling.karpenter.labels import (
-    CAPACITY_TYPE,
-    HOSTNAME,
-    NODE_POOL,
-    RESERVATION_ID,
-    RESERVED,
-    WELL_KNOWN,
 )
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, conflicts, fits, requests_of, sum_of, untolerated
@@ -105,7 +98,7 @@ class ExistingNode:
         missing = {name: max(wanted.get(name, 0) - present.get(name, 0), 0) for name in wanted.keys() | present}
         self._free = {name: amount - missing.get(name, 0) for name, amount in state.available().items()}
         self._requirements = Requirements.of_labels(state.labels)
-        self._requirements.add((Requirement(HOSTNAME, (state.hostname,)),))
+        self._requirements.add((Requirement(label.HOSTNAME, (state.hostname,)),))
         self._ports = state.ports()
         self._volumes: dict[str, set[str]] = {}
         if self._limits:
@@ -173,7 +166,7 @@ class NewNodeClaim:
         self.pool, self.instance_types, self._scheduler = template.pool, instance_types, scheduler
         self.hostname = f"{PLACEHOLDER}-{number:04}"
         self.requirements = template.pool.template.copy()
-        self.requirements.add((Requirement(HOSTNAME, (self.hostname,)),))
+        self.requirements.add((Requirement(label.HOSTNAME, (self.hostname,)),))
         self.pods: list[KarpenterPod] = []
         self.requests: ResourceList = {}
         self.min_values_relaxed = False
@@ -184,7 +177,7 @@ class NewNodeClaim:
         """Return what the NodeClaim becomes with a Pod. Raises Failure."""
         if problem := untolerated(self.pool.taints, asked.pod.tolerations):
             raise Failure(problem)
-        if problem := self.requirements.compatible(asked.requirements, WELL_KNOWN):
+        if problem := self.requirements.compatible(asked.requirements, label.WELL_KNOWN):
             raise Failure(_prefixed("incompatible requirements, ", problem))
         base = self.requirements.copy()
         base.add(asked.requirements.values())
@@ -199,13 +192,13 @@ class NewNodeClaim:
 
     def _place(self, asked: Asked, base: Requirements, volumes: Requirements, *, relax_min_values: bool) -> Place:
         requirements = base.copy()
-        if problem := requirements.compatible(volumes, WELL_KNOWN):
+        if problem := requirements.compatible(volumes, label.WELL_KNOWN):
             raise Failure(_prefixed("incompatible volume requirements, ", problem))
         requirements.add(volumes.values())
         restricted = self._scheduler.topology.add_requirements(asked.pod, self.pool.taints, asked.strict, requirements)
         if not isinstance(restricted, Requirements):
             raise Failure(restricted)
-        if problem := requirements.compatible(restricted, WELL_KNOWN):
+        if problem := requirements.compatible(restricted, label.WELL_KNOWN):
             raise Failure(problem)
         requirements.add(restricted.values())
         usable = [group for group in self._groups if not _clash(group.ports, asked.pod.pod)]
@@ -226,7 +219,7 @@ class NewNodeClaim:
             for known in types
             if known.has_reserved
             for offering in known.offerings
-            if offering.capacity_type == RESERVED and offering.suits(requirements)
+            if offering.capacity_type == label.RESERVED and offering.suits(requirements)
         ]
         reserved = [o for o in offered if self._scheduler.reservations.available(self.hostname, o)]
         if offered and not reserved:
@@ -252,10 +245,10 @@ class NewNodeClaim:
 
         Upstream combines the requests of groups in any order.
         """
-        self.requirements.pop(HOSTNAME, None)
+        self.requirements.pop(label.HOSTNAME, None)
         if self._reserved:
-            self.requirements[CAPACITY_TYPE] = Requirement(CAPACITY_TYPE, (RESERVED,))
-            self.requirements.add((Requirement(RESERVATION_ID, {o.reservation for o in self._reserved}),))
+            self.requirements[label.CAPACITY_TYPE] = Requirement(label.CAPACITY_TYPE, (label.RESERVED,))
+            self.requirements.add((Requirement(label.RESERVATION_ID, {o.reservation for o in self._reserved}),))
         remaining, least = set(self.instance_types), dict[str, int]()
         groups = [group.requests for group in self._groups if not remaining.isdisjoint(group.instance_types)]
         choices.arbitrary = choices.arbitrary or len({frozenset(group.items()) for group in groups}) > 1
@@ -345,7 +338,7 @@ class Scheduler:
             if untolerated(taints, daemon.tolerations) is None
             and labels.compatible(daemon.requirements(preferences=False)) is None
         ]
-        for limits in [self._remaining.get(state.labels.get(NODE_POOL, ""))]:
+        for limits in [self._remaining.get(state.labels.get(label.NODE_POOL, ""))]:
             if limits is not None:
                 capacity = state.capacity()
                 limits.update({name: amount - capacity.get(name, 0) for name, amount in limits.items()})
@@ -495,7 +488,9 @@ def _runs_on(pool: NodePool, known: InstanceType, daemons: list[KarpenterPod], i
     while True:
         daemon = daemons[index]
         requirements = daemon.requirements(preferences=False)
-        if not pool.template.compatible(requirements, WELL_KNOWN) and not known.requirements.conflict(requirements):
+        if not pool.template.compatible(requirements, label.WELL_KNOWN) and not known.requirements.conflict(
+            requirements
+        ):
             return True
         if len(daemon.required) < 2:
             return False

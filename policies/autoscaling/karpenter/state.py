@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.karpenter.labels import (
-    GROUP,
-    HOSTNAME,
-    INITIALIZED,
-    INSTANCE_TYPE,
-    NODE_POOL,
-    REGISTERED,
-)
+from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of, untolerated
 from forewarn.policies.objects.fields import at, mapping, namespace_of, string_map, text, timestamp
@@ -43,7 +36,7 @@ _EPHEMERAL: Final = frozenset(
         ("node.kubernetes.io/not-ready", NO_EXECUTE),
         ("node.kubernetes.io/unreachable", NO_SCHEDULE),
         ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
-        (f"{GROUP}/unregistered", NO_EXECUTE),
+        (f"{label.GROUP}/unregistered", NO_EXECUTE),
     }
 )
 _READINESS: Final = "readiness.k8s.io/"
@@ -97,18 +90,20 @@ class StateNode:
     pods: list[Pod] = field(default_factory=list)
     limits: Mapping[str, int] = field(default_factory=dict)
 
-    def _has(self, label: str) -> bool:
-        return self.claim is None or (self.node is not None and self.node.labels.get(label) == "true")
+    def _has(self, key: str) -> bool:
+        return self.claim is None or (self.node is not None and self.node.labels.get(key) == "true")
 
     @property
     def initialized(self) -> bool:
         """Whether the node is initialized; nodes that Karpenter does not manage are."""
-        return self._has(INITIALIZED)
+        return self._has(label.INITIALIZED)
 
     @property
     def _source(self) -> RunningNode:
         """What names the node: its NodeClaim until it is registered."""
-        source = self.node if self.claim is None or (self.node is not None and self._has(REGISTERED)) else self.claim
+        source = (
+            self.node if self.claim is None or (self.node is not None and self._has(label.REGISTERED)) else self.claim
+        )
         assert source is not None
         return source
 
@@ -125,7 +120,7 @@ class StateNode:
     @property
     def hostname(self) -> str:
         """The label kubernetes.io/hostname, otherwise the name."""
-        return self.labels.get(HOSTNAME) or self.name
+        return self.labels.get(label.HOSTNAME) or self.name
 
     @property
     def deleting(self) -> bool:
@@ -234,8 +229,8 @@ def state_nodes(
             bound.setdefault(pod.node_name, []).append(pod)
     for obj in nodes:
         node = RunningNode.of_node(obj)
-        managed = bool(node.labels.get(NODE_POOL))
-        typed = node.labels.get(INSTANCE_TYPE) or node.labels.get(INITIALIZED)
+        managed = bool(node.labels.get(label.NODE_POOL))
+        typed = node.labels.get(label.INSTANCE_TYPE) or node.labels.get(label.INITIALIZED)
         if managed and not (node.provider_id and typed):
             waits = True
             continue
@@ -246,9 +241,9 @@ def state_nodes(
 
 def usage_by_pool(nodes: Sequence[StateNode]) -> dict[str, ResourceList]:
     """Return NodePool -> the capacity of its nodes that are not being deleted."""
-    pools = {node.labels.get(NODE_POOL, "") for node in nodes} - {""}
+    pools = {node.labels.get(label.NODE_POOL, "") for node in nodes} - {""}
     live = [node for node in nodes if not node.deleting]
-    return {pool: sum_of(n.capacity() for n in live if n.labels.get(NODE_POOL) == pool) for pool in pools}
+    return {pool: sum_of(n.capacity() for n in live if n.labels.get(label.NODE_POOL) == pool) for pool in pools}
 
 
 def needs_other_node(obj: ApiObject, pdbs: Sequence[ApiObject], now: int) -> bool:
@@ -263,7 +258,7 @@ def needs_other_node(obj: ApiObject, pdbs: Sequence[ApiObject], now: int) -> boo
 
 
 def _do_not_disrupt(obj: ApiObject, now: int) -> bool:
-    value = string_map(obj, "metadata", "annotations").get(f"{GROUP}/do-not-disrupt", "")
+    value = string_map(obj, "metadata", "annotations").get(f"{label.GROUP}/do-not-disrupt", "")
     if value == "true" or not value:
         return bool(value)
     seconds, start = seconds_of(value), timestamp(obj, "status", "startTime")
@@ -272,7 +267,7 @@ def _do_not_disrupt(obj: ApiObject, now: int) -> bool:
 
 def _is_blocked(pod: Pod, obj: ApiObject, pdbs: Sequence[ApiObject]) -> bool:
     """Report whether PDBs never allow to evict a Pod. Source: `isFullyBlocked`."""
-    if untolerated((Taint(f"{GROUP}/disrupted", "", NO_SCHEDULE),), pod.spec.tolerations) is None:
+    if untolerated((Taint(f"{label.GROUP}/disrupted", "", NO_SCHEDULE),), pod.spec.tolerations) is None:
         return False
     own = [pdb for pdb in pdbs if namespace_of(pdb) == pod.namespace and _selects(pdb, pod)]
     if len(own) != 1:
