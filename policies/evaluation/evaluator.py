@@ -19,7 +19,7 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
 )
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import parts_of
 from forewarn.policies.rules import RULES
@@ -29,6 +29,7 @@ from forewarn.policies.rules.support.audience import audience_of
 from forewarn.policies.rules.support.context import Context, Phase, Target
 from forewarn.policies.rules.support.predictions import Predicted
 from forewarn.policies.rules.support.restarts import Restarts
+from forewarn.policies.rules.support.rule_text import is_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -348,9 +349,15 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
     In the webhook, the API server has already decoded the object.
     """
     severity = config.severity(parse_error)
-    if phase is Phase.LINT and severity is not None and config.runs(parse_error):
+    if phase is Phase.LINT and severity is not None and config.runs(parse_error) and not _has_variable(subject, fault):
         problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
+
+
+def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:
+    """Report whether a value that rules cannot read is a template variable."""
+    value = at(subject.object, *fault.path)
+    return isinstance(value, str) and is_variable(value)
 
 
 def _finding(

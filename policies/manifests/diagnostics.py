@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import quote
 from forewarn.policies.manifests.yaml.ambiguous import doubtful
 from forewarn.policies.manifests.yaml.construct import scalar_value
+from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection
 from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Location, ObjectRef
     from forewarn.policies.manifests.documents import Document, Fault
     from forewarn.policies.manifests.json.source import Spans
-    from forewarn.policies.manifests.yaml.construct import Repeated
+    from forewarn.policies.manifests.yaml.construct import MappingEntry, Repeated
     from forewarn.policies.manifests.yaml.nodes import Node
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
@@ -39,6 +40,7 @@ _OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?
 _MAX_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
 _FIX_SYNTAX: Final = "fix the syntax here"
+_FIX_END: Final = "replace `...` with ---, or remove what follows it"
 _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
 
 
@@ -58,7 +60,8 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     if fault.since is not None:
         since = document.line_of(fault.since)
     message = fault.message if since in (None, line) else f"{fault.message} that begins on line {since}"
-    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), _FIX_SYNTAX)
+    fix = _FIX_END if fault.message == UNREAD else _FIX_SYNTAX
+    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix)
 
 
 def _braces(text: str, fault: int) -> re.Match[str] | None:
@@ -113,10 +116,13 @@ def of_yaml(
     """Yield the problems of a parsed YAML document: repeated keys (everywhere) and ambiguous scalars in the
     subjects.
     """
-    owner_at = _yaml_owners(root, subjects)
+    owner_at, typed = _yaml_owners(root, subjects), _types_of_other_objects(root, repeats)
     for lost, kept in repeats:
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
-        if kept.merged:
+        if typed and _is_of_root(kept, root):
+            if kept.key == typed:
+                yield _not_separated(line, where, owner_at(kept.key_node.start))
+        elif kept.merged:
             yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start))
         else:
             yield _duplicate(lost.key, line, where, owner_at(kept.key_node.start))
@@ -153,6 +159,21 @@ _LONGEST_KEY: Final = 40
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
     message = f"duplicate key {quote(_cut(key))}: kubectl drops the value on line {line} without a warning"
     return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
+
+
+def _types_of_other_objects(root: Node, repeats: Sequence[Repeated]) -> str:
+    """Return the key with which further objects begin in a document without separators; "" for a single object."""
+    keys = [kept.key for _, kept in repeats if _is_of_root(kept, root)]
+    return keys[0] if {"apiVersion", "kind"} <= {*keys} else ""
+
+
+def _is_of_root(kept: MappingEntry, root: Node) -> bool:
+    return isinstance(root, Collection) and any(kept.key_node is key for key in root.children[::2])
+
+
+def _not_separated(line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
+    message = f"two objects in one document: kubectl drops the object on line {line} without a warning"
+    return FileDiagnostic("duplicate-key", message, where, "separate them with ---", owner)
 
 
 def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) -> FileDiagnostic:

@@ -35,6 +35,11 @@ _MAX_NESTED: Final = 10_000
 _NESTED_TEXTS: Final = 3
 _OWN_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*LINTED, *POD_TEMPLATE_PATHS))
 """Names of Kubernetes kinds, to tell manifests from other programs' files."""
+_ROOT_FIELDS: Final = frozenset((
+    "apiVersion", "kind", "metadata", "spec", "status", "data", "binaryData", "stringData", "immutable", "type",
+    "value", "globalDefault", "description", "preemptionPolicy",
+))  # fmt: skip
+"""Fields at the root of Kubernetes objects. `install-config.yaml` of OpenShift has others, and no kind."""
 CLASS_WORD: Final = "riorityClass"
 """A part of each text that names or defines a PriorityClass."""
 
@@ -127,6 +132,8 @@ class ObjectFinder:
         kind = group_kind(value) if isinstance(value, dict) else ""
         if kind in RELEASE_NAMESPACES and kind in self._wanted:
             self._release(value, kind, source(prefix), within)
+        elif kind in self._wanted and _is_sync_patch(value):
+            self.skip(value["kind"])
         elif kind in self._wanted:
             self._keep(value, kind, source(prefix), within)
         elif (kind in MANIFESTS or kind == CONFIG_MAP) and len(prefix) < 2 * _NESTED_LISTS:
@@ -205,7 +212,7 @@ class ObjectFinder:
         is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
         if is_object and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:
             where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
-        elif api_version and not kind and isinstance(value.get("metadata"), dict):
+        elif api_version and not kind and isinstance(value.get("metadata"), dict) and value.keys() <= _ROOT_FIELDS:
             where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"
         else:
             return
@@ -247,6 +254,14 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
     compliance = holder.get("complianceType") if isinstance(holder, dict) else None
     policies = at(value, "spec", "managementPolicies") or at(value, "spec", "managementPolicy")
     return str(compliance).lower() == "mustnothave" or policies in (["Observe"], "Observe")
+
+
+def _is_sync_patch(value: dict[str, Any]) -> bool:
+    """Report whether a mapping is a patch that Hive applies to the object with this type and name.
+
+    Source: hive apis/hive/v1/syncset_types.go, SyncObjectPatch.
+    """
+    return "patch" in value and "metadata" not in value and ("patchType" in value or "applyMode" in value)
 
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.manifests.documents import Document
 
-UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
+UNREAD: Final = "kubectl reads nothing behind the end marker `...`"
 
 
 class Scalar:

@@ -2,8 +2,8 @@
 
 Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents of the file.
 
-Details: with `forewarn lint --render`, this rule also reports a chart or kustomization that cannot be rendered, and
-ignored settings of `render`.
+Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With `forewarn
+lint --render`, it also reports a chart or kustomization that cannot be rendered, and ignored settings of `render`.
 
 Bad:
 
@@ -26,14 +26,16 @@ Fix: correct the syntax at the reported line and column.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Problem, Severity
+from forewarn.policies.findings import Problem, Severity, cut, quote
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import at, group_kind, json_type
+from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
-from forewarn.policies.rules.support.rule_text import diagnostics
+from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,7 @@ TARGETS: Final = (Target.FILE, Target.PRIORITY_CLASS, Target.POD, Target.UPDATED
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
+_LONGEST: Final = 40
 _FIELDS: Final = (
     ("priorityClassName", str, "string"),
     ("priority", int, "int32"),
@@ -74,6 +77,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
                 text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
                 yield Problem(text, template.at(name), "write a value of this type")
         yield from _in_containers(template)
+        yield from _quantities(subject, template, context)
         yield from _not_strings((), subject.object)
         if template.is_template:
             yield from _not_strings(template.path, template.object)
@@ -88,6 +92,57 @@ def _in_containers(template: PodTemplate) -> Iterator[Problem]:
                 if value is not None and not isinstance(value, str):
                     text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
                     yield Problem(text, template.at(holder, index, *path), "quote the value")
+
+
+def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
+    """Yield a problem for each quantity that kube-apiserver cannot parse."""
+    holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
+    claims = at(subject.object, "spec", "volumeClaimTemplates")
+    for index, claim in enumerate(claims if isinstance(claims, list) else ()):
+        holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
+    for path, amounts in holders:
+        for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield from _quantity((*path, name), value, subject, context)
+
+
+_OF_CLAIM: Final = ("spec", "resources", "requests")
+_AMOUNTS: Final = ("requests", "limits")
+
+
+def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
+    """Yield the mappings of a Pod spec whose values are quantities."""
+    yield ("overhead",), spec.get("overhead")
+    if "resources" in spec:
+        yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
+    for holder in ("initContainers", "containers"):
+        containers = spec.get(holder)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            if isinstance(container, Mapping) and "resources" in container:
+                yield from (((holder, index, "resources", kind), at(container, "resources", kind)) for kind in _AMOUNTS)
+    volumes = spec.get("volumes")
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        if (limit := at(volume, "emptyDir", "sizeLimit")) is not None:
+            yield ("volumes", index, "emptyDir"), {"sizeLimit": limit}
+
+
+def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    try:
+        parse_quantity(value)
+    except InvalidQuantity as fault:
+        if not is_template_variable(str(value), subject, context):
+            shown = cut(str(value), _LONGEST)
+            yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
+
+
+_SUFFIX: Final = re.compile(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
+
+
+def _quantity_fix(text: str) -> str:
+    """The fix for an invalid quantity, for example `write 128Mi`."""
+    match = _SUFFIX.fullmatch(text)
+    right = f"{match[1]}{match[2].upper()}{match[3].lower()}" if match else ""
+    return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
 
 
 def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:

@@ -71,6 +71,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 _NEAR: Final = 0.75
 _LONGEST: Final = 50
 _CONTAINERS: Final = "containers"
+_FEW: Final = 2
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -88,9 +89,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _shown(path: Path) -> str:
-    """The path, or its end if it is long."""
-    text = field_path(path)
-    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+    """The path, or its last steps if it is long."""
+    text, left = field_path(path), list(path)
+    while len(text) > _LONGEST and len(left) > 1:
+        left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]
+        text = f"….{field_path(tuple(left))}"
+    return text
 
 
 def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
@@ -105,12 +109,19 @@ def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     near = same or _nearest(name, known)
     if near and (same or not _has_home(name, root)):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
-    home = _home(unknown.path, root)
-    if home is None:
+    right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
+    if not right:
         return {}, "", "remove it"
-    under = field_path(home).replace("[0]", "[*]")
-    where = under or "the object itself"
+    where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
+    under = field_path(right[0]).replace("[0]", "[*]")
     return {"under": under}, f"; it belongs under {where}", f"move it to {where}"
+
+
+def _home(right: Path, wrong: Path) -> str:
+    """The path where a field belongs; only its end if it is below the struct that contains the field now."""
+    if right[:-1] == wrong[:-1]:
+        right = right[-2:] if len(right) > 1 and isinstance(right[-2], str) else right[-1:]
+    return field_path(right).replace("[0]", "[*]")
 
 
 def _nearest(name: str, known: frozenset[str]) -> list[str]:
@@ -123,15 +134,42 @@ def _has_home(name: str, root: str) -> bool:
     return next(homes(name, root), None) is not None
 
 
-def _home(path: Path, root: str) -> Path | None:
-    """Return the path where a field of this name belongs: nearest to the root, preferably in containers; None if
-    ambiguous.
+def _inside(unknown: Unknown, root: str) -> list[Path]:
+    """Return the structs beside an unknown field that have a field of its name, if there are one or two.
 
-    `root`: the type of the object.
+    If there is one, the struct around both may also be meant.
+    """
+    holder, name = unknown.path[:-1], str(unknown.path[-1])
+    nested = [(key, many) for key, many, kind in fields_of(unknown.type).nested if name in fields_of(kind).known]
+    beside = [(*holder, key) for key, many in nested if not many]
+    if not 0 < len(beside) == len(nested) <= _FEW:
+        return []
+    around = [path for path in _outside(unknown.path, root) if path == holder[:-1]]
+    return beside if len(beside) == _FEW else [*around, *beside]
+
+
+def _outside(path: Path, root: str) -> list[Path]:
+    """Return the structs around an unknown field that have a field of its name, the nearest last."""
+    return [holder for holder, kind in _holders(path, root) if str(path[-1]) in fields_of(kind).known]
+
+
+def _holders(path: Path, root: str) -> Iterator[tuple[Path, str]]:
+    """Yield the structs that contain a field, the outermost first: (path, type)."""
+    kind, at = root, 0
+    while kind and at < len(path) - 1:
+        yield path[:at], kind
+        many, kind = next(((many, inner) for key, many, inner in fields_of(kind).nested if key == path[at]), ("", ""))
+        at += 2 if many else 1
+
+
+def _anywhere(path: Path, root: str) -> list[Path]:
+    """Return the path where a field of this name belongs: nearest to the root, preferably in containers.
+
+    Empty if it is ambiguous, or for fields of `metadata` deep in the object.
     """
     found = list(homes(str(path[-1]), root))
-    if not found:
-        return None
     nearest = [home for home in found if len(home) == len(found[0])]
     inside = [home for home in nearest if _CONTAINERS in home]
-    return (inside or nearest)[0] if len(nearest) == 1 or inside else None
+    if nearest == [("metadata",)] and any(isinstance(step, int) for step in path):
+        return []
+    return (inside or nearest)[:1] if len(nearest) == 1 or inside else []

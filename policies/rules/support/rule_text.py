@@ -55,8 +55,13 @@ def class_name(template: PodTemplate) -> str:
 
 def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
     """True if a name in a file is a template variable ({{ … }}, ${X}, @X@, %X%) instead of a name."""
-    in_file = context.phase is Phase.LINT and bool(_VARIABLE.search(name))
+    in_file = context.phase is Phase.LINT and is_variable(name)
     return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
+
+
+def is_variable(text: str) -> bool:
+    """True if a text contains a variable of a template engine."""
+    return bool(_VARIABLE.search(text))
 
 
 _VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%")
