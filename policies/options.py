@@ -132,11 +132,15 @@ class BreakGlass(NamedTuple):
     max_duration: timedelta = timedelta(days=30)
 
 
+NO_USES: Final[Mapping[str, int]] = {}
+
+
 class Options(NamedTuple):
     """Options of rules. `pod_template_paths`: the built-in workloads and those of the configuration.
 
     `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
-    `template_classes`: classes that templates of the input define, with unknown values. `groups`, `exclude`,
+    `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
+    any directory of the input defines; `class_uses`: how often the input names each class. `groups`, `exclude`,
     `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
     not set. `gates`: the feature gates that are set.
 
@@ -155,6 +159,8 @@ class Options(NamedTuple):
     break_glass: BreakGlass = BreakGlass()
     known_classes: tuple[str, ...] = ()
     template_classes: frozenset[str] = frozenset()
+    input_classes: frozenset[str] = frozenset()
+    class_uses: Mapping[str, int] = NO_USES
     closed: bool = False
     groups: tuple[NamedGroup, ...] = ()
     rendering: tuple[Rendering, ...] = ()

@@ -128,9 +128,12 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
 
         render(given, options, config)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
-    if given.class_names:
-        named = config.options._replace(template_classes=frozenset(given.class_names))
-        config = config._replace(options=named)
+    named = config.options._replace(
+        template_classes=frozenset(given.class_names),
+        input_classes=given.defined_classes,
+        class_uses=given.class_uses,
+    )
+    config = config._replace(options=named)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unchecked = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)

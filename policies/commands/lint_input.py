@@ -87,6 +87,8 @@ class Input:
         """The engine of each file that is a template."""
         self.class_names = set[str]()
         """Names of classes that templates define with values that only rendering can tell."""
+        self.class_uses = Counter[str]()
+        """How often files name each PriorityClass."""
         self.files_of: defaultdict[str, list[File]] = defaultdict(list)
         """Files with skipped objects, by kind."""
         self.defining: list[tuple[File, frozenset[str]]] = []
@@ -111,6 +113,11 @@ class Input:
     def rendered_of(self, templates: str) -> Rendered | None:
         """The output of the chart that contains a directory of templates; None if it was not rendered."""
         return next((found for chart, found in self.rendered.items() if templates.startswith(chart + os.sep)), None)
+
+    @property
+    def defined_classes(self) -> frozenset[str]:
+        """The names of all PriorityClasses that the input defines."""
+        return frozenset(m.identity[2] for m in self.members if m.identity[0] == PRIORITY_CLASS)
 
     @property
     def subjects(self) -> list[ReviewedObject]:
@@ -196,8 +203,9 @@ def _read(
         if what:
             given.leave_out(file.path, what)
             return
-    if reported and reading.subjects and b"riorityClassName" in content:
-        _count_variable(content, file, given)
+    if reported and b"riorityClassName" in content:
+        _count_uses(content, given)
+        _count_variable(content, file, given, reading)
     given.sources[file.name] = file
     if reading.defined:
         given.defining.append((file, reading.defined))
@@ -222,12 +230,23 @@ def _read(
         given.texts[file.name] = content
 
 
+_USE: Final = re.compile(
+    rb"(?:^|[\s\"'{,-])priorityClassName[\"']?:[ \t]*[\"']?([a-z0-9][a-z0-9.-]{0,252})[\"']?[ \t]*(?:[,}#]|\r?$)",
+    re.MULTILINE,
+)
+
+
+def _count_uses(content: bytes, given: Input) -> None:
+    """Count the PriorityClass names in a file."""
+    given.class_uses.update(name.decode() for name in _USE.findall(content))
+
+
 _VARIABLE: Final = re.compile(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
 
 
-def _count_variable(content: bytes, file: File, given: Input) -> None:
+def _count_variable(content: bytes, file: File, given: Input, reading: Reading) -> None:
     """Record a manifest with a variable as PriorityClass name, whose value is unknown."""
-    if _VARIABLE.search(content) is None:
+    if not reading.subjects or _VARIABLE.search(content) is None:
         return
     from forewarn.policies.commands.lint_templates import engine_of, has_variable_class
 
@@ -318,6 +337,7 @@ def _read_template(
     given.members += (Member(subject, file.path) for subject in (*found.complete, *found.partial))
     if b"riorityClass" not in content:
         return
+    _count_uses(content, given)
     text = content.decode("utf-8", "replace")
     lines = text.split("\n")
     for subject in found.partial:

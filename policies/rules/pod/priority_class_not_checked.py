@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Problem, Severity, quote
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.meant_classes import meant_elsewhere, meant_system_class
 from forewarn.policies.rules.support.names import is_reserved
 from forewarn.policies.rules.support.rule_text import class_name, is_template_variable
 
@@ -53,10 +54,14 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_name(template) if template else ""
     if template is None or not name or context.classes_known or context.is_known(name):
         return
-    if not is_reserved(name) and not is_template_variable(name, subject, context):
-        yield Problem(
-            f"can't verify PriorityClass {quote(name)}",
-            template.at("priorityClassName"),
-            "pass --cluster or include the class manifests",
-            detail={"class": name},
-        )
+    if is_reserved(name) or is_template_variable(name, subject, context):
+        return
+    if meant_system_class(name) or meant_elsewhere(name, context):
+        return  # unknown-priority-class
+    is_elsewhere = name in context.options.input_classes
+    yield Problem(
+        f"can't verify PriorityClass {quote(name)}" + (": only other directories define it" if is_elsewhere else ""),
+        template.at("priorityClassName"),
+        "pass --cluster, or --one-apply" if is_elsewhere else "pass --cluster or include the class manifests",
+        detail={"class": name},
+    )

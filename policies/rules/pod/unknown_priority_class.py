@@ -4,9 +4,11 @@ Why: kube-apiserver rejects such a Pod. kube-apiserver accepts a workload whose 
 rejects the workload's Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
 
 Details: if you pass no cluster, the class may exist in the cluster, so the finding is a warning. If the name is similar
-to the name of a class in the input, or begins with `system-`, which Kubernetes reserves, the finding is an error. With
-`--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and every finding is an
-error. The rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
+to the name of a class in the input or of a system class, or begins with `system-`, which Kubernetes reserves, the
+finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes,
+and every finding is an error. If no class is visible in a directory, the rule reports names that are similar to a class
+of another directory, or that differ in one letter from a name that the input uses more often. The rule does not check
+names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
 
 Cluster:
 
@@ -53,6 +55,7 @@ from forewarn.policies.kube_apiserver.priority import Forbidden, establish_prior
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target
 from forewarn.policies.rules.support.details import UnknownClass
+from forewarn.policies.rules.support.meant_classes import meant_elsewhere, meant_system_class
 from forewarn.policies.rules.support.names import is_misspelt, is_reserved
 from forewarn.policies.rules.support.recommended import recommended_to
 from forewarn.policies.rules.support.rule_text import class_name, is_template_variable
@@ -79,21 +82,25 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_name(template) if template else ""
     if template is None or not name or context.is_known(name):
         return
-    if not context.classes_known and not is_reserved(name):
+    system = meant_system_class(name)
+    elsewhere = "" if system or context.classes_complete else meant_elsewhere(name, context)
+    if not (context.classes_known or is_reserved(name) or system or elsewhere):
         return
     try:
         establish_priority(name, context.classes)
     except Forbidden:
         if not is_template_variable(name, subject, context):
-            yield _unknown(name, template.at("priorityClassName"), subject, context)
+            yield _unknown(name, template.at("priorityClassName"), subject, context, system, elsewhere)
 
 
-def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context) -> Problem:
+def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context, system: str, elsewhere: str) -> Problem:
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
     is_certain = context.classes_complete or is_reserved(name)
     consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
     known = recommended_to(subject, context)
-    meant = known.nearest_name(name) if context.phase is Phase.LINT else ""
+    near = known.nearest_name(name) if context.phase is Phase.LINT else ""
+    is_near = bool(near) and is_misspelt(name, near)
+    other = system or ("" if is_near else elsewhere)
     return Problem(
         UnknownClass(
             name,
@@ -101,8 +108,9 @@ def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context) -
             known,
             is_certain=context.classes_complete,
             is_reserved=is_reserved(name),
-            suggestion=meant,
+            suggestion=other or near,
+            meant=other,
         ),
         path,
-        severity=None if is_certain or (meant and is_misspelt(name, meant)) else Severity.WARNING,
+        severity=None if is_certain or is_near or system else Severity.WARNING,
     )

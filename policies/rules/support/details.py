@@ -145,8 +145,9 @@ class UnknownClass(NamedTuple):
     """The name of a PriorityClass that does not exist. `consequence`: the rest of the sentence after `not found`.
 
     `known`: the PriorityClasses that may be recommended; None to recommend none. `is_certain`: the class is known not
-    to exist. `is_reserved`: only Kubernetes can create the class. `fix`: empty to list known classes. `suggestion`: the
-    name that the linter may write instead. `longest`: maximum number of characters of the name.
+    to exist. `is_reserved`: only Kubernetes can create the class. `fix`: empty to name known classes. `suggestion`: the
+    name that the linter may write instead. `meant`: the class that is probably meant, if it is not in
+    `known`. `longest`: maximum number of characters of the name.
     """
 
     name: str
@@ -156,6 +157,7 @@ class UnknownClass(NamedTuple):
     is_certain: bool = True
     is_reserved: bool = False
     suggestion: str = ""
+    meant: str = ""
     longest: int = MAX_NAME
 
 

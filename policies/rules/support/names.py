@@ -118,6 +118,11 @@ def is_misspelt(name: str, meant: str) -> bool:
     return _edits(name, meant, most) <= most
 
 
+def is_one_edit(name: str, meant: str) -> bool:
+    """Report whether one letter of `name` is wrong, missing or added, or two are swapped, compared with `meant`."""
+    return is_misspelt(name, meant) and _edits(name, meant, 1) == 1
+
+
 def _edits(one: str, other: str, most: int) -> int:
     """Return the number of wrong, missing, added or swapped letters (optimal string alignment distance).
 

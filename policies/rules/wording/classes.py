@@ -42,19 +42,21 @@ def unknown(details: UnknownClass, audience: Audience) -> Text:
 
     Did you mean "gold"?`.
     """
-    meant = details.known.nearest(details.name, audience) if details.known else ""
+    meant = details.meant or (details.known.nearest(details.name, audience) if details.known else "")
     more = (f"Did you mean {quote(meant)}?",) if meant else ()
     return Text(
         f"PriorityClass {quote(cut(details.name, details.longest))} not found{details.consequence}",
-        details.fix or _class_fix(details, audience),
+        details.fix or _class_fix(details, audience, meant),
         more,
     )
 
 
-def _class_fix(details: UnknownClass, audience: Audience) -> str:
-    """The fix, with the PriorityClasses that the audience may know."""
-    known = list(details.known.sorted) if details.known else []
-    known = known if audience.sees_all else list(filter(audience.knows, known))
+def _class_fix(details: UnknownClass, audience: Audience, meant: str) -> str:
+    """The fix, with the class that is meant, or the PriorityClasses that the audience may know."""
+    if details.meant:
+        return f"use {meant}"
+    known = [meant] if meant else list(details.known.sorted) if details.known else []
+    known = known if meant or audience.sees_all else list(filter(audience.knows, known))
     use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
     if not known and not audience.sees_all:
         use = ["use one that exists"]
