@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.commands.helm_gate import write_gate
@@ -19,7 +20,7 @@ from forewarn.policies.commands.lint_tools import Failure, Job, find_program, ru
 from forewarn.policies.commands.render_files import Stage, Trees, is_of_checkout
 from forewarn.policies.commands.rendered_source import Origins, OverlaySource, TemplateLines, TemplateSource
 from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
-from forewarn.policies.findings import Location, cut
+from forewarn.policies.findings import Location, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
 from forewarn.policies.manifests import Fault, read, values
 from forewarn.policies.manifests.groups import reached
@@ -51,7 +52,17 @@ _FIXES: Final = {
     "network access is off": "pass --render-network, or exclude the directory",
     "link leaves the checked directories": "replace the link by the file, or check the directory to which it leads",
     "outside of the checked directories": "check the directory that contains it, too",
+    "must specify --enable-helm": "pass --kustomize-flag=--enable-helm",
+    "HelmChartInflationGenerator": "pass --kustomize-flag=--enable-helm and --render-network, or exclude the directory",
+    "is not in or below": f"pass --kustomize-flag={ANY_FILE}",
+    "external plugins disabled": "exclude the directory: forewarn runs no plugins",
+    "execution error at": "set the chart's values in `render` of the configuration, or exclude the directory",
+    "nil pointer evaluating": "set the chart's values in `render` of the configuration, or exclude the directory",
+    "no such file or directory": "add the file, or exclude the directory",
 }
+"""Parts of errors, and the fix."""
+_VARIES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[/:]\S*|[0-9]+")
+"""Parts of an error that differ between directories with one cause: names, paths, positions."""
 _MESSAGE: Final = 300
 """Maximum characters of a tool's message in a finding."""
 
@@ -81,6 +92,7 @@ class _Renderer:
         self._trees = Trees.of(options.paths)
         self._checker, self._path = Checker(), safe_path(self._trees)
         self._wanted = wanted_kinds(config)
+        self._failures = defaultdict[str, list[tuple[str, Failure]]](list)
 
     def settings(self, directory: str) -> Rendering:
         """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
@@ -147,16 +159,32 @@ class _Renderer:
         return f"1.{self._config.options.minor or NEWEST}.0"
 
     def fail(self, file: str, failure: Failure) -> None:
-        """Add a finding for a directory that cannot be rendered."""
-        message, fix = failure.why, _FIXES.get(failure.why.rpartition(": ")[2], _FIX)
-        if (missing := _DEPENDENCIES.search(message)) is not None:
-            message, fix = f"missing in charts/: {missing[1]}", f"run `helm dependency build {os.path.dirname(file)}`"
-        message, fix = cut(f"cannot render: {message}", _MESSAGE), cut(fix, _MESSAGE)
-        if failure.file not in ("", os.path.realpath(file)):
-            start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
-            file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
-        place = Location(file, failure.line, 1, 2)
-        self._given.diagnostics.append(FileDiagnostic("parse-error", message, place, fix))
+        """Record a directory that cannot be rendered."""
+        is_known = _DEPENDENCIES.search(failure.why)
+        cause = "missing in charts/" if is_known else _VARIES.sub("", failure.why.rpartition(": ")[2])
+        self._failures[cause].append((file, failure))
+
+    def report_failures(self) -> None:
+        """Add a finding for each cause of failures, at the first directory that fails for it."""
+        for failures in self._failures.values():
+            file, failure = failures[0]
+            message = failure.why
+            fix = next((fix for part, fix in _FIXES.items() if part in message), _FIX)
+            if (missing := _DEPENDENCIES.search(message)) is not None:
+                message, fix = (
+                    f"missing in charts/: {missing[1]}",
+                    f"run `helm dependency build {os.path.dirname(file)}`",
+                )
+            others = plural(len(failures) - 1, "more directory", "more directories")
+            more = f" (and {others})" if len(failures) > 1 else ""
+            message, fix = cut(f"cannot render: {message}", _MESSAGE) + more, cut(fix, _MESSAGE)
+            if failure.file not in ("", os.path.realpath(file)):
+                start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
+                file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
+            place = Location(file, failure.line, 1, 2)
+            self._given.diagnostics.append(
+                FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
+            )
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
         """Render charts and add their objects. `charts`: directory -> the file for findings about failures."""
@@ -234,6 +262,7 @@ def render(given: Input, options: argparse.Namespace, config: Config) -> None:
     given.unreadable += [SourceError("--render", f"{program} is {_why_absent(program)}") for program in absent]
     renderer.take_charts(found.charts, [job for job in charts if job.program not in absent])
     _take_overlays(given, found, [job for job in kustomizes if job.program not in absent], renderer)
+    renderer.report_failures()
 
 
 def _take_overlays(given: Input, found: _Found, jobs: Sequence[Job], renderer: _Renderer) -> None:

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.commands.forks import cores
 from forewarn.policies.commands.render_files import Outside
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +36,11 @@ MAX_PARALLEL: Final = 1 << 30
 """Maximum bytes of all tools' output together."""
 MEMORY: Final = 2 << 30
 """Maximum bytes of a process's memory."""
+_TAIL: Final = 4_000
+"""Maximum bytes at the end of a tool's error output that are read."""
+_LONGEST: Final = 140
+"""Maximum characters of a tool's error in a finding."""
+_LEAST: Final = 40
 _PAUSE: Final = 0.02
 _LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
 _ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https"}
@@ -146,11 +151,22 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
         if why:
             return Failure(f"{job.called} {why}")
         if process.returncode:
-            complaint.seek(0)
-            said = complaint.read(2_000).decode("utf-8", "replace").replace(os.path.join(files, ""), "").strip()
-            return Failure(f"{job.called}: exit status {process.returncode}: {one_line(cut(said, 500))}")
+            complaint.seek(max(os.fstat(complaint.fileno()).st_size - _TAIL, 0))
+            said = complaint.read(_TAIL).decode("utf-8", "replace").replace(os.path.join(files, ""), "")
+            return Failure(f"{job.called}: {end_of(said) or f'exit status {process.returncode}'}")
         output.seek(0)
         return output.read(MAX + 1)
+
+
+def end_of(said: str) -> str:
+    """The end of a tool's error, without warnings and hints: it names the cause."""
+    lines = (line for line in said.strip().split("\n") if not line.startswith(("# Warning", "Use --debug flag")))
+    text = one_line(" ".join(" ".join(lines).split())).replace(os.path.join(os.path.realpath(os.curdir), ""), "")
+    text = text.removeprefix("Error: ")
+    if len(text) <= _LONGEST:
+        return text
+    start = text.find(": ", len(text) - _LONGEST)
+    return f"…{text[start + 2 :] if 0 < start < len(text) - _LEAST else text[1 - _LONGEST :]}"
 
 
 def _environment(job: Job, home: str, temporary: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from forewarn.policies.findings import NO_LOCATION, Location, ObjectRef, Path
+from forewarn.policies.findings import NO_LOCATION, Location, ObjectRef, Path, Severity
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.objects.fields import NOTHING, namespace_of, ref_of
 
@@ -95,13 +95,16 @@ class ReviewedObject(NamedTuple):
 
 
 class FileDiagnostic(NamedTuple):
-    """A problem found while reading a file. `rule`: the id of the rule about files that reports the problem."""
+    """A problem found while reading a file. `rule`: the id of the rule about files that reports the problem.
+    `severity`: lowers the severity of the rule.
+    """
 
     rule: str
     message: str
     location: Location
     remediation: str = ""
     object: ObjectRef | None = None
+    severity: Severity | None = None
 
 
 class ChangeSet(NamedTuple):

@@ -3,7 +3,8 @@
 Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents of the file.
 
 Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With `forewarn
-lint --render`, it also reports a chart or kustomization that cannot be rendered, and ignored settings of `render`.
+lint --render`, it also reports ignored settings of `render`, and charts and kustomizations that cannot be rendered: one
+warning for each cause.
 
 Bad:
 

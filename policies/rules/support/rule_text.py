@@ -67,6 +67,17 @@ def is_variable(text: str) -> bool:
 _VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%")
 
 
+_TESTS: Final = re.compile(
+    r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib)(?:[/_.-])",
+    re.IGNORECASE,
+)
+
+
+def is_test_file(path: str) -> bool:
+    """Report whether the path of a file says that it is a test or an example."""
+    return bool(_TESTS.search(path))
+
+
 def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
     """Return the PriorityClass of new Pods: the class that they name, otherwise the default of their namespace.
 
@@ -142,5 +153,10 @@ def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
     for diagnostic in context.change_set.diagnostics:
         if diagnostic.rule == rule:
             yield Problem(
-                diagnostic.message, (), diagnostic.remediation, location=diagnostic.location, object=diagnostic.object
+                diagnostic.message,
+                (),
+                diagnostic.remediation,
+                location=diagnostic.location,
+                object=diagnostic.object,
+                severity=diagnostic.severity,
             )

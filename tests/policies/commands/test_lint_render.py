@@ -138,13 +138,13 @@ def test_a_kustomization_stands_for_its_files(tools: Path, tree: Path, capsys: p
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("#!/bin/sh\necho 'no such \x1b[31mvalue' >&2\nexit 1\n", "helm template: exit status 1: no such"),
+        ("#!/bin/sh\necho 'no such \x1b[31mvalue' >&2\nexit 1\n", "helm template: no such"),
         ("#!/bin/sh\nsleep 100\n", "helm template takes more than"),
         ("#!/bin/sh\nexec cat /dev/zero\n", "helm template prints more than"),
         ("#!/bin/sh\necho 'X missing in charts/ directory: common' >&2\nexit 1\n", "missing in charts/: common"),
     ],
 )
-@pytest.mark.parametrize("threshold", ["error", "never"])
+@pytest.mark.parametrize("threshold", ["warning", "never"])
 def test_a_chart_that_cannot_be_rendered_is_one_finding(
     tools: Path,
     tree: Path,
@@ -162,13 +162,29 @@ def test_a_chart_that_cannot_be_rendered_is_one_finding(
     _tool(tools, "helm", script)
     status, report, _ = _lint(capsys, "--render", "--fail-on", threshold)
     failed, literal = report["findings"]
-    assert (status, failed["rule"], failed["file"]) == (threshold == "error", "parse-error", "./charts/shop/Chart.yaml")
+    assert (status, failed["rule"], failed["severity"]) == (threshold == "warning", "parse-error", "warning")
+    assert failed["file"] == "./charts/shop/Chart.yaml"
     assert failed["message"].startswith("cannot render: ")
     assert said in failed["message"]
     assert "\x1b" not in failed["message"]
     assert (literal["rule"], literal["file"]) == ("unknown-priority-class", "./charts/shop/templates/web.yaml"), (
         "what needs no rendering is checked all the same"
     )
+
+
+def test_directories_that_fail_for_one_reason_are_one_finding(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b", "c"):
+        (tree / name).mkdir()
+        (tree / name / "kustomization.yaml").write_text(f"resources: [{name}.yaml]\n")
+    said = "# Warning: old\nError: accumulating resources: %s lstat $(pwd)/x$2/y.yaml: no such file" % ("x" * 300)
+    _tool(tools, "kustomize", f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    status, report, _ = _lint(capsys, "--render", "--allow-empty")
+    (failed,) = report["findings"]
+    assert (status, failed["file"], failed["severity"]) == (0, "./a/kustomization.yaml", "warning")
+    assert failed["message"].endswith("y.yaml: no such file (and 2 more directories)"), "the end names the cause"
+    assert len(failed["message"]) < 250
 
 
 def test_without_the_tool_the_job_cannot_be_done(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -503,7 +519,8 @@ def test_all_output_together_is_bounded(
         (tree / str(name) / "Chart.yaml").write_text("name: a\n")
     _tool(tools, "helm", "#!/bin/sh\nprintf '#%03999d\\n' 0\n")
     _, report, _ = _lint(capsys, "--render")
-    assert [f["file"] for f in report["findings"]] == ["./2/Chart.yaml", "./3/Chart.yaml", "./4/Chart.yaml"]
+    (failed,) = report["findings"]
+    assert (failed["file"], failed["message"].endswith("(and 2 more directories)")) == ("./2/Chart.yaml", True)
 
 
 DEPLOYMENT = """apiVersion: apps/v1
