@@ -16,7 +16,7 @@ from forewarn.policies.sources.output_file import append_file, output_file
 from forewarn.policies.terminal import as_markdown, clean, painter, print_notice, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from forewarn.policies.commands.lint_input import Input
     from forewarn.policies.manifests.groups import Grouping
@@ -77,18 +77,23 @@ def write(
 _WITHOUT_NOTES: Final = ("text", "github")
 SKIPPED_TEMPLATES: Final = (TEMPLATES, TEMPLATE)
 """Types of skipped files that the summary counts by engine."""
-FOLDED: Final = frozenset(("priority-class-not-checked",))
-"""Rules with the same message for all objects that name a class: reported once for each class."""
+FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
+    "priority-class-not-checked": lambda finding: finding.detail.get("class"),
+    "system-class-outside-kube-system": lambda finding: (finding.message, os.path.dirname(finding.location.file)),
+    "job-fails-on-eviction": lambda finding: (finding.message, os.path.dirname(finding.location.file)),
+    "daemon-set-without-class": lambda finding: (finding.severity, finding.message, finding.object.name),
+}
+"""Rules that repeat one message for many objects, and what findings that are reported once have in common."""
 
 
 def folded(findings: list[Finding]) -> list[Finding]:
-    """Return the findings, with findings of FOLDED rules merged to one for each PriorityClass, with the number of
+    """Return the findings, with those of FOLDED rules that have the same cause merged to one, with the number of
     objects.
     """
-    counts = Counter((f.rule, str(f.detail.get("class"))) for f in findings if f.rule in FOLDED)
+    keys = [(f.rule, FOLDED[f.rule](f) if f.rule in FOLDED else None) for f in findings]
+    counts = Counter(key for key in keys if key[0] in FOLDED)
     shown, reported = [], set()
-    for finding in findings:
-        key = (finding.rule, str(finding.detail.get("class")))
+    for finding, key in zip(findings, keys, strict=True):
         if key in reported:
             continue
         if key in counts:

@@ -7,8 +7,8 @@ Details: if you pass no cluster, the class may exist in the cluster, so the find
 to the name of a class in the input or of a system class, or begins with `system-`, which Kubernetes reserves, the
 finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes,
 and every finding is an error. If no class is visible in a directory, the rule reports names that are similar to a class
-of another directory, or that differ in one letter from a name that the input uses more often. The rule does not check
-names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
+of another directory. It also reports names that differ in one letter from a name that the input uses more often. The
+rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
 
 Cluster:
 
