@@ -9,7 +9,7 @@ import json
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import yaml
 
@@ -20,6 +20,14 @@ DUMP = ROOT / "docs/guides/predict.md"
 DIRECTIONS = ROOT / "docs/reference/failure-modes.md"
 JSON_PAGE = ROOT / "docs/reference/json.md"
 _SCHEMA_ROWS = "| output | JSON Schema |\n|---|---|\n"
+_HEAD = """
+## head
+
+Every answer about a cluster contains `head`:
+
+| key | meaning |
+|---|---|
+"""
 _WIDTH = 110
 _ROWS_BY_STATE = "| rule | reads | denial |\n|---|---|---|\n"
 _STORED = {
@@ -46,6 +54,7 @@ from forewarn.policies.findings import Action, Severity  # noqa: E402
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
 from forewarn.policies.options import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.render.documents import DOCUMENTS  # noqa: E402
+from forewarn.policies.render.documents.head import Head  # noqa: E402
 from forewarn.policies.rules import RULES  # noqa: E402
 from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
 from forewarn.webhook.settings import FLAGS  # noqa: E402
@@ -470,6 +479,12 @@ def schema_rows() -> str:
     return "".join(f"| {title} | [{name}.json](schemas/{name}.json) |\n" for name, (title, _) in DOCUMENTS.items())
 
 
+def head_rows() -> str:
+    """The rows of docs/reference/json.md on the head of every answer."""
+    hints = get_type_hints(Head, include_extras=True)
+    return "".join(f"| `{key}` | {get_args(hint)[1]} |\n" for key, hint in hints.items())
+
+
 def between(path: Path, before: str, after: str, made: str) -> str:
     """The text of a file with what stands between two texts in it made anew; `after` empty: all that follows."""
     head, _, rest = path.read_text().partition(before)
@@ -492,7 +507,7 @@ def main() -> int:
         ROOT / "docs/reference/metrics.md": webhook_pages.metrics_page(),
         ROOT / "docs/reference/webhook-settings.md": webhook_pages.settings_page(),
         **{SCHEMAS / f"{name}.json": json_schemas.schema_text(name) for name in DOCUMENTS},
-        JSON_PAGE: between(JSON_PAGE, _SCHEMA_ROWS, "\n## lint\n", schema_rows()),
+        JSON_PAGE: between(JSON_PAGE, _SCHEMA_ROWS, "\n## lint\n", f"{schema_rows()}{_HEAD}{head_rows()}"),
         **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import types
 from inspect import cleandoc
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from forewarn.policies.render.documents import DOCUMENTS, VERSION
 
@@ -56,7 +56,13 @@ def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]
     return {
         "type": "object",
         **({"description": text} if text else {}),
-        "properties": {key: _of(hint, defined, closed) for key, hint in plain.items()},
+        "properties": {key: _property(hint, defined, closed) for key, hint in plain.items()},
         "required": [key for key, hint in hints.items() if given.__total__ and get_origin(hint) is not NotRequired],
         **({"additionalProperties": False} if closed else {}),
     }
+
+
+def _property(hint: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
+    if get_origin(hint) is not Annotated:
+        return _of(hint, defined, closed)
+    return {"description": hint.__metadata__[0], **_of(hint.__origin__, defined, closed)}

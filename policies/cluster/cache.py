@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from forewarn.policies.cluster.origin import Origin
 from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, decoded, key_of
 from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
 from forewarn.policies.kinds.registry import (
@@ -16,6 +17,7 @@ from forewarn.policies.kinds.registry import (
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
+    is_snapshot_version,
     listed_as_empty,
 )
 from forewarn.policies.kube_apiserver.priority import Classes
@@ -68,6 +70,7 @@ class ClusterSnapshot:
     """
     later_quotas: Mapping[Key, frozenset[str]] = field(default_factory=dict)
     """Pod of the apply that is predicted -> names of the ResourceQuotas of its namespace that are created after it."""
+    origin: Origin = field(default_factory=Origin)
     omitted: frozenset[tuple[str, str, str]] = frozenset()
     """(`group/Kind`, namespace, name) of objects that are too large to keep, wholly or in part."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
@@ -188,6 +191,7 @@ class Cache:
         templates: Collection[str] = POD_TEMPLATE_PATHS,
         semantics: Semantics = DEFAULT,
     ) -> None:
+        self.origin = Origin()
         self.reported_minor: int | None = None
         """The minor version that the cluster reports; None: unknown."""
         self.listed: set[str] | None = None
@@ -240,7 +244,7 @@ class Cache:
             self._read_minor(version)
         elif empty := listed_as_empty(obj):
             self.listed = None if self.listed is None else self.listed | {empty}
-        else:
+        elif not is_snapshot_version(obj):
             self.skipped[str(obj.get("kind") or "objects without a kind")] += 1
             return False
         return True
@@ -314,6 +318,7 @@ class Cache:
             pods=self._tables[POD].freeze(),
             waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
+            origin=self.origin,
             omitted=self._omitted,
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )

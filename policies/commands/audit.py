@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -88,6 +89,7 @@ def _audit(
     release: Release,
     previous: dict[str, Any] | None,
 ) -> Evaluated:
+    from forewarn.policies.cluster.answer_head import head_of_findings
     from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 
     writer = _writer(options)
@@ -114,7 +116,8 @@ def _audit(
             raise InvalidInput(f"{options.baseline}: {fault}") from None
         suppressed += known
     changes = _changes(options, findings, previous)
-    _print(options, findings, cache, subjects, suppressed, changes)
+    head = head_of_findings(cluster, findings)
+    _print(options, head, findings, cache, subjects, suppressed, changes)
     if writer is not None:
         from forewarn.policies.render.openreports import written_lines
 
@@ -184,6 +187,7 @@ def _changes(
 
 def _print(
     options: argparse.Namespace,
+    head: AnswerHead,
     findings: list[Finding],
     cache: Cache,
     subjects: Sequence[ReviewedObject],
@@ -193,7 +197,7 @@ def _print(
     if options.output == "text":
         _print_text(options, findings, changes)
     elif options.output in ("json", "sarif"):
-        sys.stdout.writelines(for_programs(options.output, findings, cache, len(subjects), suppressed, changes))
+        sys.stdout.writelines(for_programs(options.output, head, findings, cache, len(subjects), suppressed, changes))
         sys.stdout.write("\n")
     elif options.output == "openreports":
         from forewarn.policies.render.openreports import as_list, cluster_report
@@ -229,6 +233,7 @@ def _print_text(options: argparse.Namespace, findings: list[Finding], changes: l
 
 def for_programs(
     form: str,
+    head: AnswerHead,
     findings: list[Finding],
     cache: Cache,
     objects: int,
@@ -240,7 +245,7 @@ def for_programs(
     """
     from forewarn.policies.render.report import Report
 
-    report = Report(findings, (), objects, cache.skipped, lambda _file, _line: None, suppressed)
+    report = Report(findings, (), objects, cache.skipped, lambda _file, _line: None, suppressed, head)
     if form == "json":
         from forewarn.policies.render import json
 

@@ -39,12 +39,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release) -> Evaluated:
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.render import classes
+    from forewarn.policies.render.head import headed
     from forewarn.policies.whatif.priority_levels import as_dict, priority_levels
 
-    levels = priority_levels(settle(loaded(options), release).snapshot())
+    cluster = settle(loaded(options), release).snapshot()
+    levels, head = priority_levels(cluster), head_of(cluster)
     if options.output == "json":
-        sys.stdout.write(as_json(as_dict(levels)))
+        sys.stdout.write(as_json(headed(as_dict(levels), head)))
     elif options.output == "markdown":
         sys.stdout.write(as_markdown(classes.markdown(levels)))
     else:

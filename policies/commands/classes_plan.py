@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.class_plan import Plan
 
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, places: Places) -> int:
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.dump import DumpCache, not_simulated, world_of
     from forewarn.policies.whatif.class_plan import plan
@@ -62,7 +64,8 @@ def _answer(options: argparse.Namespace, release: Release, places: Places) -> in
     change = wanted(cluster, classes, workloads, options.delete)
     with watched() as show:
         found = plan(cluster, world_of(cache, (), until=MAX_UNTIL), change, show)
-    _print(options, found._replace(not_modelled=[*found.not_modelled, *not_simulated(cache)]))
+    found = found._replace(not_modelled=[*found.not_modelled, *not_simulated(cache)])
+    _print(options, found, head_of(cluster, found.summary.assumes))
     met = {"preemption": found.preempted, "pending": _more_pending(found), "unfinished": not found.is_complete}
     return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
@@ -71,12 +74,13 @@ def _more_pending(plan: Plan) -> bool:
     return any(result.pending > plan.pending_before for result in plan.results)
 
 
-def _print(options: argparse.Namespace, plan: Plan) -> None:
+def _print(options: argparse.Namespace, plan: Plan, head: AnswerHead) -> None:
     from forewarn.policies.render import classes
+    from forewarn.policies.render.head import headed
     from forewarn.policies.whatif.class_plan import as_dict
 
     if options.output == "json":
-        sys.stdout.write(as_json(as_dict(plan)))
+        sys.stdout.write(as_json(headed(as_dict(plan), head)))
     elif options.output == "markdown":
         sys.stdout.write(as_markdown(classes.plan_markdown(plan)))
     else:

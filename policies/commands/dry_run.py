@@ -147,7 +147,7 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
             others[group_kind(subject.object).rpartition("/")[2]] += 1
             continue
         evaluated += 1
-        _print(given, path, subject, answer)
+        _print(given, cluster, path, subject, answer)
         status = status if answer.allowed else max(status, REFUSED)
     if any(group_kind(s.object) in _GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
         print_notice(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
@@ -158,11 +158,16 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
     return status
 
 
-def _print(given: argparse.Namespace, path: str, subject: ReviewedObject, answer: Answer) -> None:
+def _print(
+    given: argparse.Namespace, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer
+) -> None:
     if given.output == "json":
+        from forewarn.policies.cluster.answer_head import head_of
+        from forewarn.policies.render.head import headed
+
         ref = subject.ref
         about = {"file": path, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-        sys.stdout.write(as_json({**about, **answer.to_dict()}))
+        sys.stdout.write(as_json(headed({**about, **answer.to_dict()}, head_of(cluster))))
     elif answer.allowed:
         print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
     else:

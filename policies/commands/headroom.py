@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.release import Release
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> Evaluated:
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.whatif.capacity_buffers import BufferCache
 
     cache = BufferCache()
@@ -92,6 +94,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
 
         cache_key = options.placeholders, rule_options_of(options), autoscaling.cutoff
         reserves = [placeholders(cluster, obj, each, *cache_key) for obj, each in zip(objects, found, strict=True)]
+    head = head_of(cluster, (clause for each in found for clause in each.assumes))
     if options.output == "html":
         if len(found) > 1:
             raise InvalidObject("-o html takes one object", ref=ref_of(objects[1], options.namespace))
@@ -99,7 +102,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
 
         sys.stdout.write(page(found[0], cluster))
     else:
-        _print(options, found, reserves, buffers)
+        _print(options, found, reserves, buffers, head)
     least = min(found, key=lambda each: each.more[options.preempting])
     without, preempting = (least.more[each] for each in (False, True))
     status = _status(least, options.at_least, preempting=options.preempting)
@@ -153,14 +156,16 @@ def _print(
     headrooms: Sequence[Headroom],
     reserves: Sequence[Placeholders | None],
     buffers: Sequence[Buffers | None],
+    head: AnswerHead,
 ) -> None:
     from forewarn.policies.render import headroom
+    from forewarn.policies.render.head import headed
 
     parts = list(zip(headrooms, reserves, buffers, strict=True))
     if options.output == "json":
         for each, reserve, of_it in parts:
             more = {} if of_it is None else {"capacityBuffers": of_it.to_dict()}
-            sys.stdout.write(as_json(_as_dict(each) | _reserve_as_dict(reserve) | more))
+            sys.stdout.write(as_json(headed(_as_dict(each) | _reserve_as_dict(reserve) | more, head)))
         return
     if options.output == "markdown":
         sys.stdout.write(as_markdown("\n".join(headroom.markdown(*part) for part in parts)))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.lint_output import Target
     from forewarn.policies.manifests.groups import Grouping
@@ -71,6 +72,7 @@ class _Checked(NamedTuple):
     """The input of the linter, and its unsuppressed findings before the baseline is applied.
 
     `suppressed`: number of suppressed findings. `unchecked`: number of objects that class-not-allowed cannot evaluate.
+    `head`: None without a cluster.
     """
 
     given: Input
@@ -79,6 +81,7 @@ class _Checked(NamedTuple):
     suppressed: int
     unchecked: int
     cluster: ClusterSnapshot | None
+    head: AnswerHead | None
 
 
 def _lint(
@@ -137,7 +140,7 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unchecked = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)
-    return _Checked(given, grouping, findings, suppressed, unchecked, cluster)
+    return _Checked(given, grouping, findings, suppressed, unchecked, cluster, _head(cluster, findings))
 
 
 def _fix(checked: _Checked, config: Config) -> bool:
@@ -178,7 +181,14 @@ def _report(
     for target in outputs:
         try:
             lint_output.write(
-                target, findings, given, options.color, suppressed, most=options.max_per_rule, notes=notes
+                target,
+                findings,
+                given,
+                options.color,
+                suppressed,
+                checked.head,
+                most=options.max_per_rule,
+                notes=notes,
             )
         except SourceError as fault:
             return _complain(fault, FAILED)
@@ -269,6 +279,14 @@ def _cluster(
         print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
         return cluster, None
     return cluster, cache.reported_minor
+
+
+def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:
+    if cluster is None:
+        return None
+    from forewarn.policies.cluster.answer_head import head_of_findings
+
+    return head_of_findings(cluster, findings)
 
 
 def _config(options: argparse.Namespace) -> Config:

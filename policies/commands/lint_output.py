@@ -18,6 +18,7 @@ from forewarn.policies.terminal import as_markdown, clean, painter, print_notice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.commands.lint_input import Input
     from forewarn.policies.manifests.groups import Grouping
     from forewarn.policies.render.report import Report
@@ -51,6 +52,7 @@ def write(
     given: Input,
     color: str,
     suppressed: int = 0,
+    head: AnswerHead | None = None,
     *,
     most: int = 0,
     notes: bool = True,
@@ -62,7 +64,7 @@ def write(
     form, path = target
     if not notes and form in _WITHOUT_NOTES:
         findings = [finding for finding in findings if finding.severity is not Severity.NOTE]
-    report = report_of(findings, given, suppressed)
+    report = report_of(findings, given, suppressed, head)
     if not path:
         _print(form, report, given, sys.stdout, wants_color(color, sys.stdout), most)
         return
@@ -105,12 +107,12 @@ def folded(findings: list[Finding]) -> list[Finding]:
     return shown
 
 
-def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Report:
+def report_of(findings: list[Finding], given: Input, suppressed: int = 0, head: AnswerHead | None = None) -> Report:
     """The report about an input."""
     from forewarn.policies.render.report import Report
 
     lines = Lines(given)
-    return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed)
+    return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed, head)
 
 
 def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool, most: int) -> None:

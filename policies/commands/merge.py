@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.render.clusters import Outcome
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
     results = [next(turns[number % len(parts)]) for number in range(parts[0].of)]
-    tests.write_results(results, options)
+    tests.write_results(results, _head(parts), options)
     return tests.status_of(results)
 
 
@@ -121,8 +122,18 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
     whole = first._replace(rows=worst_first(rows.values()))
-    sweeps.write_sweep(whole, options)
+    sweeps.write_sweep(whole, _head(parts), options)
     return sweeps.status_of(whole, options.fail_on)
+
+
+def _head(parts: Sequence[Part]) -> AnswerHead:
+    """Return the head of the whole result. Raises SourceError."""
+    from forewarn.policies.render.head import merged
+
+    try:
+        return merged(part.result for part in parts)
+    except ValueError as fault:
+        raise SourceError(parts[0].file, str(fault)) from None
 
 
 def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:

@@ -108,9 +108,12 @@ def rows_of(
     autoscaling: Autoscaling,
 ) -> Iterator[dict[str, Any]]:
     """The lines of `-o json`: one for each Pod, one for a rollout's other Pods, and one for each PodGroup."""
+    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.render.head import headed
     from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
+    head = head_of(cluster, _assumed(applied, groups))
     last_pending = [each for each in applied.predictions if each.outcome == "pending"][-1:]
     in_groups = {id(pod) for group in groups for pod in group.pods}
     for placement in applied.placed:
@@ -128,17 +131,22 @@ def rows_of(
             more = placement_notes(placement) if placement.rollout or placement.ahead != 0 else ()
             row["standing"] = [*row["standing"], *more]
             row |= _losses(prediction.victims, cluster)
-            yield row | ({"autoscalers": as_dict(scaled)} if scaled else {})
+            yield headed(row | ({"autoscalers": as_dict(scaled)} if scaled else {}), head)
         for outcome, count in placement.without_prediction.items():
             notes = list(rollout_notes(placement.rollout)) if placement.rollout else [placement.rejection]
-            yield {
-                "id": placement.name,
-                "outcome": outcome,
-                "pods": count,
-                "basis": placement.basis,
-                "standing": notes,
-            }
-    yield from (group.to_dict() | _losses(group.victims, cluster) for group in groups)
+            counts = {"id": placement.name, "outcome": outcome, "pods": count}
+            yield headed({**counts, "basis": placement.basis, "standing": notes}, head)
+    yield from (headed(group.to_dict() | _losses(group.victims, cluster), head) for group in groups)
+
+
+def _assumed(applied: Applied, groups: Sequence[GroupForecast]) -> Iterator[str]:
+    """Yield what the predictions assume because the cluster state lacks it."""
+    for placement in applied.placed:
+        for prediction in placement.predictions:
+            yield from prediction.assumes
+        yield from placement.rollout.assumes if placement.rollout else ()
+    for group in groups:
+        yield from group.assumes
 
 
 def _losses(victims: Sequence[Pod], cluster: ClusterSnapshot) -> dict[str, Any]:

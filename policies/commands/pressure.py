@@ -19,6 +19,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
@@ -73,15 +74,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace) -> int:
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.kubelet.pods import read_pod
     from forewarn.policies.kubelet.shutdown import shutdown_groups
+    from forewarn.policies.releases.release import Release
     from forewarn.policies.render import node_pressure
+    from forewarn.policies.render.head import headed
     from forewarn.policies.render.node_pressure import Answer
     from forewarn.policies.whatif.questions import node_named
 
     cache = NodeCache(options.node)
-    loaded(options, cache)
+    settle(loaded(options, cache), Release())
     node_named(cache.snapshot(), options.node)
+    head = head_of(cache.snapshot())
     if options.signal and not options.stats:
         raise SourceError(
             options.node,
@@ -96,7 +101,7 @@ def _answer(options: argparse.Namespace) -> int:
         shutdown_groups(options.shutdown, pods) if options.shutdown else None,
     )
     if options.output == "json":
-        sys.stdout.write(as_json(_as_dict(answer)))
+        sys.stdout.write(as_json(headed(_as_dict(answer), head)))
     elif options.output == "html":
         from forewarn.policies.render.html.node_pressure import page
 

@@ -48,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) -> int:
+    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.render.head import headed
     from forewarn.policies.whatif.resize import GATE, StoredPods, Wanted, resize
 
     cache = StoredPods(options.namespace)
@@ -62,7 +64,8 @@ def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) ->
     found = list(resize(cache, names, wanted, preempts=preempts))
     notes = [_NOT_CHECKED, *filter(None, [cache.semantics.preview])]
     if options.output == "json":
-        sys.stdout.write(as_json({"pods": [_as_dict(each, preempts=preempts) for each in found], "notes": notes}))
+        document = {"pods": [_as_dict(each, preempts=preempts) for each in found], "notes": notes}
+        sys.stdout.write(as_json(headed(document, head_of(cache.snapshot()))))
         return OK
     lines = [line for each in found for line in _lines(each, preempts=preempts)]
     lines += [f"note: {note}" for note in notes]

@@ -70,6 +70,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
+    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.render.head import headed
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.whatif.risk import as_dict
 
@@ -79,10 +81,10 @@ def _answer(options: argparse.Namespace, release: Release, previous: dict[str, A
     loaded(options, cache)
     settle(cache, release)
     risks = risks_of(options, cache, _watched)
-    changes = _changes(options, risks, previous)
+    changes, head = _changes(options, risks, previous), head_of(cache.snapshot(), risks.assumes)
     if options.output == "json":
         more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
-        sys.stdout.write(as_json({**as_dict(risks), **more}))
+        sys.stdout.write(as_json(headed({**as_dict(risks), **more}, head)))
     elif options.output == "html":
         from forewarn.policies.render.html.risk import page
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.commands.shards import Shard
     from forewarn.policies.releases.release import Release
     from forewarn.policies.simulation.dump import DumpCache
@@ -45,7 +46,9 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
 
     `shard`: simulate only this part of the cases; None for all.
     """
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.commands.digested_cache import DigestedCache
+    from forewarn.policies.render.head import headed
     from forewarn.policies.scheduling.missing_lists import assumptions
     from forewarn.policies.simulation.dump import DumpCache, not_simulated
     from forewarn.policies.whatif.sweep import as_dict
@@ -62,13 +65,13 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     snapshot, victims = cache.snapshot(), any(row.preempted or row.pdbs for row in sweep.rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
-    sweep = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes])
+    sweep, head = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes]), head_of(snapshot, assumed)
     if isinstance(cache, DigestedCache) and shard is not None:
         options_of_run = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
-        document = marked(as_dict(sweep), shard, len(names), cache.digest, options_of_run)
+        document = marked(headed(as_dict(sweep), head), shard, len(names), cache.digest, options_of_run)
         sys.stdout.write(as_json(document))
         return 0  # whether anything has happened is asked of the whole
-    write_sweep(sweep, options)
+    write_sweep(sweep, head, options)
     return status_of(sweep, options.fail_on)
 
 
@@ -121,13 +124,14 @@ def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
     return progress(found, count, "cases", sys.stderr)
 
 
-def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
+def write_sweep(sweep: Sweep, head: AnswerHead, options: argparse.Namespace) -> None:
     """Print the sweep in the format of the options."""
     from forewarn.policies.render import sweep as rendering
+    from forewarn.policies.render.head import headed
     from forewarn.policies.whatif.sweep import as_dict
 
     if options.output == "json":
-        sys.stdout.write(as_json(as_dict(sweep)))
+        sys.stdout.write(as_json(headed(as_dict(sweep), head)))
     elif options.output == "markdown":
         sys.stdout.write(as_markdown(rendering.markdown(sweep)))
     elif options.output == "html":

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.commands.shards import Shard
     from forewarn.policies.expectations.document import Expectation
     from forewarn.policies.expectations.evaluation import Setting
@@ -94,6 +95,7 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
 def _evaluated(
     options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release, shard: Shard | None
 ) -> int:
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.commands.process_pool import mapped
     from forewarn.policies.render.expectations import from_dict
 
@@ -101,13 +103,19 @@ def _evaluated(
     part = shard.part_of(given) if shard else given
     if any(each.fit is None for _, each in part):
         cluster.world([])  # once for all of them
+    state = cluster.read().snapshot()
     digest, options_of_run = cluster.digest(), _run_options(options, given, cluster.read()) if shard else {}
     found = mapped(part, lambda each: _result(options, *each, cluster))
-    results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]
+    results, assumed = [], dict[str, None]()
+    for result, assumes in progress(found, len(part), "expectations", sys.stderr):
+        results.append(from_dict(result))
+        assumed |= dict.fromkeys(assumes)
+    head = head_of(state, assumed)
     if shard:
-        sys.stdout.write(as_json(marked(_results_as_dict(results), shard, len(given), digest, options_of_run)))
+        document = _results_as_dict(results, head)
+        sys.stdout.write(as_json(marked(document, shard, len(given), digest, options_of_run)))
         return OK  # whether one is broken is asked of the whole
-    write_results(results, options)
+    write_results(results, head, options)
     return status_of(results)
 
 
@@ -118,9 +126,11 @@ def status_of(results: Sequence[Result]) -> int:
     return BROKEN if any(result.broken for result in results) else OK
 
 
-def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
-    """Return the result of one expectation as JSON. Raises InvalidObject. `place`: the directory for files that the
-    expectation names.
+def _result(
+    options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the result of one expectation as JSON, and what it assumes. Raises InvalidObject. `place`: the directory
+    for files that the expectation names.
     """
     from forewarn.policies.expectations.evaluation import evaluate
     from forewarn.policies.render.expectations import as_dict, result_of
@@ -128,7 +138,7 @@ def _result(options: argparse.Namespace, place: str, each: Expectation, cluster:
     places = Places()
     try:
         verdict = evaluate(each, _setting(options, place, cluster, places))
-        return as_dict(result_of(verdict, allow_empty=options.allow_empty))
+        return as_dict(result_of(verdict, allow_empty=options.allow_empty)), list(verdict.assumes)
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{each.name}: {places.located(fault)}") from None
 
@@ -205,23 +215,24 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
     )
 
 
-def write_results(results: Sequence[Result], options: argparse.Namespace) -> None:
+def write_results(results: Sequence[Result], head: AnswerHead, options: argparse.Namespace) -> None:
     """Print the results in the format of the options."""
     from forewarn.policies.render import expectations
 
     if options.output == "junit":
         sys.stdout.write(expectations.junit(results, "forewarn test") + "\n")
     elif options.output == "json":
-        sys.stdout.write(as_json(_results_as_dict(results)))
+        sys.stdout.write(as_json(_results_as_dict(results, head)))
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in expectations.render(results, painter(color)))
 
 
-def _results_as_dict(results: Sequence[Result]) -> dict[str, Any]:
+def _results_as_dict(results: Sequence[Result], head: AnswerHead) -> dict[str, Any]:
     from forewarn.policies.render.expectations import as_dict
+    from forewarn.policies.render.head import headed
 
-    return {"version": 1, "expectations": [as_dict(each) for each in results]}
+    return headed({"version": 1, "expectations": [as_dict(each) for each in results]}, head)
 
 
 def _parser() -> argparse.ArgumentParser:

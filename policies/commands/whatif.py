@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.policies.simulation.dump import DumpCache
@@ -122,6 +123,7 @@ class Simulated(NamedTuple):
     assumptions, and parts that are not simulated. `faults`: errors of rejected objects.
     """
 
+    head: AnswerHead
     answer: Answer
     change: ClassChange | None
     notes: Sequence[str]
@@ -137,11 +139,11 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     loaded(options, cache)
     settle(cache, release)
     with watched() as show:
-        answer, change, notes, world, faults = simulate(options, cache, autoscaling, places, show)
+        head, answer, change, notes, world, faults = simulate(options, cache, autoscaling, places, show)
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:
-        _print(options, answer, change, notes, _explored(options, world, answer))
+        _print(options, head, answer, change, notes, _explored(options, world, answer))
     return FAILED if faults else status_of_conditions({*_happens(answer)}, options.fail_on)
 
 
@@ -156,6 +158,7 @@ def simulate(
 
     `show`: called with simulated seconds and steps. Raises SourceError, InvalidObject and ValueError.
     """
+    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.simulation.dump import not_simulated
     from forewarn.policies.whatif.comparison import ask, typical
     from forewarn.policies.whatif.occupancy import Occupancy
@@ -175,7 +178,7 @@ def simulate(
     answer = (ask if getattr(options, "runs", 1) > 1 else typical)(question, world, show, watch, autoscaling)
     settled = [SETTLED] if options.what == "apply" else []
     notes = [*not_simulated(cache), *omitted, *answer.summary.assumes, *settled]
-    return Simulated(answer, change, notes, world, faults)
+    return Simulated(head_of(cache.snapshot(), answer.summary.assumes), answer, change, notes, world, faults)
 
 
 def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
@@ -275,13 +278,14 @@ def _named(options: argparse.Namespace) -> str:
 
 def _print(
     options: argparse.Namespace,
+    head: AnswerHead,
     answer: Answer,
     change: ClassChange | None,
     notes: Sequence[str],
     outcomes: Sequence[tuple[Outcome, Summary]],
 ) -> None:
     if options.output == "json":
-        sys.stdout.write(as_json(as_document(options, answer, change, notes, outcomes)))
+        sys.stdout.write(as_json(as_document(options, head, answer, change, notes, outcomes)))
         return
     from forewarn.policies.render import whatif
 
@@ -304,12 +308,14 @@ def _print(
 
 def as_document(
     options: argparse.Namespace,
+    head: AnswerHead,
     answer: Answer,
     change: ClassChange | None,
     notes: Sequence[str],
     outcomes: Sequence[tuple[Outcome, Summary]] = (),
 ) -> dict[str, Any]:
     """Return the JSON document of `-o json`. `outcomes`: of several runs with random ties."""
+    from forewarn.policies.render.head import headed
     from forewarn.policies.whatif import class_change
     from forewarn.policies.whatif.answer import as_dict
 
@@ -319,7 +325,7 @@ def as_document(
     if outcomes:
         entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in outcomes]
         document |= {"runs": options.runs, "seed": options.seed, "outcomes": entries}
-    return document | {"notes": list(notes)}
+    return headed(document | {"notes": list(notes)}, head)
 
 
 def _explored(options: argparse.Namespace, world: World, answer: Answer) -> list[tuple[Outcome, Summary]]:

@@ -101,6 +101,8 @@ def _target(given: str, namespace: str) -> Evidence:
 
 
 def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
+    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.render.head import headed
     from forewarn.policies.why.trouble import ids
     from forewarn.policies.why.troubles import diagnose, of_deleted_pod, quota_hint
 
@@ -119,10 +121,11 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
         if evidence.not_read:  # they could name a Pod that was deleted
             raise SourceError(key, "; ".join(notes))
         raise InvalidInput(f"{key}: {'; '.join(notes)}")
+    head = head_of(cluster, found.prediction.assumes if found.prediction is not None else ())
     missing = evidence.missing() if found.state != "pending" or evidence.not_read else []
     messages = _messages(evidence, pod.uid if pod is not None else "")
     if options.output == "json":
-        sys.stdout.write(as_json(_as_dict(key, found, messages, missing, cluster)))
+        sys.stdout.write(as_json(headed(_as_dict(key, found, messages, missing, cluster), head)))
     else:
         _print(options, lambda paint: _lines(key, found, messages, missing, cluster, paint))
     return status_of_conditions({found.state, *ids(found.troubles)}, options.fail_on)
@@ -136,10 +139,12 @@ def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
 
 
 def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
+    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.render.head import headed
     from forewarn.policies.why.timeline import lines, timeline, to_dict
     from forewarn.policies.why.trouble import ids
 
-    found = timeline(cluster, evidence, now)
+    found, head = timeline(cluster, evidence, now), head_of(cluster)
     kind = evidence.kind.rpartition("/")[2]
     if not evidence.workload and not found.states:
         from forewarn.policies.whatif.questions import elsewhere
@@ -153,7 +158,7 @@ def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: E
             f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}{missing}"
         )
     if options.output == "json":
-        sys.stdout.write(as_json({**to_dict(found, evidence), "missing": evidence.missing()}))
+        sys.stdout.write(as_json(headed({**to_dict(found, evidence), "missing": evidence.missing()}, head)))
     else:
         _print(options, lambda paint: (*lines(found, evidence, paint), *(f"  {each}" for each in evidence.missing())))
     met = {*found.states, *(each for ending in found.endings for each in ids(ending.diagnosis.troubles))}

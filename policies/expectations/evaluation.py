@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 
     `broken`: sentences about the violation; empty if met. `case`: the first case that violates the expectation.
     `answer`: the result of this case. `cases`: number of simulated cases. `unanswered`: parts of the expectation that
-    select no Pod. `notes`: parts that may select no Pod, and assumptions.
+    select no Pod. `notes`: parts that may select no Pod, and assumptions. `assumes`: the assumptions alone.
     """
 
     expectation: Expectation
@@ -60,6 +60,7 @@ class Verdict(NamedTuple):
     answer: Answer | None = None
     unanswered: Sequence[str] = ()
     notes: Sequence[str] = ()
+    assumes: Sequence[str] = ()
 
 
 def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
@@ -71,7 +72,8 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     if expectation.fit is not None:
         broken = list(_not_fitting(expectation, setting, assumed))
         if broken or not _needs_more(expectation):
-            return Verdict(expectation, 1, "current cluster" if broken else "", broken, notes=list(assumed))
+            case = "current cluster" if broken else ""
+            return Verdict(expectation, 1, case, broken, notes=list(assumed), assumes=list(assumed))
     verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
     for question in _questions(expectation.when, setting):
         answer = ask(question, setting.world(question.arrivals), without=False)
@@ -85,7 +87,8 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     unanswered, notes = list[str](), list[str]()
     for what, pattern in of_nobody.items():
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
-    return verdict._replace(unanswered=unanswered, notes=[*notes, *assumed, *list(not_modelled)[:_NAMED]])
+    notes += [*assumed, *list(not_modelled)[:_NAMED]]
+    return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
 
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:

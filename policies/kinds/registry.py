@@ -184,6 +184,13 @@ def listed_as_empty(obj: Mapping[str, Any]) -> str:
     return f"{version.rpartition('/')[0]}/{kind.removesuffix('List')}"
 
 
+def is_snapshot_version(obj: Mapping[str, Any]) -> bool:
+    """Report whether this is the object of cluster snapshots with `serverVersion`, as `kubectl version` writes it, and
+    `time`, that of the read.
+    """
+    return obj.get("kind") == "Version" and obj.get("apiVersion") == "forewarn.dev/v1"
+
+
 def incomplete_list(obj: Any) -> str:
     """Return the problem of a List that is one page of several; an empty string for any other value.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Severity, printable
 from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.render.head import headed
 from forewarn.policies.render.report import ENTRIES, counts, fingerprints, in_parts
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def render(report: Report, omitted: Mapping[str, int] = NOTHING, more: Mapping[s
     """
     found = counts(report.findings)
     marks = fingerprints(report.findings)
-    document = {
+    document: dict[str, Any] = {
         "version": VERSION,
         "findings": ENTRIES,
         "summary": {
@@ -43,6 +44,8 @@ def render(report: Report, omitted: Mapping[str, int] = NOTHING, more: Mapping[s
         },
         **more,
     }
+    if report.head is not None:
+        document = headed(document, report.head)
     return in_parts(document, map(_finding, report.findings, marks), 2)
 
 

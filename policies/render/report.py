@@ -12,6 +12,8 @@ from forewarn.policies.findings import Finding, Severity, no_command_in_json, on
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
+
 
 __all__ = [
     "ENTRIES",
@@ -31,7 +33,7 @@ ENTRIES: Final = ["\0"]
 
 class Report(NamedTuple):
     """One run of the linter. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
-    number of skipped objects by kind.
+    number of skipped objects by kind. `head`: None without a cluster.
     """
 
     findings: Sequence[Finding]
@@ -40,6 +42,7 @@ class Report(NamedTuple):
     skipped: Mapping[str, int]
     line_of: Callable[[str, int], str | None]
     suppressed: int = 0
+    head: AnswerHead | None = None
 
 
 def uri(file: str) -> str:

@@ -530,13 +530,17 @@ class Prediction:
         """The assumptions and the uncertainty of the prediction."""
         if self.not_predicted:
             return (f"not predicted: {self.not_predicted}",)
-        is_new = not self.pod.uid
-        assumed = assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims), created=is_new)
         if not self.fits:
-            return *of_preemption(self.pod, self.preemption, self.snapshot), *assumed
+            return *of_preemption(self.pod, self.preemption, self.snapshot), *self.assumes
         facts = (self.feasible, self.best_nodes, self.node, self.num_feasible_nodes_to_find, self.not_scored)
         awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
-        return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *assumed
+        return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *self.assumes
+
+    @cached_property
+    def assumes(self) -> tuple[str, ...]:
+        """What the prediction assumes because the cluster state lacks it."""
+        is_new = not self.pod.uid
+        return assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims), created=is_new)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as a JSON object in the format of recorded answers. Computes all properties."""

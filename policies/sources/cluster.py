@@ -7,14 +7,16 @@ import os
 import re
 import zlib
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.findings import listed
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, incomplete_list, listed_as_empty
+from forewarn.policies.cluster.origin import TIME, Origin
+from forewarn.policies.findings import cut, listed, one_line
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, incomplete_list, is_snapshot_version, listed_as_empty
 from forewarn.policies.manifests import NO_KIND, Fault, items_of, values
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.sources.errors import SourceError, reason
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
 from forewarn.policies.sources.identities import Identities
@@ -36,6 +38,8 @@ See also `events_about`.
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
+_LONGEST: Final = 200
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _JSON: Final = re.compile(r"""\[|\{(["}]|$)""")
 """The start of JSON, without spaces: `{kind: Node}` is YAML, as kubectl reads it."""
 
@@ -63,7 +67,12 @@ def load_cluster(
         loading.check(sources[0])
     if progress is not None:
         progress(loading.count)
+    cache.origin = loading.origin
     return cache
+
+
+def _is_time(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and _TIME.fullmatch(value) is not None
 
 
 def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, Any]]:
@@ -188,11 +197,16 @@ class _Loading:
     def __init__(self, cache: Cache, progress: Callable[[int], None] | None) -> None:
         self.cache, self.count, self._progress = cache, 0, progress
         self._found, self._source, self._identities = False, "", Identities()
+        self._names: list[str] = []
+        self._read: list[str] = []
+        self._newest = ""
 
     def source(self, source: str) -> None:
         """Load all objects of one source. Raises SourceError."""
         named = None if source == STDIN or os.path.exists(source) else _by_name(source)
+        self._names.append(source if named is None else described(source))
         if named is not None:
+            self._read.append(datetime.now(UTC).strftime(TIME))
             for obj in named:
                 self._add(obj, source)
             return
@@ -202,6 +216,23 @@ class _Loading:
         if not self._found:
             what = f"no Kubernetes objects found in {', '.join(_SUFFIXES)} files"
             raise SourceError(source, what if os.path.isdir(source) else "no Kubernetes objects found")
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of the loaded state. The state of several sources is as old as the oldest."""
+        names = ", ".join("<stdin>" if name == STDIN else name for name in self._names)
+        return Origin(cut(one_line(names), _LONGEST), min(self._read, default=self._newest), bool(self._read))
+
+    def _note_time(self, obj: dict[str, Any]) -> None:
+        """Note the time of a snapshot, or the newest timestamp of its objects: kubelets report every few minutes."""
+        if is_snapshot_version(obj) and _is_time(read := obj.get("time")):
+            self._read.append(read)
+        times = [at(obj, "metadata", "creationTimestamp"), at(obj, "status", "startTime")]
+        if obj.get("kind") == "Node" and isinstance(conditions := at(obj, "status", "conditions"), list):
+            times += [at(condition, "lastHeartbeatTime") for condition in conditions]
+        for time in times:
+            if isinstance(time, str) and time > self._newest and _is_time(time):
+                self._newest = time
 
     def check(self, source: str) -> None:
         """Raise SourceError for `source` if no source contained an object that the cache keeps."""
@@ -220,6 +251,7 @@ class _Loading:
                 self._identities.check(obj, self._source or file, file, line)
         except InvalidObject as error:
             raise SourceError(file, str(error), line) from None
+        self._note_time(obj)
         self.count += 1
         if self._progress is not None and self.count % _PROGRESS_EVERY == 0:
             self._progress(self.count)

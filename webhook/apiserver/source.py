@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -225,14 +226,16 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
     return found
 
 
-def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:
-    """Yield the API server's version in the form of `kubectl version -o json`; nothing if unavailable."""
-    try:
+def version_of(api: ApiServer, **more: str) -> Iterator[dict[str, Any]]:
+    """Yield an object with the fields `more` and, if available, the API server's version in the form of `kubectl
+    version -o json`; nothing without fields.
+    """
+    fields: dict[str, Any] = dict(more)
+    with suppress(ApiError):
         version = api.get("/version")
-    except ApiError:
-        return
-    if version.get("gitVersion"):
-        yield {"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": version}
+        fields |= {"serverVersion": version} if version.get("gitVersion") else {}
+    if fields:
+        yield {"apiVersion": "forewarn.dev/v1", "kind": "Version", **fields}
 
 
 def _fault(name: str, resource: KindSpec, error: ApiError) -> SourceError:

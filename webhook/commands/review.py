@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_output_option,
@@ -22,6 +23,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import no_command_in_json
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
+from forewarn.policies.render.head import as_dict
 from forewarn.policies.sources import SourceError, read_file, status_of
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.admission.call import Hook
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         with output_of(options):
             for hook, decision in zip(hooks, decisions, strict=True):
                 if options.output == "json":
-                    sys.stdout.write(as_json(_as_dict(hook, decision)))
+                    sys.stdout.write(as_json(_as_dict(hook, decision, cluster)))
                 else:
                     print(no_command_in_json(decision.response.to_bytes().decode()))  # noqa: T201
     except SourceError as fault:
@@ -76,8 +78,10 @@ def main(arguments: Sequence[str]) -> int:
     return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
 
 
-def _as_dict(hook: Hook, decision: Decision) -> Review:
+def _as_dict(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> Review:
+    head: dict[str, Any] = {} if cluster is None else {"head": as_dict(head_of(cluster))}
     return {
+        **head,  # type: ignore[typeddict-item]
         "version": 1,
         "phase": hook.value,
         "verdict": decision.verdict.value,

@@ -11,11 +11,13 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from forewarn.policies.cluster.origin import TIME
 from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.findings import plural
@@ -51,13 +53,14 @@ def main(arguments: Sequence[str]) -> int:
     name = f"live:{options.context}" if options.context else "live"
     api = ApiServer(partial(connect, options.context))
     objects: Iterator[dict[str, Any]] = read_all(api, name)
+    now = datetime.now(UTC).strftime(TIME)
     if options.redact:
         objects = map(redacted, objects)
     kinds: Counter[str] = Counter()
     try:
         with _replaced(options.output) as stream:
             counted = _counted(progress(objects, None, "objects", sys.stderr), kinds)
-            write_list(chain(counted, version_of(api)), stream)
+            write_list(chain(counted, version_of(api, time=now)), stream)
     except SourceError as fault:
         return complain("snapshot", fault, status_of(fault))
     except OSError as error:

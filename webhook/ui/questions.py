@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from forewarn.policies.cluster.answer_head import head_of, head_of_findings
 from forewarn.policies.commands import audit as audit_command
 from forewarn.policies.commands import predict as predict_command
 from forewarn.policies.commands import risk as risk_command
@@ -26,6 +27,7 @@ from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppress
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.forecast.placement import outcomes
 from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.render.head import headed
 from forewarn.policies.render.html import report as whatif_report
 from forewarn.policies.render.html.audit import report as audit_report
 from forewarn.policies.render.html.risk import report as risk_report
@@ -107,7 +109,7 @@ class State(NamedTuple):
             Places(),
             lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
         )
-        document = whatif_command.as_document(options, found.answer, found.change, found.notes)
+        document = whatif_command.as_document(options, found.head, found.answer, found.change, found.notes)
         return _answer(whatif_report(found.answer, found.change, found.notes), document)
 
     def risk(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
@@ -118,7 +120,8 @@ class State(NamedTuple):
 
         options = _options(risk_command.argument_parser, arguments)
         risks = risk_command.risks_of(options, self.cache, tried)
-        return _answer(risk_report(risks), risk_document(risks))
+        head = head_of(self.cache.snapshot(), risks.assumes)
+        return _answer(risk_report(risks), headed(risk_document(risks), head))
 
     def audit(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
         """Return the result of `forewarn audit`."""
@@ -129,7 +132,8 @@ class State(NamedTuple):
         )
         every = audit(cluster, subjects, self.config, now=now, simulations=simulations)
         findings, suppressed = unsuppressed(every, subjects, self.config, now)
-        text = "".join(audit_command.for_programs("json", findings, self.cache, len(subjects), suppressed, None))
+        head = head_of_findings(cluster, findings)
+        text = "".join(audit_command.for_programs("json", head, findings, self.cache, len(subjects), suppressed, None))
         page = audit_report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
         return _answer(page, json.loads(text))
 

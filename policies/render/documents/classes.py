@@ -2,6 +2,7 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
 from forewarn.policies.render.documents.whatif import Preemptor, PriorityClass
 
 
@@ -42,6 +43,7 @@ PriorityLevel = TypedDict(
 class Classes(TypedDict):
     """The output of `forewarn classes`. `allocatable`: of all nodes. `classes`: the highest value first."""
 
+    head: Head
     allocatable: Requested
     classes: list[PriorityLevel]
 
@@ -104,6 +106,7 @@ class ClassPlan(TypedDict):
     the allowed disruptions.
     """
 
+    head: Head
     preempted: int
     complete: bool
     pendingBefore: int

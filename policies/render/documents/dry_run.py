@@ -2,6 +2,8 @@
 
 from typing import Any, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
+
 
 class ResolvedPriority(TypedDict):
     """The values that the Priority admission plugin writes into a Pod."""
@@ -14,6 +16,7 @@ class ResolvedPriority(TypedDict):
 class DryRun(TypedDict):
     """A line of `forewarn dry-run`: kube-apiserver's answer for one object, and the object that it would store."""
 
+    head: Head
     file: str
     kind: str
     namespace: str

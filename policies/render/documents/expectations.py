@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
 from forewarn.policies.render.documents.sweep import Shard
 
 
@@ -22,6 +23,7 @@ class Expectation(TypedDict):
 class Expectations(TypedDict):
     """The output of `forewarn test`."""
 
+    head: Head
     version: Literal[1]
     expectations: list[Expectation]
     shard: NotRequired[Shard]

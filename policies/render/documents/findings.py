@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
+
 
 class ObjectReference(TypedDict):
     """An object; the texts are empty if it has no such field."""
@@ -195,6 +197,7 @@ class Change(TypedDict):
 class Findings(TypedDict):
     """The output of `forewarn lint` and `forewarn audit`. `changes`: with `--since`."""
 
+    head: NotRequired[Head]
     version: Literal[1]
     findings: list[Finding]
     summary: FindingsSummary
@@ -217,6 +220,7 @@ class ReviewFinding(TypedDict):
 class Review(TypedDict):
     """The output of `forewarn webhook review -o json`, one line for each phase. `review`: the AdmissionReview."""
 
+    head: NotRequired[Head]
     version: Literal[1]
     phase: Literal["mutate", "validate"]
     verdict: str

@@ -2,6 +2,8 @@
 
 from typing import Any, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
+
 
 class WithoutPreemption(TypedDict):
     """Replicas that fit without preemption. `nodes`, `quota`: as in `Replicas`."""
@@ -171,6 +173,7 @@ class Quota(TypedDict):
 class Headroom(TypedDict):
     """A line of `forewarn headroom`: one object. `podGroup`: only if the object's Pods belong to a PodGroup."""
 
+    head: Head
     object: str
     podGroup: NotRequired[PodGroupHeadroom]
     priority: int

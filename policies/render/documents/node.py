@@ -2,6 +2,8 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
+
 
 class EvictionPlace(TypedDict):
     """A Pod in the order of eviction. `tied`: the kubelet may also evict this Pod before the previous one."""
@@ -41,6 +43,7 @@ class ShutdownGroup(TypedDict):
 class NodePressure(TypedDict):
     """The output of `forewarn whatif pressure`."""
 
+    head: Head
     node: str
     order: NotRequired[list[EvictionPlace]]
     never: NotRequired[list[str]]
@@ -70,5 +73,6 @@ class ResizedPod(TypedDict):
 class Resize(TypedDict):
     """The output of `forewarn whatif resize`."""
 
+    head: Head
     pods: list[ResizedPod]
     notes: list[str]

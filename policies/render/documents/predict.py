@@ -3,6 +3,7 @@
 from typing import Literal, NotRequired, TypedDict
 
 from forewarn.policies.render.documents.findings import PodLoss
+from forewarn.policies.render.documents.head import Head
 from forewarn.policies.render.documents.scale_ups import Autoscalers
 
 
@@ -41,6 +42,7 @@ class DaemonSetVictim(TypedDict):
 class PredictedPod(TypedDict):
     """A line of `forewarn predict`: one Pod. `losses`: what fails or is interrupted without the victims."""
 
+    head: Head
     id: str
     outcome: Literal["fits", "preempts", "pending", "not-predicted"]
     preFilter: NotRequired[Status]
@@ -69,6 +71,7 @@ class PredictedPod(TypedDict):
 class OtherPods(TypedDict):
     """A line of `forewarn predict`: new Pods of a workload that have no line of their own."""
 
+    head: Head
     id: str
     outcome: str
     pods: int
@@ -79,6 +82,7 @@ class OtherPods(TypedDict):
 class PredictedPodGroup(TypedDict):
     """A line of `forewarn predict`: a PodGroup. `losses`: what fails or is interrupted without the victims."""
 
+    head: Head
     id: str
     outcome: str
     minCount: int

@@ -3,6 +3,7 @@
 from typing import NotRequired, TypedDict
 
 from forewarn.policies.render.documents.findings import Change, PodLoss
+from forewarn.policies.render.documents.head import Head
 
 
 class Amounts(TypedDict):
@@ -66,6 +67,7 @@ class Unfinished(TypedDict):
 class Risk(TypedDict):
     """The output of `forewarn risk`. `changes`: with `--since`. `withoutLoss`: workload -> replicas lost anyway."""
 
+    head: Head
     workloads: list[WorkloadRisk]
     simulated: Losses
     total: Losses

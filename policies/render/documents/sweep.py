@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
+
 
 class Shard(TypedDict):
     """The part of a divided run, for `forewarn whatif merge`.
@@ -48,6 +50,7 @@ class RunningAndPending(TypedDict):
 class Sweep(TypedDict):
     """The output of `forewarn whatif --each`. The first row is the case with the worst effect."""
 
+    head: Head
     version: Literal[1]
     sweep: str
     before: RunningAndPending

@@ -3,6 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from forewarn.policies.render.documents.findings import PodLoss
+from forewarn.policies.render.documents.head import Head
 from forewarn.policies.render.documents.scale_ups import Autoscalers
 
 
@@ -278,6 +279,7 @@ class Runs(TypedDict):
 class WhatIf(TypedDict):
     """The output of `forewarn whatif`."""
 
+    head: Head
     change: str
     settled: bool
     settledAt: float

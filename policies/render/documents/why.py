@@ -2,6 +2,8 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from forewarn.policies.render.documents.head import Head
+
 
 class Trouble(TypedDict):
     """A problem of a Pod. `time`: in UTC; absent if unknown."""
@@ -25,6 +27,7 @@ PodState = Literal["pending", "preempted", "terminating", "running", "ended", "g
 class Why(TypedDict):
     """The output of `forewarn why` for a Pod. `missing`: what forewarn could not read, for example Events."""
 
+    head: Head
     id: str
     state: PodState
     priority: NotRequired[int]
@@ -50,6 +53,7 @@ class WorkloadWhy(TypedDict):
     `notExplained`: number of Pods beyond the limit. `missing`: what forewarn could not read, for example Events.
     """
 
+    head: Head
     id: str
     kind: str
     states: dict[str, int]

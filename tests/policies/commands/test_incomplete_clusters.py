@@ -51,8 +51,9 @@ def written(directory: Path, *objects: dict[str, Any]) -> dict[str, Path]:
     return paths
 
 
-def answer(command: str, paths: dict[str, Path], *more: str) -> tuple[int, str, str]:
-    done = forewarn(*(word.format(**paths) for word in COMMANDS[command]), "--cluster", paths["cluster"], *more)
+def answer(command: str | tuple[str, ...], paths: dict[str, Path], *more: str) -> tuple[int, str, str]:
+    words = COMMANDS[command] if isinstance(command, str) else command
+    done = forewarn(*(word.format(**paths) for word in words), "--cluster", paths["cluster"], *more)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import stat
 from configparser import ConfigParser
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +91,8 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi
 
 
 def objects_of(text: str) -> list[dict[str, Any]]:
-    """The objects of a file, but for lists without any."""
-    return [obj for obj in json.loads(text)["items"] if not listed_as_empty(obj)]
+    """The objects of a file, but for lists without any, and the time."""
+    return [obj for obj in json.loads(text)["items"] if not listed_as_empty(obj) and obj["kind"] != "Version"]
 
 
 def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
@@ -105,6 +106,18 @@ def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
     for name in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
         held[name] = dict(getattr(snapshot, name))
     return held
+
+
+def test_a_snapshot_records_the_time_of_the_read(api: ScriptedApi, tmp_path: Path) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    assert main(["snapshot", "-o", str(tmp_path / "x.json")]) == 0
+    after = datetime.now(UTC)
+    for source in (str(tmp_path / "x.json"), "live"):
+        origin = load_cluster(source).snapshot().origin
+        assert origin.is_read
+        assert datetime.fromisoformat(origin.time) >= before
+        assert source == "live" or datetime.fromisoformat(origin.time) <= after
+    assert load_cluster("live").snapshot().origin.cluster.startswith("context ")
 
 
 @pytest.mark.parametrize("name", ["cluster.json.gz", "cluster.json"])
@@ -235,7 +248,8 @@ def test_an_empty_cluster_is_an_empty_list(
     assert main(["snapshot", "-o", str(tmp_path / "x.json")]) == 0
     text = (tmp_path / "x.json").read_text()
     assert objects_of(text) == []
-    assert {obj["kind"] for obj in json.loads(text)["items"]} == {f"{spec.kind}List" for spec in (*KINDS, *OPTIONAL)}
+    kinds = {obj["kind"] for obj in json.loads(text)["items"]}
+    assert kinds == {"Version", *(f"{spec.kind}List" for spec in (*KINDS, *OPTIONAL))}
     assert "0 objects (empty cluster)" in capsys.readouterr().err
 
 

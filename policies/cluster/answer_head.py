@@ -1,0 +1,42 @@
+"""The head of every answer about a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forewarn.policies.findings import listed
+from forewarn.policies.scheduling.missing_lists import assumptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.cluster.origin import Origin
+    from forewarn.policies.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHead:
+    """What an answer is about: a cluster state, the Kubernetes release, and the profiles of kube-scheduler. `assumes`:
+    what the state lacks, as clauses.
+    """
+
+    origin: Origin
+    release: str
+    profile: str
+    assumes: tuple[str, ...] = ()
+
+
+def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:
+    """Return the head of an answer about a cluster. `assumes`: in addition to what every answer assumes."""
+    semantics = cluster.semantics
+    profile = listed(sorted(semantics.scheduler_names))
+    assumed = dict.fromkeys((*assumptions(cluster.objects), *assumes))
+    return AnswerHead(cluster.origin, semantics.release, profile, tuple(assumed))
+
+
+def head_of_findings(cluster: ClusterSnapshot, findings: Iterable[Finding] = ()) -> AnswerHead:
+    """Return the head of findings, which depend on all lists."""
+    assumed = (clause for finding in findings for clause in finding.detail.get("assumes", ()))
+    return head_of(cluster, (*assumptions(cluster.objects, victims=True, created=True), *assumed))

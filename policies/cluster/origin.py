@@ -1,0 +1,20 @@
+"""Where a cluster state comes from, and its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+"""The format of times in UTC, as in metav1.Time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source of a cluster state. `time`: in RFC 3339; "" if unknown. `is_read`: whether `time` is the time at which
+    the state was read; otherwise, it is the newest timestamp in its objects.
+    """
+
+    cluster: str = ""
+    time: str = ""
+    is_read: bool = False
