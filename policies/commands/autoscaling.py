@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.config.search import find_config
 from forewarn.policies.findings import one_line
+from forewarn.policies.sources.cluster import node_groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.options import Options
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 _MAX: Final = 2**31
+_MAX_DELAY: Final = 86_400
 
 
 def add_config_option(add: Callable[..., object]) -> None:
@@ -47,6 +50,16 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
     )
 
 
+def add_arrival_options(add: Callable[..., object]) -> None:
+    """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
+    add("--node-delay", type=_seconds, metavar="SECONDS", help="time from a scale-up to ready nodes (default: 180)")
+    add(
+        "--no-autoscaler",
+        action="store_true",
+        help="simulate without new nodes, and ignore the node groups of the cluster",
+    )
+
+
 def reject_node_templates(add: Callable[..., object], why: str) -> None:
     """Add a hidden `--node-templates` that always fails with the message `why`, because other commands have this
     option.
@@ -71,7 +84,10 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
     except ConfigError as fault:
         parser.error(one_line(str(fault)))
     given = options.expendable_pods_priority_cutoff
-    return Autoscaling(config.options.autoscaler_cutoff if given is None else given, groups)
+    autoscaling = Autoscaling(config.options.autoscaler_cutoff if given is None else given, groups)
+    if getattr(options, "no_autoscaler", True):
+        return autoscaling._replace(node_delay=None)
+    return autoscaling if options.node_delay is None else autoscaling._replace(node_delay=options.node_delay)
 
 
 def _groups(path: str | None) -> Sequence[NodeGroup]:
@@ -81,6 +97,27 @@ def _groups(path: str | None) -> Sequence[NodeGroup]:
     from forewarn.policies.whatif.node_groups import load_node_groups
 
     return load_node_groups(path)
+
+
+def with_node_groups(autoscaling: Autoscaling, options: argparse.Namespace, cache: GroupCache) -> Autoscaling:
+    """Return the settings with the node groups of the cluster whose sizes are known, unless a file describes groups.
+
+    `cache`: the loaded cluster. Raises SourceError.
+    """
+    if autoscaling.node_delay is None:
+        return autoscaling
+    if not autoscaling.groups:
+        for obj in (obj for source in options.cluster for obj in node_groups_of(source)):
+            cache.add(obj)
+    discovery, given = cache.discovery, options.expendable_pods_priority_cutoff
+    autoscaling = autoscaling._replace(settings=discovery.settings)
+    if given is None and discovery.cutoff is not None:
+        autoscaling = autoscaling._replace(cutoff=discovery.cutoff)
+    if autoscaling.groups:
+        return autoscaling
+    pools = discovery.pools(cache.snapshot().scheduling)
+    groups = [pool.group for pool in pools if pool.group is not None and pool.sizes.max_size is not None]
+    return autoscaling._replace(groups=groups)
 
 
 def recreated_by(options: argparse.Namespace) -> frozenset[str]:
@@ -115,3 +152,13 @@ def _cutoff(text: str) -> int:
     if not -_MAX <= number < _MAX:
         raise argparse.ArgumentTypeError(f"must be between {-_MAX} and {_MAX - 1}")
     return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number of seconds, not {text!r}") from None
+    if not 0 <= seconds <= _MAX_DELAY:
+        raise argparse.ArgumentTypeError(f"must be between 0 and {_MAX_DELAY}")
+    return float(seconds)

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
+from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by, with_node_groups
 from forewarn.policies.commands.cluster_command import (
     answered,
     loaded,
@@ -138,6 +138,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
+    autoscaling = with_node_groups(autoscaling, options, cache)
     with watched() as show:
         head, answer, change, notes, world, faults = simulate(options, cache, autoscaling, places, show)
     if options.output in DRAWN:
@@ -160,6 +161,7 @@ def simulate(
     """
     from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.simulation.dump import not_simulated
+    from forewarn.policies.whatif.arrivals import with_new_nodes
     from forewarn.policies.whatif.comparison import ask, typical
     from forewarn.policies.whatif.occupancy import Occupancy
 
@@ -176,6 +178,7 @@ def simulate(
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
     answer = (ask if getattr(options, "runs", 1) > 1 else typical)(question, world, show, watch, autoscaling)
+    answer = answer._replace(arrived=with_new_nodes(answer, world, autoscaling.after(question.lost)))
     settled = [SETTLED] if options.what == "apply" else []
     notes = [*not_simulated(cache), *omitted, *answer.summary.assumes, *settled]
     return Simulated(head_of(cache.snapshot(), answer.summary.assumes), answer, change, notes, world, faults)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.autoscaling import add_autoscaling_options
+from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -49,6 +49,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 if this happens; blocked means that a node cannot be drained or upgraded (repeatable)",
     )
     add_autoscaling_options(add)
+    add_arrival_options(add)
     add_color_option(add)
 
 

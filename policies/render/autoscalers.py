@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
-    from forewarn.policies.whatif.autoscalers import Autoscalers, Counted
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Counted, WithNodes
     from forewarn.policies.whatif.scale_up import NotHelped, Plan, ScaleUp
 
 MAX_LINES: Final = 20
@@ -58,7 +58,7 @@ def _some(count: int, pending: int, others: Mapping[str, int]) -> str:
 def _planned(plan: Plan) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
     for each in plan.scale_ups[:MAX_LINES]:
-        yield _scaled_up(each)
+        yield _scaled_up(each, plan.expanders)
     if len(plan.scale_ups) > MAX_LINES:
         yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
     if plan.lost and not plan.not_helped:
@@ -72,17 +72,20 @@ def _planned(plan: Plan) -> Iterator[str]:
     rest = list(by_why.values())[MAX_LINES:]
     if rest:
         yield f"and {sum(map(len, rest))} more workloads that no node group fits"
+    if plan.not_predicted:
+        yield f"new nodes not predicted: {plan.not_predicted}"
     if plan.cut:
         yield "estimate incomplete (limit reached): more nodes may be needed"
 
 
-def _scaled_up(each: ScaleUp) -> str:
+def _scaled_up(each: ScaleUp, expanders: Sequence[str]) -> str:
     """Return a line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for the choice
     of this group.
     """
     option = each.option
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
-    line = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {which}"
+    nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in each.added]
+    line = f"scale-up: {listed(nodes)} for {which}"
     others = [
         f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
         for other in each.options
@@ -91,7 +94,23 @@ def _scaled_up(each: ScaleUp) -> str:
     if not others:
         return line
     lots = "; random choice among equals" if each.ties else ""
-    return f"{line}; least-waste: {_idle(option)} idle, instead of {listed(others)}{lots}"
+    return f"{line}; {','.join(expanders)}: {_idle(option)} idle, instead of {listed(others)}{lots}"
+
+
+def arrived_lines(arrived: WithNodes) -> Iterator[str]:
+    """The text lines about the end with new nodes."""
+    nodes = listed([f"{number} of {group}" for group, number in arrived.groups.items()])
+    cores, count = arrived.milli_cpu / 1000, plural(sum(arrived.groups.values()), "new node")
+    end = f"{arrived.running} Pods run, {arrived.pending} Pending"
+    yield f"with {count} ({nodes}; {cores:g} cores) from {duration(arrived.first)} on: {end}"
+    rows = [each for each in arrived.workloads if each.worst != each.after or each.pending]
+    for each in rows[:MAX_LINES]:
+        end = f"{each.pending} Pending" if each.at is None else f"last Pod scheduled after {duration(each.at)}"
+        yield f"  {each.workload}: {each.before} before, {each.worst} without new nodes, {each.after} with them; {end}"
+    if len(rows) > MAX_LINES:
+        yield f"  and {len(rows) - MAX_LINES} more workloads"
+    if arrived.omitted:
+        yield f"not simulated: {plural(arrived.omitted, 'more new node')}"
 
 
 def _idle(option: Option) -> str:

@@ -96,6 +96,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from _running_lines(answer, paint)
     yield from _pending_lines(answer)
     yield from autoscalers.lines(answer.autoscalers)
+    yield from autoscalers.arrived_lines(answer.arrived) if answer.arrived else ()
     yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
     yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.losses))
@@ -380,7 +381,8 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
             if len(affected_workloads) > MAX_LINES
             else []
         )
-    bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
+    arrived = autoscalers.arrived_lines(answer.arrived) if answer.arrived else ()
+    bullets = [f"- {text_of(line.strip())}" for line in (*autoscalers.lines(answer.autoscalers), *arrived)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group
-from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.controllers.recreated import Recreator, again
 from forewarn.policies.controllers.replica_set import deletion_cost
@@ -40,8 +40,8 @@ _NAMED: Final = 5
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class DumpCache(Cache):
-    """A Cache that also stores data that only simulations need: PDBs as API objects, and times of Pods."""
+class DumpCache(GroupCache):
+    """A Cache that also stores data that only simulations need: PDBs as API objects, times of Pods, node groups."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.autoscalers import Autoscalers
+    from forewarn.policies.whatif.autoscalers import Autoscalers, WithNodes
     from forewarn.policies.whatif.blockers import Blocker
     from forewarn.policies.whatif.new_nodes import NewNodes, Starved
     from forewarn.policies.whatif.occupancy import Occupancy
@@ -152,6 +152,8 @@ class Answer(NamedTuple):
     """What fails or is interrupted because a Pod of it is lost."""
     runs: Runs | None = None
     """If races decide how long it takes: several runs, of which this answer is a typical one."""
+    arrived: WithNodes | None = None
+    """The end if cluster-autoscaler adds nodes; None without node groups, or if it adds none."""
 
     @property
     def fewer(self) -> int:
@@ -218,6 +220,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
         },
         "autoscalers": autoscalers.as_dict(answer.autoscalers),
+        **({"withNewNodes": autoscalers.arrived_as_dict(answer.arrived)} if answer.arrived else {}),
         "preempted": [
             {
                 "t": round(p.t, 4),

@@ -9,14 +9,18 @@ Karpenter pkg/utils/pod `IsProvisionable`. With node groups, `scale_up` computes
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
     is_expendable,
     without_expendable,
 )
 from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.scale_up import Plan
 
+NODE_DELAY: Final = 180.0
+"""Seconds from a scale-up until the new nodes are ready."""
 _DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
@@ -43,24 +49,30 @@ _NOMINATED: Final = "nominated to a node"
 class Autoscaling(NamedTuple):
     """The settings of autoscalers. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff.
 
-    `groups`: the node groups; empty if none are given.
+    `groups`: the node groups; empty if none are known. `settings`: its flags. `node_delay`: seconds from a scale-up to
+    the new nodes; None if no nodes arrive in simulations.
     """
 
     cutoff: int = Options().autoscaler_cutoff
     groups: Sequence[NodeGroup] = ()
+    settings: Settings = Settings()
+    node_delay: float | None = NODE_DELAY
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""
         if not lost:
             return self
-        return self._replace(
-            groups=[
-                group._replace(blocked=LOST)
-                if all(group.node.labels.get(key) == value for key, value in lost)
-                else group
-                for group in self.groups
-            ]
-        )
+        return self._replace(groups=[_after_loss(group, dict(lost)) for group in self.groups])
+
+
+def _after_loss(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
+    """Return a node group after the loss of all nodes with these labels: it grows in the zones that are left."""
+    if any(group.node.labels.get(key) != value for key, value in lost.items()):
+        return group
+    left = [zone for zone in group.zones if zone != lost.get(ZONE)]
+    if lost.keys() != {ZONE} or not left:
+        return group._replace(blocked=LOST)
+    return group._replace(node=replace(group.node, labels=shared_labels({**group.node.labels, ZONE: left[0]})))
 
 
 class Waiting(NamedTuple):
@@ -89,6 +101,36 @@ class Autoscalers(NamedTuple):
     cluster_autoscaler: Counted
     karpenter: Counted
     plan: Plan | None = None
+
+
+class Back(NamedTuple):
+    """The running Pods of a workload: before the event, without new nodes (`worst`), and with them (`after`).
+
+    `at`: seconds until its last Pod was scheduled; None if Pods stay Pending.
+    """
+
+    workload: str
+    before: int
+    worst: int
+    after: int
+    pending: int
+    at: float | None
+
+
+class WithNodes(NamedTuple):
+    """The end of a simulation in which nodes arrive. `groups`: numbers of new nodes. `milli_cpu`: their cpu.
+
+    `first`: seconds until the first new node. `omitted`: number of nodes that did not arrive because of MAX_NODES.
+    """
+
+    groups: Mapping[str, int]
+    milli_cpu: int
+    first: float
+    running: int
+    pending: int
+    settled_at: float
+    workloads: Sequence[Back]
+    omitted: int = 0
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
@@ -142,7 +184,11 @@ def autoscalers(
         of_ca[f"fits without Pods below cutoff {cutoff}"] = before - len(pods)
     of_ca[""] = len(pods)
     is_planned = pods and autoscaling.groups
-    to_scale = plan([*pods, *daemons], snapshot, autoscaling.groups, daemon_sets, workload_of) if is_planned else None
+    to_scale = (
+        plan([*pods, *daemons], snapshot, autoscaling.groups, daemon_sets, workload_of, autoscaling.settings)
+        if is_planned
+        else None
+    )
     of_karpenter = Counter(map(_why_not_karpenter, waiting))
     return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale)
 
@@ -221,10 +267,11 @@ def _plan_as_dict(plan: Plan) -> dict[str, Any]:
                 "group": each.option.group,
                 "nodes": each.option.nodes,
                 "pods": each.option.pods,
-                "expander": "least-waste",
+                "expander": ",".join(plan.expanders),
                 "options": [option._asdict() | {"waste": round(option.waste, 4)} for option in each.options],
                 "ties": list(each.ties),
                 "workloads": [workload._asdict() for workload in each.workloads],
+                "added": [{"group": group, "nodes": nodes} for group, nodes in each.added],
             }
             for each in plan.scale_ups
         ],
@@ -232,4 +279,21 @@ def _plan_as_dict(plan: Plan) -> dict[str, Any]:
         "fitExistingNodes": plan.fit,
         "lost": list(plan.lost),
         "truncated": plan.cut,
+        "notPredicted": plan.not_predicted,
+    }
+
+
+def arrived_as_dict(arrived: WithNodes) -> dict[str, Any]:
+    """Return the end with new nodes as a JSON object."""
+    return {
+        "nodes": dict(arrived.groups),
+        "milliCpu": arrived.milli_cpu,
+        "firstNodeAt": round(arrived.first, 4),
+        "running": arrived.running,
+        "pending": arrived.pending,
+        "settledAt": round(arrived.settled_at, 4),
+        "workloads": [
+            {**each._asdict(), "at": None if each.at is None else round(each.at, 4)} for each in arrived.workloads
+        ],
+        "nodesNotSimulated": arrived.omitted,
     }

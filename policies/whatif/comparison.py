@@ -60,12 +60,12 @@ def ask(
     """
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
-    before, pdbs, failed = _count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
+    before, pdbs, failed = count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
         question.upgrade.start(simulation)
     simulation.run()
-    after, summary = _count_by_workload(simulation), summarize(simulation)
+    after, summary = count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     failures = _failures(simulation, failed)
@@ -187,7 +187,7 @@ def _runs(state: PodState, simulation: Simulation) -> bool:
     return exists and state.pod.node_name in simulation.api.nodes
 
 
-class _Count:
+class Count:
     """The number of Pods of one workload, running and Pending. `daemons`: number of running DaemonSet Pods by node."""
 
     def __init__(self, origin: Origin) -> None:
@@ -195,8 +195,9 @@ class _Count:
         self.daemons: Counter[str] = Counter()
 
 
-def _count_by_workload(simulation: Simulation) -> dict[tuple[str, str], _Count]:
-    found: dict[tuple[str, str], _Count] = {}
+def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
+    """Return the numbers of Pods by (`group/Kind`, `namespace/name`) of their workload."""
+    found: dict[tuple[str, str], Count] = {}
     nodes, origins = simulation.api.nodes, simulation.timeline.origins
     for state in simulation.api.pods.values():
         if state.terminating or state.pod.terminal:
@@ -204,7 +205,7 @@ def _count_by_workload(simulation: Simulation) -> dict[tuple[str, str], _Count]:
         origin = origins[state.pod.key]
         count = found.get(origin.workload)
         if count is None:
-            count = found[origin.workload] = _Count(origin)
+            count = found[origin.workload] = Count(origin)
         if not state.pod.node_name:
             count.pending += 1
         elif state.pod.node_name in nodes:
@@ -215,8 +216,8 @@ def _count_by_workload(simulation: Simulation) -> dict[tuple[str, str], _Count]:
 
 
 def _compared(
-    before: Mapping[tuple[str, str], _Count],
-    after: Mapping[tuple[str, str], _Count],
+    before: Mapping[tuple[str, str], Count],
+    after: Mapping[tuple[str, str], Count],
     messages: Mapping[str, str],
     failures: Mapping[tuple[str, str], str],
     nodes: Container[str],
@@ -230,7 +231,7 @@ def _compared(
     found = []
     for workload in {**before, **after}:
         origin = (after.get(workload) or before[workload]).origin
-        one, other = before.get(workload, _Count(origin)), after.get(workload, _Count(origin))
+        one, other = before.get(workload, Count(origin)), after.get(workload, Count(origin))
         counts = one.running, other.running, one.pending, other.pending
         if counts[0] != counts[1] or counts[2] or counts[3]:
             name = names.of(workload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import group_by_scheduling_properties
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, template_info
@@ -17,7 +18,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out
 from forewarn.policies.metering import CutShort, metered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Estimate
@@ -34,6 +35,7 @@ MAX_WORK: Final = 20_000_000
 """Maximum units of work for one plan: less than a minute."""
 
 
+_USUAL: Final = Settings()
 LOST: Final = "its nodes would be in what is lost"
 
 
@@ -49,13 +51,14 @@ class ScaleUp(NamedTuple):
     """One scale-up: the chosen node group, and all `options` in the file's order.
 
     `ties`: other groups that are equally good; upstream chooses randomly among these. `workloads`: whose Pods get
-    nodes.
+    nodes. `added`: the groups that grow, with the numbers of nodes; several if similar groups are balanced.
     """
 
     option: Option
     options: Sequence[Option]
     ties: Sequence[str]
     workloads: Sequence[ForWorkload]
+    added: Sequence[tuple[str, int]]
 
 
 class NotHelped(NamedTuple):
@@ -70,7 +73,8 @@ class Plan(NamedTuple):
     """The scale-ups in sequence, and the Pods that remain Pending.
 
     `fit`: number of Pods that fit on existing nodes. `cut`: true if the work exceeded MAX_WORK, so that further
-    scale-ups are unknown. `lost`: the node groups whose nodes would be in what is lost.
+    scale-ups are unknown. `lost`: the node groups whose nodes would be in what is lost. `not_predicted`: what forewarn
+    does not model, or "".
     """
 
     scale_ups: Sequence[ScaleUp]
@@ -78,6 +82,8 @@ class Plan(NamedTuple):
     fit: int = 0
     cut: bool = False
     lost: Sequence[str] = ()
+    expanders: Sequence[str] = ()
+    not_predicted: str = ""
 
 
 def plan(
@@ -86,6 +92,7 @@ def plan(
     groups: Sequence[NodeGroup],
     daemon_sets: Iterable[ApiObject],
     workload_of: Callable[[Pod], str],
+    settings: Settings = _USUAL,
 ) -> Plan:
     """Return the nodes to add for these Pending Pods. Raises InvalidObject.
 
@@ -93,29 +100,42 @@ def plan(
     sees it. `workload_of`: returns the displayed workload of a Pod.
     """
     daemon_sets, pods = list(daemon_sets), list(pods)
-    sequence = _Sequence(snapshot, groups, pods)
-    cut = False
+    sequence = _Sequence(snapshot, groups, pods, settings)
+    cut, unknown = False, ""
     try:
         with metered(lambda: False, MAX_WORK):
-            templates = {group.name: template_info(group, daemon_sets, snapshot.semantics) for group in groups}
+            if settings.limits:
+                raise NotPredicted("the limits --cores-total and --memory-total are not modelled")
+            templates = {
+                group.name: template_info(
+                    group, daemon_sets, snapshot.semantics, force_daemon_sets=settings.force_daemon_sets
+                )
+                for group in groups
+            }
             while len(sequence.decisions) < MAX_SCALE_UPS and sequence.scale_up(templates):
                 pass
     except CutShort:
         cut = True
+    except NotPredicted as reason:
+        unknown = str(reason)
     scale_ups = [_described(decision, chosen, workload_of) for decision, chosen in sequence.decisions]
     not_helped = _not_helped(sequence.unhelped, groups, workload_of)
-    return Plan(scale_ups, not_helped, sequence.fit, cut, [group.name for group in groups if group.blocked == LOST])
+    lost = [group.name for group in groups if group.blocked == LOST]
+    return Plan(scale_ups, not_helped, sequence.fit, cut, lost, settings.expanders, unknown)
 
 
 class _Sequence:
     """Scale-ups in sequence. `fit`: number of Pods that fit on existing nodes. `unhelped`: the Pods left."""
 
-    def __init__(self, snapshot: Snapshot, groups: Sequence[NodeGroup], pods: Sequence[Pod]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, groups: Sequence[NodeGroup], pods: Sequence[Pod], settings: Settings
+    ) -> None:
         self.decisions: list[tuple[Decision, Estimate]] = []
         self.fit = 0
         self.unhelped = group_by_scheduling_properties(without_daemon_pods(pods))
         self._snapshot, self._groups, self._waiting = snapshot, groups, pods
         self._tried = Counter[str]()
+        self._settings = settings
 
     def scale_up(self, templates: Mapping[str, NodeInfo]) -> bool:
         """Decide on the next scale-up and add its nodes; return whether more may follow."""
@@ -126,23 +146,33 @@ class _Sequence:
         self.unhelped = group_by_scheduling_properties(self._waiting)
         if not self.unhelped:
             return False
-        orchestrator = Orchestrator(self._snapshot, self._groups, templates, Settings(), {}, self._tried)
+        orchestrator = Orchestrator(self._snapshot, self._groups, templates, self._settings, {}, self._tried)
         decision = orchestrator.decide(self.unhelped)
         if not decision.added or decision.chosen is None:
             return False
-        self._add(decision.chosen, dict(decision.added))
+        self._add(decision.chosen, dict(decision.added), templates)
         self.decisions.append((decision, decision.chosen))
         return bool(self._waiting)
 
-    def _add(self, chosen: Estimate, added: Mapping[str, int]) -> None:
-        """Add the nodes of a scale-up with its Pods."""
-        self._snapshot = chosen.after()
-        self._tried[chosen.group.name] += chosen.added
+    def _add(self, chosen: Estimate, added: Mapping[str, int], templates: Mapping[str, NodeInfo]) -> None:
+        """Add the nodes of a scale-up. If they are not those of the estimate, the next scale-up places the Pods."""
+        if added == {chosen.group.name: chosen.nodes}:
+            self._snapshot = chosen.after()
+            placed = {id(pod) for pod, _ in chosen.placed}
+            self._waiting = [pod for pod in self._waiting if id(pod) not in placed]
+            for equivalence_group in self.unhelped:
+                equivalence_group.pods = [pod for pod in equivalence_group.pods if id(pod) not in placed]
+        else:
+            self._snapshot = self._snapshot.with_nodes(list(self._new_nodes(added, templates)))
+        self._tried.update({**added, chosen.group.name: max(chosen.added, added.get(chosen.group.name, 0))})
         self._groups = [group._replace(size=group.size + added.get(group.name, 0)) for group in self._groups]
-        placed = {id(pod) for pod, _ in chosen.placed}
-        self._waiting = [pod for pod in self._waiting if id(pod) not in placed]
-        for equivalence_group in self.unhelped:
-            equivalence_group.pods = [pod for pod in equivalence_group.pods if id(pod) not in placed]
+
+    def _new_nodes(self, added: Mapping[str, int], templates: Mapping[str, NodeInfo]) -> Iterator[NodeInfo]:
+        for group in self._groups:
+            for number in range(added.get(group.name, 0)):
+                info = templates[group.name].clone()
+                info.node = group.new_node(f"new-{self._tried[group.name] + number}")
+                yield info
 
 
 def _not_helped(
@@ -184,4 +214,4 @@ def _described(decision: Decision, chosen: Estimate, workload_of: Callable[[Pod]
         pods[workload] += 1
     workloads = [ForWorkload(name, pods[name], len(nodes[name])) for name in sorted(pods)]
     ties = [option.group for option in decision.best[1:]]
-    return ScaleUp(decision.best[0], decision.options, ties, workloads)
+    return ScaleUp(decision.best[0], decision.options, ties, workloads, decision.added)

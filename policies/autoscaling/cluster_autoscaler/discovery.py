@@ -41,6 +41,8 @@ NO_TEMPLATE: Final = "no node to make a template of"
 _MAX_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
 _MAX_STATUS: Final = 1 << 20
+_UNLIMITED: Final = {CPU: 320_000, MEMORY: 6_400_000}
+"""Defaults of --cores-total and --memory-total (GiB)."""
 _MAX_FLAGS: Final = 200
 _MACHINES: Final = {
     "cluster.x-k8s.io/MachineDeployment": "cluster.x-k8s.io",
@@ -178,7 +180,11 @@ class Discovery:
             balance_similar=flags.get("balance-similar-node-groups") == "true",
             ignored_labels=extra | PROVIDER_LABELS.get(flags.get("cloud-provider", ""), frozenset()),
             max_nodes_total=_number(flags.get("max-nodes-total")) or 0,
-            limits={name: most << (30 if name == MEMORY else 0) for name, most in limits.items() if most is not None},
+            limits={
+                name: most << (30 if name == MEMORY else 0)
+                for name, most in limits.items()
+                if most is not None and most < _UNLIMITED[name]
+            },
             force_daemon_sets=flags.get("force-ds") == "true",
         )
 

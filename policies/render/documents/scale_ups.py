@@ -27,8 +27,17 @@ class WorkloadOnNodes(TypedDict):
     nodes: int
 
 
+class NewNodesOfGroup(TypedDict):
+    """A number of new nodes of a group."""
+
+    group: str
+    nodes: int
+
+
 class ScaleUp(TypedDict):
-    """A scale-up of cluster-autoscaler. `ties`: other groups that are equally suitable."""
+    """A scale-up of cluster-autoscaler. `ties`: other groups that are equally suitable. `added`: the new nodes, of
+    several groups if similar groups are balanced.
+    """
 
     group: str
     nodes: int
@@ -37,6 +46,7 @@ class ScaleUp(TypedDict):
     options: list[NodeGroupOption]
     ties: list[str]
     workloads: list[WorkloadOnNodes]
+    added: list[NewNodesOfGroup]
 
 
 class NoScaleUp(TypedDict):
@@ -48,13 +58,17 @@ class NoScaleUp(TypedDict):
 
 
 class ScaleUps(TypedDict):
-    """The scale-ups in their order. `lost`: node groups whose nodes would be in what is lost."""
+    """The scale-ups in their order. `lost`: node groups whose nodes would be in what is lost.
+
+    `notPredicted`: what forewarn does not model, or "".
+    """
 
     scaleUps: list[ScaleUp]
     noScaleUp: list[NoScaleUp]
     fitExistingNodes: int
     lost: list[str]
     truncated: bool
+    notPredicted: str
 
 
 class Autoscalers(TypedDict):
@@ -63,3 +77,33 @@ class Autoscalers(TypedDict):
     clusterAutoscaler: Considered
     karpenter: Considered
     nodeGroups: NotRequired[ScaleUps]
+
+
+class WorkloadBack(TypedDict):
+    """Running Pods of a workload: before the event, without new nodes (`worst`), and with them (`after`).
+
+    `pending`: Pods that stay Pending. `at`: seconds until its last Pod was scheduled; null if Pods stay Pending.
+    """
+
+    workload: str
+    before: int
+    worst: int
+    after: int
+    pending: int
+    at: float | None
+
+
+class WithNewNodes(TypedDict):
+    """The end of the simulation if cluster-autoscaler adds nodes. `nodes`: by node group.
+
+    `nodesNotSimulated`: the nodes beyond the limit of a simulation.
+    """
+
+    nodes: dict[str, int]
+    milliCpu: int
+    firstNodeAt: float
+    running: int
+    pending: int
+    settledAt: float
+    workloads: list[WorkloadBack]
+    nodesNotSimulated: int

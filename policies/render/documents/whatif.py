@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from forewarn.policies.render.documents.findings import PodLoss
 from forewarn.policies.render.documents.head import Head
-from forewarn.policies.render.documents.scale_ups import Autoscalers
+from forewarn.policies.render.documents.scale_ups import Autoscalers, WithNewNodes
 
 
 class BeforeAfter(TypedDict):
@@ -290,6 +290,7 @@ class WhatIf(TypedDict):
     workloads: list[Standing]
     pending: PendingPods
     autoscalers: Autoscalers
+    withNewNodes: NotRequired[WithNewNodes]
     preempted: list[SimulatedPreemption]
     podLosses: NotRequired[list[PodLoss]]
     pdbs: DisruptionBudgets

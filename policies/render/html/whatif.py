@@ -141,7 +141,9 @@ def _workloads(answer: Answer) -> Iterator[Element]:
 
 
 def _autoscalers(answer: Answer) -> Iterator[Element]:
-    lines = [element("li", display_text(line.strip())) for line in autoscalers.lines(answer.autoscalers)]
+    arrived = autoscalers.arrived_lines(answer.arrived) if answer.arrived else ()
+    texts = (*autoscalers.lines(answer.autoscalers), *arrived)
+    lines = [element("li", display_text(line.strip())) for line in texts]
     if lines:
         yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"))
 

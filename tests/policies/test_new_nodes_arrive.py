@@ -1,0 +1,116 @@
+"""Nodes arrive in simulations: `whatif lose` with node groups."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.whatif import arrivals
+from tests.policies.autoscaling.test_discovery import status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Capture = pytest.CaptureFixture[str]
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+GROUPS = ("--node-templates", "docs/examples/whatif/node-groups.yaml")
+
+
+def lost(capsys: Capture, *more: str, cluster: str = CLUSTER, zone: str = "a") -> Any:
+    assert main(["whatif", "lose", "zone", zone, "--cluster", cluster, "-o", "json", *more]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_lost_replicas_run_again_on_new_nodes(capsys: Capture) -> None:
+    answer = lost(capsys, *GROUPS)
+    assert answer["running"] == {"before": 8, "after": 4}
+    arrived = answer["withNewNodes"]
+    assert (arrived["nodes"], arrived["milliCpu"]) == ({"spot-large": 2}, 8000)
+    assert (arrived["running"], arrived["pending"]) == (8, 0)
+    (back,) = arrived["workloads"]
+    assert (back["workload"], back["before"], back["worst"], back["after"]) == ("reports/nightly", 4, 0, 4)
+    assert back["at"] > arrived["firstNodeAt"] - 1 > 180
+
+
+def test_preemption_does_not_wait_for_nodes(capsys: Capture) -> None:
+    assert lost(capsys, *GROUPS)["preempted"] == lost(capsys)["preempted"]
+
+
+def test_the_delay_of_nodes(capsys: Capture) -> None:
+    usual, soon = (lost(capsys, *GROUPS, *more)["withNewNodes"]["firstNodeAt"] for more in ((), ("--node-delay", "60")))
+    assert usual - soon == pytest.approx(120)
+
+
+def test_no_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> None:
+    answer = lost(capsys, *GROUPS, "--no-autoscaler")
+    assert "withNewNodes" not in answer
+    assert answer["running"] == lost(capsys, *GROUPS)["running"]
+
+
+def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MAX_NODES", 1)
+    arrived = lost(capsys, *GROUPS)["withNewNodes"]
+    assert (arrived["nodes"], arrived["nodesNotSimulated"]) == ({"spot-large": 1}, 1)
+
+
+def labelled(tmp_path: Path, groups: dict[str, str], *more: Any) -> str:
+    """The example's cluster as a file: nodes in these groups of kops, and more objects."""
+    import yaml
+
+    with open(CLUSTER, encoding="utf-8") as text:
+        documents = [document for document in yaml.safe_load_all(text) if document]
+    items = [item for document in documents for item in document.get("items", [document])]
+    for item in items:
+        if item["kind"] == "Node":
+            name = item["metadata"]["name"]
+            item["metadata"].setdefault("labels", {})["kops.k8s.io/instancegroup"] = groups[name]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, *more]}, default=str))
+    return str(file)
+
+
+ZONAL = {"a-1": "a", "a-2": "a", "b-1": "b", "b-2": "b"}
+
+
+def test_groups_come_from_the_cluster(tmp_path: Path, capsys: Capture) -> None:
+    cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9)))
+    answer = lost(capsys, cluster=cluster)
+    assert answer["autoscalers"]["nodeGroups"]["lost"] == ["a"]
+    assert list(answer["withNewNodes"]["nodes"]) == ["b"]
+    assert answer["withNewNodes"]["pending"] == 0
+
+
+def test_a_group_over_several_zones_grows_in_the_zones_that_are_left(tmp_path: Path, capsys: Capture) -> None:
+    answer = lost(capsys, cluster=labelled(tmp_path, dict.fromkeys(ZONAL, "all"), status(("all", 4, 0, 9))))
+    assert answer["autoscalers"]["nodeGroups"]["lost"] == []
+    assert answer["withNewNodes"]["pending"] == 0
+
+
+def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture) -> None:
+    answer = lost(capsys, cluster=labelled(tmp_path, ZONAL))
+    assert "nodeGroups" not in answer["autoscalers"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--expander=priority", 'expander "priority" is not modelled'),
+        ("--cores-total=0:9", "the limits --cores-total and --memory-total are not modelled"),
+        ("--cores-total=0:320000", ""),
+    ],
+)
+def test_what_is_not_modelled_is_named(flag: str, told: str, tmp_path: Path, capsys: Capture) -> None:
+    container = {"name": "c", "command": ["./cluster-autoscaler", flag]}
+    deployment: Any = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "ca", "namespace": "kube-system"},
+    }
+    deployment["spec"] = {"replicas": 0, "selector": {}, "template": {"spec": {"containers": [container]}}}
+    answer = lost(capsys, cluster=labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), deployment))
+    assert ("withNewNodes" in answer) == (not told)
+    assert answer["autoscalers"]["nodeGroups"]["notPredicted"] == told
