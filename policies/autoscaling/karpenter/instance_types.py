@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
-from forewarn.policies.objects.fields import InvalidObject, at, boolean, mapping, text
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import InvalidObject, at, boolean, mapping, sequence, text
 from forewarn.policies.objects.items import items, strings
 from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.quantity import NANO
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resources import ResourceList
 
 MAX_INSTANCE_TYPES: Final = 5_000
-MAX_OFFERINGS: Final = 200
-"""Maximum offerings of an instance type."""
+MAX_OFFERINGS: Final = 50_000
+"""Maximum offerings of all instance types."""
 LAUNCHED: Final = 600
 """Maximum instance types of a NodeClaim. Source: MaxInstanceTypes."""
+_UNITS: Final = 20
+"""Units of work to compare the requirements of an instance type."""
 NO_PRICE: Final = float("inf")
 _MEGA: Final = 10**6 * NANO
 Entry = TypeVar("Entry")
@@ -83,15 +86,18 @@ class InstanceType:
         """Return the price of the cheapest offering that suits the requirements."""
         return min((o.price for o in self.offerings if o.suits(requirements)), default=NO_PRICE)
 
-    def fits(self, requests: Mapping[str, int], requirements: Requirements) -> tuple[bool, bool]:
-        """Report whether a suitable offering has enough resources, and whether there is a suitable offering."""
+    def suits(self, requirements: Requirements) -> tuple[bool, bool]:
+        """Report whether the labels fulfil the requirements, and whether an offering does."""
+        charge(_UNITS + len(self.offerings))
         offered = any(offering.suits(requirements) for offering in self.offerings)
-        return offered and fits(requests, self.allocatable), offered
+        return self.requirements.conflict(requirements) is None, offered
 
 
 def read_instance_types(obj: ApiObject, *path: str) -> list[InstanceType]:
     """Read a list of instance types in the form of recorded cases. Raises InvalidObject and NotPredicted."""
-    types = [_instance_type(entry) for entry in limited(list(items(obj, *path)), MAX_INSTANCE_TYPES, "instance types")]
+    entries = limited(list(items(obj, *path)), MAX_INSTANCE_TYPES, "instance types")
+    limited([offering for entry in entries for offering in sequence(entry, "offerings")], MAX_OFFERINGS, "offerings")
+    types = [_instance_type(entry) for entry in entries]
     if len({known.name for known in types if known.node_pools is None}) != sum(t.node_pools is None for t in types):
         raise NotPredicted("two instance types have the same name")
     return types
@@ -111,8 +117,7 @@ def _instance_type(entry: ApiObject) -> InstanceType:
     )
     for key, default in ((label.ARCH, "amd64"), (label.OS, "linux")):
         requirements.setdefault(key, Requirement.of(key, "In", (default,)))
-    listed = limited(list(items(entry, "offerings")), MAX_OFFERINGS, f"offerings of {name}")
-    offerings = [(_offering(offering), boolean(offering, "available")) for offering in listed]
+    offerings = [(_offering(offering), boolean(offering, "available")) for offering in items(entry, "offerings")]
     available = tuple(offering for offering, usable in offerings if usable)
     requirements[label.INSTANCE_TYPE] = Requirement.of(label.INSTANCE_TYPE, "In", (name,))
     requirements[label.ZONE] = Requirement.of(label.ZONE, "In", {o.zone for o in available})
@@ -149,10 +154,14 @@ def _offering(offering: ApiObject) -> Offering:
     price, capacity = offering.get("price", 0), offering.get("reservationCapacity", 0)
     if not isinstance(price, int | float) or not isinstance(capacity, int) or not zone or not capacity_type:
         raise InvalidObject("must have zone, capacityType, price and reservationCapacity", ("offerings",))
-    labels = {label.ZONE: zone, label.CAPACITY_TYPE: capacity_type}
-    if capacity_type == label.RESERVED:
-        labels[label.RESERVATION_ID] = reservation
-    return Offering(Requirements.of_labels(labels), price, reservation, capacity)
+    return Offering(_requirements(zone, capacity_type, reservation), price, reservation, capacity)
+
+
+@lru_cache(maxsize=4096)
+def _requirements(zone: str, capacity_type: str, reservation: str) -> Requirements:
+    """Return the requirements that all offerings of the same kind share."""
+    reserved = {label.RESERVATION_ID: reservation} if capacity_type == label.RESERVED else {}
+    return Requirements.of_labels({label.ZONE: zone, label.CAPACITY_TYPE: capacity_type, **reserved})
 
 
 def _allocatable(capacity: ResourceList, overhead: ResourceList) -> ResourceList:
@@ -191,10 +200,12 @@ class Filtered:
 
     `met`: which of the criteria (requirements, resources, offering) at least one instance type met; `pairs`: which
     pairs of them, without the third, one met. `unsatisfied`: keys with minValues -> the number of values.
+    `suitable`: a cache of `InstanceType.suits` for these requirements.
     """
 
     requirements: Requirements
     requests: ResourceList
+    suitable: dict[InstanceType, tuple[bool, bool]]
     remaining: list[InstanceType] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
     missed_alone: set[str] = field(default_factory=set)
@@ -204,8 +215,10 @@ class Filtered:
 
     def check(self, candidate: InstanceType, requests: ResourceList) -> None:
         """Check one instance type. `requests`: of all Pods on the node."""
-        requirements = candidate.requirements.conflict(self.requirements) is None
-        resources, offering = candidate.fits(requests, self.requirements)
+        if candidate not in self.suitable:
+            self.suitable[candidate] = candidate.suits(self.requirements)
+        requirements, offering = self.suitable[candidate]
+        resources = offering and fits(requests, candidate.allocatable)
         if requirements and resources and offering:
             self.remaining.append(candidate)
         criteria = {_REQUIREMENTS: requirements, _RESOURCES: resources, _OFFERING: offering}
@@ -264,14 +277,17 @@ def filtered(
     requirements: Requirements,
     groups: Sequence[DaemonGroup],
     requests: tuple[ResourceList, ResourceList],
+    suitable: dict[InstanceType, tuple[bool, bool]],
     *,
     relax_min_values: bool,
 ) -> Filtered:
     """Return the instance types that fit. Source: `filterInstanceTypesByRequirements`.
 
     `groups`: those whose host ports the Pod can use. `requests`: of the Pod, and of all Pods on the NodeClaim.
+    `suitable`: a cache for these requirements.
     """
-    result = Filtered(requirements, requests[0])
+    charge(len(eligible))
+    result = Filtered(requirements, requests[0], suitable)
     usable = set(eligible)
     for group in groups:
         total = requests[1]

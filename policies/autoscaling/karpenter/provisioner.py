@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.labels import (
     CAPACITY_TYPE,
     CAPACITY_TYPES,
@@ -17,6 +18,7 @@ from forewarn.policies.autoscaling.karpenter.labels import (
 from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, shuns_karpenter
 from forewarn.policies.autoscaling.karpenter.scheduler import Options, Scheduler
 from forewarn.policies.autoscaling.karpenter.volumes import Rejected
+from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.volumes import Storage
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resources import ResourceList
-
-NO_NODE_POOLS = "no dynamic nodepools found"
 
 
 class Decision(NamedTuple):
@@ -105,11 +105,13 @@ def provision(
     `pools`: NodePools with their instance types, the preferred one first. Raises NotPredicted.
     """
     pods = [*pending, *state.moving]
-    if not pods:
+    if not pods or not pools:
         return Decision()
-    if not pools:
-        return Decision()
-    scheduler = Scheduler(state, pools, pods, options, choices)
-    scheduler.solve()
+    try:
+        with metered(lambda: False):
+            scheduler = Scheduler(state, pools, pods, options, choices)
+            scheduler.solve()
+    except CutShort as reason:
+        raise NotPredicted(str(reason)) from None
     existing = [(node.state.name, node.pods) for node in scheduler.existing if node.pods]
     return Decision(scheduler.new, existing, {key: problem() for key, problem in scheduler.errors.items()})

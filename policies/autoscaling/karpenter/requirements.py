@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME, NORMALIZED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 Problem = Callable[[], str]
 """Writes upstream's message about a rejection. Only few rejections are shown, so most messages are never written."""
@@ -176,6 +176,11 @@ class Requirements(dict[str, Requirement]):
                 continue
             if other.operator not in _NOT or own.operator not in _NOT:
                 yield key
+
+    @property
+    def signature(self) -> Hashable:
+        """What instance types with equal results have in common: all but the hostname and minValues."""
+        return frozenset((key, r.complement, r.values, r.gte, r.lte) for key, r in self.items() if key != HOSTNAME)
 
     @property
     def has_min_values(self) -> bool:

@@ -10,7 +10,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.go_sort import sort_slice
 from forewarn.policies.autoscaling.karpenter.instance_types import (
@@ -26,11 +25,12 @@ from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, conflicts, fits, requests_of, sum_of, untolerated
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.autoscaling.karpenter.topology import Topology
-from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, largest_of
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     VolumesOf = Callable[[Pod], dict[str, set[str]]]
 
-MAX_WORK: Final = 50_000_000
-"""Maximum checks of an instance type or node for a Pod in one round: a few minutes."""
+_MOST_CACHED: Final = 1_000
+"""Maximum different requirements of which the suitable instance types are cached."""
 PLACEHOLDER: Final = "hostname-placeholder"
 
 
@@ -172,6 +172,13 @@ class NewNodeClaim:
         self.min_values_relaxed = False
         self._groups = [group.copy() for group in template.groups]
         self._reserved: list[Offering] = []
+        self._largest: ResourceList | None = None
+
+    def is_full(self, requests: ResourceList) -> bool:
+        """Report whether no instance type has enough resources for further requests."""
+        if self._largest is None:
+            self._largest = largest_of(known.allocatable for known in self.instance_types)
+        return any(self.requests.get(n, 0) + amount > self._largest.get(n, 0) for n, amount in requests.items())
 
     def place(self, asked: Asked, *, relax_min_values: bool = False) -> Place:
         """Return what the NodeClaim becomes with a Pod. Raises Failure."""
@@ -203,8 +210,9 @@ class NewNodeClaim:
         requirements.add(restricted.values())
         usable = [group for group in self._groups if not _clash(group.ports, asked.pod.pod)]
         requests = asked.requests, sum_of((self.requests, asked.requests))
-        self._scheduler.charge(len(self.instance_types))
-        result = filtered(self.instance_types, requirements, usable, requests, relax_min_values=relax_min_values)
+        suitable = self._scheduler.suitable(requirements)
+        types = self.instance_types
+        result = filtered(types, requirements, usable, requests, suitable, relax_min_values=relax_min_values)
         if relax_min_values:
             for key, count in result.unsatisfied.items():
                 requirements[key].min_values = count
@@ -232,6 +240,7 @@ class NewNodeClaim:
         """Add a Pod."""
         self.pods.append(asked.pod)
         self.requirements, self.instance_types, self._reserved = place
+        self._largest = None
         self.requests = sum_of((self.requests, asked.requests))
         topology = self._scheduler.topology
         topology.register(self.hostname)
@@ -293,7 +302,8 @@ class Scheduler:
         choices: Choices,
     ) -> None:
         """Set up a round. `pools`: NodePools with their instance types, the preferred one first."""
-        self._state, self._options, self._choices, self._work = state, options, choices, 0
+        self._state, self._options, self._choices = state, options, choices
+        self._suitable: dict[Hashable, dict[InstanceType, tuple[bool, bool]]] = {}
         self._pods = [KarpenterPod.of(pod) for pod in pods]
         located = [(pod, state.storage.alternatives(pod.pod)) for pod in self._pods]
         self._places = {pod.pod.identity: places for pod, places in located if places is not None}
@@ -311,11 +321,11 @@ class Scheduler:
         self.errors: dict[str, Problem] = {}
         self._number = 0
 
-    def charge(self, work: int) -> None:
-        """Count work. Raises NotPredicted if it is too much."""
-        self._work += work
-        if self._work > MAX_WORK:
-            raise NotPredicted(f"more than {MAX_WORK} checks of instance types and nodes")
+    def suitable(self, requirements: Requirements) -> dict[InstanceType, tuple[bool, bool]]:
+        """Return the cache of instance types that suit such requirements."""
+        if len(self._suitable) > _MOST_CACHED:
+            self._suitable.clear()
+        return self._suitable.setdefault(requirements.signature, {})
 
     def _usable_templates(
         self, pools: Mapping[NodePool, list[InstanceType]], daemons: list[KarpenterPod]
@@ -325,7 +335,7 @@ class Scheduler:
         templates = []
         for pool, types in pools.items():
             everywhere = [DaemonGroup(types, nothing, ())]
-            left = filtered(types, pool.template, everywhere, (nothing, nothing), relax_min_values=relax).remaining
+            left = filtered(types, pool.template, everywhere, (nothing, nothing), {}, relax_min_values=relax).remaining
             if left:
                 templates.append(Template(pool, left, _daemon_groups(pool, left, daemons)))
         return templates
@@ -396,11 +406,13 @@ class Scheduler:
             asked = self._asked(relaxed)
 
     def _add(self, asked: Asked, volumes: Mapping[str, set[str]]) -> Failure | None:
-        self.charge(len(self.existing))
+        charge(4 * len(self.existing) + 2 * len(self.new))
         if any(node.add(asked, volumes) for node in self.existing):
             return None
         sort_slice(self.new, lambda one, other: len(one.pods) < len(other.pods))
         for claim in self.new:
+            if claim.is_full(asked.requests):
+                continue
             try:
                 claim.add(asked, claim.place(asked))
             except Failure:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME
 from forewarn.policies.autoscaling.karpenter.pods import requirements_of, untolerated
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.metering import charge
 from forewarn.policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
@@ -232,6 +233,7 @@ class Topology:
         self._keep_away(pod.pod, pod.tolerations, {})
         owned = self._owned[identity] = []
         for group in self._groups_of(pod):
+            charge(1 + len(group.domains) // 4)
             key = group.identity
             present = self._groups.get(key)
             if present is None:
@@ -293,6 +295,7 @@ class Topology:
 
     def _count(self, group: Group) -> None:
         """Count the Pods on nodes, and add the domains of nodes. Source: `countDomains`."""
+        charge(4 * len(self._nodes) + len(self._state.counted))
         for node in self._nodes:
             if node.node is None or group.key not in node.labels:
                 continue
@@ -314,9 +317,11 @@ class Topology:
         `strict`: the requirements of the Pod without preferences.
         """
         restricted = node.copy()
+        charge(len(self._inverse))
         inverse = [g for g in self._inverse.values() if g.counts(pod.pod, taints, node)]
         for group in (*dict.fromkeys(self._owned.get(pod.pod.identity, ())), *inverse):
             pod_domains, node_domains = strict.of(group.key), node.of(group.key)
+            charge(1 + len(group.domains) // 4)
             domains = group.next_domains(pod.pod, pod_domains, node_domains, self._choices)
             if not domains:
                 return partial(group.explanation, pod_domains, node_domains)
@@ -331,6 +336,7 @@ class Topology:
 
     def record(self, pod: KarpenterPod, taints: Sequence[Taint], requirements: Requirements) -> None:
         """Count a Pod that is scheduled on a node with these requirements."""
+        charge(len(self._groups) + len(self._inverse))
         for group in self._groups.values():
             if group.counts(pod.pod, taints, requirements):
                 domains = requirements.of(group.key)
@@ -345,6 +351,7 @@ def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str,
     """Return topology key -> domain -> taints of NodePools that have it. Source: `buildDomainGroups`."""
     universe: dict[str, dict[str, list[tuple[Taint, ...]]]] = {}
     for pool, types in node_pools.items():
+        charge(10 * len(types))
         values: dict[str, set[str]] = {}
         for known in types:
             requirements = pool.requirements.copy()

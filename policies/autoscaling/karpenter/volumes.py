@@ -11,6 +11,7 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME
 from forewarn.policies.autoscaling.karpenter.pods import requirements_of
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.metering import charge
 from forewarn.policies.objects.csi_migration import driver_of_provisioner
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Storage(NamedTuple):
             if places and merged:
                 if len(places) * len(merged) > MAX_ALTERNATIVES:
                     raise NotPredicted(f"Pod {pod.key}: more than {MAX_ALTERNATIVES} combinations of volumes")
+                charge(10 * len(places) * len(merged))
                 pairs = [(one, other) for one in merged for other in places]
                 fitting = [(one, other) for one, other in pairs if one.conflict(other) is None]
                 merged = [Requirements((*one.values(), *other.values())) for one, other in fitting or pairs]
