@@ -31,6 +31,8 @@ MIN_PARALLEL_BYTES: Final = 4_000_000
 _MAX_FILES: Final = 8_000
 _MAX_PROCESSES: Final = 3
 _TICKET: Final = 4
+_CLASS: Final = b"riorityClassName"
+_DEFINITION: Final = b"CustomResourceDefinition"
 _KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
@@ -49,7 +51,10 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
     for index in _indexes(tickets):
         file = large[index]
         with suppress(SourceError):  # it is told when its turn comes
-            reading = read(read_file(file), file.name, wanted, namespace=namespace)
+            content = read_file(file)
+            if _has_names(content):
+                continue
+            reading = read(content, file.name, wanted, namespace=namespace)
             if not any(diagnostic.rule in BROKEN for diagnostic in reading.diagnostics):
                 found[file.path] = reading  # what is broken is read in its turn: its text says whether it counts
     os.close(tickets)
@@ -121,10 +126,15 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
         content = read_file(file)
     except SourceError:
         return None
-    if any(match[1].decode("ascii", "replace") in kinds for match in _KIND.finditer(content)):
+    if _has_names(content) or any(match[1].decode("ascii", "replace") in kinds for match in _KIND.finditer(content)):
         return None
     reading = read(content, file.name, wanted)
     return None if reading.subjects or reading.diagnostics or reading.comments else reading
+
+
+def _has_names(content: bytes) -> bool:
+    """Report whether a file may name PriorityClasses outside of the objects that rules read."""
+    return _CLASS in content and _DEFINITION not in content
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:

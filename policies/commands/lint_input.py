@@ -89,6 +89,8 @@ class Input:
         """Names of classes that templates define with values that only rendering can tell."""
         self.class_uses = Counter[str]()
         """How often files name each PriorityClass."""
+        self.with_names: list[tuple[File, bytes, Reading]] = []
+        """Files with PriorityClass names."""
         self.files_of: defaultdict[str, list[File]] = defaultdict(list)
         """Files with skipped objects, by kind."""
         self.defining: list[tuple[File, frozenset[str]]] = []
@@ -173,6 +175,8 @@ def read_input(
         from forewarn.policies.commands.lint_schemas import read_by_schema
 
         read_by_schema(given, config, namespace, definitions, every=every_definition)
+    if given.with_names:
+        _read_other_names(given)
     return given
 
 
@@ -206,6 +210,7 @@ def _read(
     if reported and b"riorityClassName" in content:
         _count_uses(content, given)
         _count_variable(content, file, given, reading)
+        given.with_names.append((file, content, reading))
     given.sources[file.name] = file
     if reading.defined:
         given.defining.append((file, reading.defined))
@@ -239,6 +244,28 @@ _USE: Final = re.compile(
 def _count_uses(content: bytes, given: Input) -> None:
     """Count the PriorityClass names in a file."""
     given.class_uses.update(name.decode() for name in _USE.findall(content))
+
+
+def _read_other_names(given: Input) -> None:
+    """Add the PriorityClass names that stand outside of the objects that rules read."""
+    from forewarn.policies.commands.lint_templates import other_names
+
+    subjects: dict[str, list[ReviewedObject]] = {file.called or file.path: [] for file, _, _ in given.with_names}
+    for member in given.members:
+        if member.file in subjects:
+            subjects[member.file].append(member.subject)
+    for file, content, reading in given.with_names:
+        place = file.called or file.path
+        is_json = content.lstrip()[:1] in (b"{", b"[")
+        is_template = any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
+        if not (is_json or is_template or b"CustomResourceDefinition" in content or _is_of_chart(file.path)):
+            given.members += (Member(s, file.path) for s in other_names(content, file.name, subjects[place]))
+
+
+def _is_of_chart(path: str) -> bool:
+    """Report whether a file is a values file of a chart, which `read_templates` reads."""
+    directory, name = os.path.split(path)
+    return name.startswith("values") and os.path.isdir(os.path.join(directory, "templates"))
 
 
 _VARIABLE: Final = re.compile(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")

@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import Location, listed, plural
+from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.documents import Document, as_utf8
 from forewarn.policies.manifests.outline import lines_of
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.objects.workload import PodTemplate
+from forewarn.policies.objects.workload import PodTemplate, parts_of, pod_template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
@@ -134,10 +138,51 @@ class _Place(NamedTuple):
         return self.location
 
 
-def _named(name: str, location: Location) -> ReviewedObject:
+def _named(name: str, location: Location, *, is_guess: bool = False) -> ReviewedObject:
     """Return a subject that contains only a PriorityClass name, so that rules can check the name."""
-    part = PodTemplate({"spec": {"priorityClassName": name}}, (), is_template=True, named=("priorityClassName",))
+    spec, path = {"spec": {"priorityClassName": name}}, ("priorityClassName",)
+    part = PodTemplate(spec, (), is_template=True, named=path, is_guess=is_guess)
     return ReviewedObject({}, source=_Place(location), part=part)
+
+
+def _read_lines(subject: ReviewedObject) -> Collection[int]:
+    """The lines (from 0) of a subject whose class names rules read: of a custom resource, all except those of texts."""
+    if group_kind(subject.object) not in PRESETS:
+        return lines_of(subject)
+    paths = [path for path, _ in found_at(subject.object, (ANYWHERE,))]
+    paths += [part.at("priorityClassName") for part in parts_of(subject.object, PRESETS)]
+    return [subject.source.locate(path).line - 1 for path in paths]
+
+
+def _name_in(subject: ReviewedObject) -> Iterator[str]:
+    """Yield the class name of a workload in a text, of which only the position of the text may be known."""
+    with suppress(InvalidObject):
+        template = pod_template_of(subject.object, POD_TEMPLATE_PATHS)
+        if template is not None:
+            yield text_at(template.spec, "priorityClassName")
+
+
+_OTHER_NAME: Final = re.compile(
+    rf"(?:^[ \t]*(?:- +)*|[{{,][ \t]*)[\"']?priorityClassName[\"']?:[ \t]*([\"']?)({_NAME})\1[ \t]*(?=[,}}#]|\r?$)"
+    rf"|/priorityClassName[\"']?[ \t,]*\r?\n[ \t]*[\"']?value[\"']?:[ \t]*([\"']?)({_NAME})\3[ \t]*\r?$",
+    re.MULTILINE,
+)
+"""A class name at its key, or in an operation of a JSON patch."""
+
+
+def other_names(content: bytes, file: str, subjects: Sequence[ReviewedObject]) -> Iterator[ReviewedObject]:
+    """Yield the literal class names in what no rule reads: custom resources, values files, patches and texts in fields.
+
+    `subjects`: the objects of the file that rules read.
+    """
+    text, done = as_utf8(content).decode("utf-8", "replace"), {line for each in subjects for line in _read_lines(each)}
+    embedded = {name for each in subjects if each.within for name in _name_in(each)}
+    for match in _OTHER_NAME.finditer(text):
+        group = 2 if match[2] else 4
+        line, start = text.count("\n", 0, match.start(group)), text.rfind("\n", 0, match.start(group)) + 1
+        if line not in done and match[group] not in embedded:
+            place = Location(file, line + 1, match.start(group) - start + 1, match.end(group) - start + 1)
+            yield _named(match[group], place, is_guess=True)
 
 
 def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) -> Iterator[ReviewedObject]:

@@ -20,7 +20,8 @@ class PodTemplate(NamedTuple):
     """A Pod, or a Pod template, and its path in the object that contains it.
 
     `named`: the path of a PriorityClass name that stands alone, without a Pod template; `spec` then contains only the
-    name. `namespace`: of the Pods, if it differs from that of the object.
+    name. `namespace`: of the Pods, if it differs from that of the object. `is_guess`: the name is at a key that usually
+    has a PriorityClass, in an object or text of an unknown kind.
     """
 
     object: ApiObject
@@ -28,6 +29,7 @@ class PodTemplate(NamedTuple):
     is_template: bool
     named: Path = ()
     namespace: str = ""
+    is_guess: bool = False
 
     @property
     def spec(self) -> ApiObject:

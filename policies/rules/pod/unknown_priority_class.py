@@ -8,7 +8,8 @@ to the name of a class in the input or of a system class, or begins with `system
 finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes,
 and every finding is an error. If no class is visible in a directory, the rule reports names that are similar to a class
 of another directory. It also reports names that differ in one letter from a name that the input uses more often. The
-rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
+rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%). In texts, values files and kinds
+that forewarn does not know, it checks the keys `priorityClassName`: a name that is similar to no class is a note there.
 
 Cluster:
 
@@ -63,8 +64,8 @@ from forewarn.policies.rules.support.rule_text import class_name, is_template_va
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.findings import Path
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
 
 ID: Final = "unknown-priority-class"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED)
@@ -82,6 +83,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_name(template) if template else ""
     if template is None or not name or context.is_known(name):
         return
+    if template.is_guess and name in context.options.input_classes:
+        return
     system = meant_system_class(name)
     elsewhere = "" if system or context.classes_complete else meant_elsewhere(name, context)
     if not (context.classes_known or is_reserved(name) or system or elsewhere):
@@ -90,10 +93,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         establish_priority(name, context.classes)
     except Forbidden:
         if not is_template_variable(name, subject, context):
-            yield _unknown(name, template.at("priorityClassName"), subject, context, system, elsewhere)
+            yield _unknown(name, template, subject, context, system, elsewhere)
 
 
-def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context, system: str, elsewhere: str) -> Problem:
+def _unknown(
+    name: str, template: PodTemplate, subject: ReviewedObject, context: Context, system: str, elsewhere: str
+) -> Problem:
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
     is_certain = context.classes_complete or is_reserved(name)
     consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
@@ -111,6 +116,12 @@ def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context, s
             suggestion=other or near,
             meant=other,
         ),
-        path,
-        severity=None if is_certain or is_near or system else Severity.WARNING,
+        template.at("priorityClassName"),
+        severity=_severity(template, is_certain=is_certain, is_misspelt=is_near or bool(system), is_meant=bool(other)),
     )
+
+
+def _severity(template: PodTemplate, *, is_certain: bool, is_misspelt: bool, is_meant: bool) -> Severity | None:
+    if template.is_guess:
+        return Severity.WARNING if is_misspelt or is_meant else Severity.NOTE
+    return None if is_certain or is_misspelt else Severity.WARNING

@@ -64,7 +64,7 @@ def is_variable(text: str) -> bool:
     return bool(_VARIABLE.search(text))
 
 
-_VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%")
+_VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
 
 
 _TESTS: Final = re.compile(
