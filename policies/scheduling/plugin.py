@@ -148,7 +148,7 @@ class StaticFilterPlugin(Protocol):
 class FilterInColumns(Protocol):
     """A Filter plugin that filters all nodes at once by the Pods on the nodes.
 
-    `problem`: the NodeFitProblem of a Pod. `amounts`: the amounts in use (`Present`).
+    `problem`: the NodeFit of a Pod. `amounts`: the amounts in use (`Present`).
     """
 
     name: ClassVar[str]

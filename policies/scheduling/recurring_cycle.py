@@ -21,11 +21,11 @@ from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped
 from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on
+from forewarn.policies.scheduling.vectorized.constraints import MAX, NotValid, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order
 from forewarn.policies.scheduling.vectorized_scores import Scores
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.nominations import Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
 
 _CACHE_SIZE: Final = 4096
 """Maximum number of cached specs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, with_nominated
+from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, with_nominated
 
 if TYPE_CHECKING:
     from collections import Counter

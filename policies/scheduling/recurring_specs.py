@@ -15,7 +15,7 @@ from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHE
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.recurring_requests import Demand, Spec
-from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
+from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, percentage_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from forewarn.policies.scheduling.extension_points import implements
 from forewarn.policies.scheduling.framework import Framework
 from forewarn.policies.scheduling.plugin import StaticFilterPlugin, foreign_at
 from forewarn.policies.scheduling.pod_groups import of_a_group
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -28,9 +28,9 @@ from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
 from forewarn.policies.scheduling.preemption import Candidate, Decision, Preemption, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted, not_scheduled
+from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.node_fit import NodeNames, decide
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, num_nodes_after_pre_filter, percentage_of
 from forewarn.policies.scheduling.vectorized_scores import Scores
 

@@ -21,11 +21,11 @@ from forewarn.policies.scheduling.preemption import NO_VICTIMS, Decision, Preemp
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.status import Code, NodeToStatus, Status, unresolvable
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 from forewarn.policies.scheduling.vectorized.nodes import is_large
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
     FirstRejections,
     Present,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
+    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, RequiredAffinity
 
 _CACHE_SIZE: Final = 512
 
@@ -265,7 +265,7 @@ class WithoutLower(Present):
         """Return [node], bool: whether the Pod's required affinity is satisfied."""
         return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
 
-    def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> NDArray[np.bool_]:
         """Return the same as `affinity_met`, but with the Pods nominated to each node."""
         nominated = problem.of_nominated(affinity.per_kind) > 0
         return self.affinity_met(affinity) | (affinity.labelled & nominated)

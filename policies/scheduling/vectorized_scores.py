@@ -12,7 +12,7 @@ import numpy as np
 
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.framework import Code, CycleState, run_score_plugin
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

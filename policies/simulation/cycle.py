@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.pod_groups import of_a_group, without_gang_sch
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
-from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
+from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import (
     Cycle,
     found_in_order,

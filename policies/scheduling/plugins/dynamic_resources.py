@@ -46,7 +46,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.status import NOT_FOUND
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Rejections
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.pools import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
     from forewarn.policies.scheduling.vectorized.rejections import Present
 
 MAX_ALTERNATIVES: Final = 8
@@ -201,7 +201,7 @@ class DynamicResources(Plugin, FilterInColumns):
         state_data.allocations[node.name] = claims, allocations
         return None
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add the nodes that cannot provide the Pod's devices to `problem`: no other Pod changes the result.
 
         Raises NotValid if PreFilter rejects the Pod, if a DeviceClass provides an extended resource of the Pod, or if
@@ -229,7 +229,7 @@ class DynamicResources(Plugin, FilterInColumns):
                 codes[rows] = statuses.setdefault(status, len(statuses))
         problem.narrow(self.name, Rejections(codes, list(statuses)))
 
-    def _alike(self, state_data: _State, problem: NodeFitProblem) -> Iterator[NDArray[np.intp]]:
+    def _alike(self, state_data: _State, problem: NodeFit) -> Iterator[NDArray[np.intp]]:
         """Yield the row numbers of open nodes with the same result together: nodes without device pools are alike."""
         rows = np.flatnonzero(problem.open)
         names = None if state_data.pools is None else state_data.pools.only_nodes
@@ -242,7 +242,7 @@ class DynamicResources(Plugin, FilterInColumns):
         if not with_pools.all():
             yield rows[~with_pools]
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
         """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]

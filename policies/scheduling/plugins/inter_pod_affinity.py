@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
     from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
 AFFINITY: Final = unresolvable(
@@ -174,7 +174,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
             return EXISTING_ANTI_AFFINITY
         return None
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add required affinity, and a constraint for each topology key of anti-affinity, to `problem`.
 
         Raises NotValid if the numpy implementation does not support a term.
@@ -183,7 +183,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
         for constraint in anti_affinity(problem):
             problem.add(constraint)
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the nodes rejected by the Pod's own terms, then by terms of Pods on nodes. Raises NotValid."""
         demands, affinity = problem.added[self.name], problem.affinity
         if affinity is not None:
@@ -193,7 +193,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
         for demand in demands:
             yield rejected(amounts.exceeded(demand), EXISTING_ANTI_AFFINITY)
 
-    def rejections_without_nominated(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+    def rejections_without_nominated(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the nodes that do not satisfy the Pod's required affinity if nominated Pods do not count."""
         if problem.affinity is not None:
             yield rejected(~amounts.affinity_met(problem.affinity), AFFINITY)

@@ -12,9 +12,9 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge, each
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, RequiredAffinity
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
-from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_affinity import AffinityTerm
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
-    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.rejections import Present
 
 CACHE_SIZE: Final = 64
@@ -38,7 +39,7 @@ _MAX_NAMESPACES: Final = 2048
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
+def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
     """Return the Pod's required affinity, evaluated for all nodes; None without terms.
 
     Raises NotValid for terms that cannot be parsed or select too many namespaces.
@@ -111,7 +112,7 @@ def _scope_of(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
     return None
 
 
-def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
+def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
     """Yield one constraint for each topology key of required anti-affinity, of the Pod and of Pods on nodes against the
     Pod.
 
@@ -157,7 +158,7 @@ def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
 
 
 def anti_affinity_of_its_own(
-    problem: NodeFitProblem, demands: Sequence[CapacityConstraint], amounts: Present
+    problem: NodeFit, demands: Sequence[CapacityConstraint], amounts: Present
 ) -> NDArray[np.bool_]:
     """Return [node], bool: whether the Pod's own anti-affinity terms reject the node.
 

@@ -12,7 +12,7 @@ from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, Pre
 from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
-from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 REASON: Final = unschedulable(Reason("node(s) didn't have free ports for the requested pod ports", "host port in use"))
 ALL_ADDRESSES: Final = "0.0.0.0"
@@ -44,7 +45,7 @@ class NodePorts(Plugin, FilterInColumns):
         wanted: WantedPorts = state.data[self.name]
         return REASON if wanted.conflicts(node_info.used_ports) else None
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add a constraint for the host ports to `problem`.
 
         Raises NotValid if two Pods of a node use one port: upstream frees the port when the first of the two Pods is
@@ -64,7 +65,7 @@ class NodePorts(Plugin, FilterInColumns):
         here = np.arange(len(present))
         problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none, domains=here))
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the nodes on which a port is in use."""
         for demand in problem.added[self.name]:
             yield rejected(amounts.exceeded(demand), REASON)

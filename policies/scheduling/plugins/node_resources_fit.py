@@ -17,7 +17,7 @@ from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
-from forewarn.policies.scheduling.vectorized.problem import MAX, CapacityConstraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.constraints import MAX, CapacityConstraint, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import NodeResourcesFitArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 
@@ -106,7 +107,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
             if is_extended(name) and (name in names or name.split("/", 1)[0] in groups)
         }
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add a constraint for each requested resource to `problem`. A request above a node's allocatable amount is
         unresolvable.
 
@@ -139,7 +140,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
                 problem.resolvable = problem.resolvable & (limit >= 0)
             problem.demands.append(CapacityConstraint(present, limit, resource))
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the rejections with all insufficient resources of each node, in the order of `insufficient_resources`.
 
         Raises NotValid if the Pod requests more resources than an integer has bits.

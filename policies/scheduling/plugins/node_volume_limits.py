@@ -24,7 +24,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
-from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 from forewarn.policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_volumes import Volume
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 REASON: Final = unschedulable(Reason("node(s) exceed max volume count", "volume limit reached", of_volumes=True))
 
@@ -79,7 +80,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             return rejected.status
         return REASON if _full(limits, new, attached, self._attachments(node_info.name)) else None
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add the rejected nodes to `problem`.
 
         For nodes near their limit, the plugin runs on the node, with and without lower-priority Pods. Raises NotValid
@@ -103,7 +104,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
         problem.narrow(self.name, Rejections(codes, statuses))
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
         """Yield the rejected nodes.
 
         Raises NotValid if it depends on lower-priority Pods whether a node has too many volumes.
@@ -130,7 +131,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             raise NotValid("as Portworx volumes are a CSI driver's on some nodes only")
         return plain, without
 
-    def _check_others(self, problem: NodeFitProblem, storage: StorageColumns) -> None:
+    def _check_others(self, problem: NodeFit, storage: StorageColumns) -> None:
         """Raise NotValid if upstream may return an error for the volumes of a Pod on a node or of a nominated Pod."""
         matrix = problem.matrix
         users = storage.users(matrix)
@@ -157,7 +158,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
     def _claim(self, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
         return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
 
-    def _full_for_good(self, problem: NodeFitProblem, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
+    def _full_for_good(self, problem: NodeFit, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
         """Return [node], bool: whether the node has too many volumes even without lower-priority Pods.
 
         Adds to `problem` a constraint for nodes that have too many volumes only because of lower-priority Pods, and

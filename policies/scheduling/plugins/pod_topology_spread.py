@@ -25,7 +25,7 @@ from forewarn.policies.scheduling.plugins.default_selector import default_select
 from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread, spread_scores
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
-from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from forewarn.policies.selectors import with_label_keys
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import PodTopologySpreadArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 NOT_MATCHED: Final = unschedulable(
@@ -260,7 +261,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
             spread_scores(pod, constraints, rows, matrix, own=self._requires_all_topologies(pod)) if constraints else 0
         )
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add each DoNotSchedule constraint of the Pod to `problem`. Raises NotValid for invalid constraints."""
         pod = problem.pod
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
@@ -268,7 +269,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         for constraint in spread(problem, self.constraints_of(pod, DO_NOT_SCHEDULE)):
             problem.add(constraint)
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield rejections for each constraint: nodes without the label, then nodes that exceed maxSkew."""
         constraints = self.constraints_of(problem.pod, DO_NOT_SCHEDULE)
         for constraint, demand in zip(constraints, problem.added[self.name], strict=True):

@@ -9,8 +9,8 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, Skew
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
-from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.nodes import Topology
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
 
@@ -26,7 +27,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 _MAX_INT32: Final = 2**31 - 1
 
 
-def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
+def spread(problem: NodeFit, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
     """Yield the DoNotSchedule `constraints`, evaluated for all nodes. Raises NotValid for an invalid maxSkew."""
     pod, matrix = problem.pod, problem.matrix
     possible = None

@@ -34,7 +34,7 @@ from forewarn.policies.scheduling.plugins.volume_binding_columns import Suits, u
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
 from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
 from forewarn.policies.scheduling.status import NOT_FOUND
-from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import VolumeBindingArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 _SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
 _RESTORE: Final = "restore the PersistentVolume, or recreate the claim"
@@ -219,7 +220,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         found: dict[str, PodVolumes] = state.data[self.name].found
         return found.get(node_info.name)
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add the rejected nodes to `problem`.
 
         Raises NotValid if the claims reject the Pod before any node is evaluated, or if upstream returns an error.
@@ -237,7 +238,7 @@ class VolumeBinding(Plugin, FilterInColumns):
             codes += _DELAYED * unbindable(problem, claims.delayed, Suits(could_hold, available_for))
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
         """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]

@@ -14,8 +14,8 @@ from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.csi_migration import translated_topology
 from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.scheduling.plugins.storage_score import bytes_of
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.node_labels import Selectors, reached, selected
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.storage import storage_of
 from forewarn.policies.selectors import Requirement
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-    from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 REFUSED, TIGHT = 1, 2
 _MAX_CLAIMS: Final = 64
@@ -52,7 +52,7 @@ class Suits(NamedTuple):
 
 
 def unmountable(
-    problem: NodeFitProblem, claims: Iterable[PersistentVolumeClaim]
+    problem: NodeFit, claims: Iterable[PersistentVolumeClaim]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return two bool arrays [node]: whether the node cannot reach a volume of the bound claims; whether a volume does
     not exist.
@@ -77,7 +77,7 @@ def unmountable(
     return conflict, missing
 
 
-def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.int64]:
+def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.int64]:
     """Return [node]: why the node cannot bind or provision volumes for unbound claims (REFUSED or TIGHT); 0 if the node
     can.
 
@@ -110,7 +110,7 @@ def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim],
     return found
 
 
-def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
+def _only(problem: NodeFit, name: str) -> NDArray[np.bool_]:
     found = np.zeros(len(problem.possible), np.bool_)
     row = problem.snapshot.rows.get(name)
     if row is not None:
@@ -119,7 +119,7 @@ def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
 
 
 def _unavailable(
-    problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits
+    problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits: Suits
 ) -> Sequence[NDArray[np.bool_]]:
     """Return a bool array [node] for each claim: whether no volume on the node suits the claim.
 
@@ -138,7 +138,7 @@ def _unavailable(
 
 
 def _one_after_the_other(
-    problem: NodeFitProblem,
+    problem: NodeFit,
     claims: Sequence[PersistentVolumeClaim],
     parts: Sequence[_OfClass],
     prebound: Sequence[Sequence[PersistentVolume]],
@@ -184,7 +184,7 @@ def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Su
     return sorted(fitting, key=lambda volume: volume.name)
 
 
-def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
+def _free(problem: NodeFit, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
     """Return selectors of the nodes with suitable unbound volumes for a claim; cached until volumes change."""
 
     def compute() -> Selectors:
@@ -207,7 +207,7 @@ def _wanted_fields(claim: PersistentVolumeClaim) -> tuple[object, ...]:
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
 
 
-def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _unprovidable(problem: NodeFit, claim: PersistentVolumeClaim) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return two bool arrays [node]: whether the StorageClass provisions no volume on the node; whether storage
     capacity is insufficient.
 
@@ -227,7 +227,7 @@ def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tupl
     return rejected, _roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) == 0
 
 
-def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np.bool_]:
+def _allowed(problem: NodeFit, storage_class: StorageClass) -> NDArray[np.bool_]:
     """Return [node], bool: whether the labels of the node match the allowed topologies. See `StorageClass.allows`."""
     nodes, terms = problem.matrix.nodes, storage_class.allowed_topologies
     if not terms:
@@ -239,7 +239,7 @@ def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np
     return found
 
 
-def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selectors:
+def _roomy(problem: NodeFit, storage_class: str, request: int) -> Selectors:
     """Return selectors of the nodes with a CSIStorageCapacity of the class of at least `request` bytes.
 
     Source: `hasEnoughCapacity`.

@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
-from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.storage import storage_of
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 DISK_CONFLICT: Final = unschedulable(
     Reason("node(s) had no available disk", "its disk is in use there", of_volumes=True)
@@ -116,7 +117,7 @@ class VolumeRestrictions(Plugin, FilterInColumns):
             return failed('cannot read "PreFilterVolumeRestrictions" from cycleState')
         return CLAIM_CONFLICT if state_data.conflicts > 0 else None
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add constraints for disks and ReadWriteOncePod claims to `problem`.
 
         Raises NotValid if a claim is missing, which rejects the Pod before any node is evaluated.
@@ -142,7 +143,7 @@ class VolumeRestrictions(Plugin, FilterInColumns):
         counts = np.flatnonzero(matrix.present(with_claims))
         problem.add(Constraint(with_claims, everywhere, counts, none + conflicts, none))
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the nodes rejected for disks, then those rejected for claims."""
         for demand, status in zip(problem.added[self.name], (DISK_CONFLICT, CLAIM_CONFLICT), strict=False):
             yield rejected(amounts.exceeded(demand), status)

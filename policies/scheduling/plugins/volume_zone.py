@@ -9,8 +9,8 @@ import numpy as np
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
 from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.node_labels import with_label
-from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from forewarn.policies.selectors import Requirement
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 
 ADD_NODES: Final = "add nodes where its volume is available"
@@ -57,7 +58,7 @@ class VolumeZone(Plugin, FilterInColumns):
         state.data[self.name] = topologies
         return PreFilterResult()
 
-    def in_columns(self, problem: NodeFitProblem) -> None:
+    def in_columns(self, problem: NodeFit) -> None:
         """Add the rejected nodes to `problem`. Raises NotValid if a claim rejects the Pod before any node is
         evaluated.
         """
@@ -77,7 +78,7 @@ class VolumeZone(Plugin, FilterInColumns):
         anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
         problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
 
-    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
         """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]

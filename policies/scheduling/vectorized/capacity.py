@@ -22,11 +22,11 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS
 from forewarn.policies.scheduling.evictions import charged_pdbs, may_be_violated
+from forewarn.policies.scheduling.vectorized.constraints import NotValid, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.domains import Spread, are_nodes, capacity_in_domains
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NotValid, Unsupported, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.domains import Capacity
-    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
     from forewarn.policies.selectors import LabelSelector
 
 _PLENTY: Final = 2**31

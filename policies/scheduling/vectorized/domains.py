@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
-from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from forewarn.policies.scheduling.vectorized.problem import Skew
+    from forewarn.policies.scheduling.vectorized.constraints import Skew
 
 _MAX_BOUNDS: Final = 16
 _MAX_ROUNDS: Final = 1000

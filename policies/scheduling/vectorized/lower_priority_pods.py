@@ -8,8 +8,8 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, meter
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.pdbs import affected, changed_pdbs
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.reprieve_order import reprieve_order
 from forewarn.policies.scheduling.victim import by_importance, start_time
 

@@ -13,14 +13,23 @@ from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.scheduling.preemption import Decision, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.status import Code, unresolvable
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on, candidates_with
+from forewarn.policies.scheduling.vectorized.constraints import (
+    MAX,
+    CapacityConstraint,
+    NotValid,
+    Unsupported,
+    attempt,
+    with_nominated,
+)
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
+from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy, cheapest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
@@ -28,7 +37,12 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.plugin import StaticFilter
     from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.constraints import Constraint, RequiredAffinity
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.rejections import Rejections
 
 
 class NodeNames(Sequence[str]):
@@ -66,8 +80,140 @@ def decide(framework: Framework, pod: Pod) -> Decision:
         return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).decide()
 
 
-class NodeFit(NodeFitProblem):
-    """The outcome of one Pod on one Snapshot, computed by numpy for all nodes at once."""
+class NodeFit:
+    """The constraints of one Pod on one Snapshot, to which the plugins of its profile add theirs, and the decision.
+
+    `possible`: [node], bool, the nodes that static filters and constraints do not exclude. `resolvable`: those of
+    `possible` with sufficient allocatable resources. `row`: the cost of a few numpy operations on a [node] array, in
+    units of work. Raises NotValid if the numpy implementation does not support the Pod.
+    """
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, framework: Framework) -> None:
+        self.snapshot, self.pod, self.matrix, self.framework = snapshot, pod, matrix, framework
+        columns = snapshot.columns
+        self.row = len(columns.serials) // VECTOR
+        if pod.node_name or columns.largest >= MAX:
+            raise NotValid("the pod names its node, or what is requested is beyond all measure")
+        if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
+            # Whether its node may ever do is asked after whether it does now.
+            raise NotValid("the pod is nominated, and the profile asks other plugins first")
+        self._nominations, self._kinds = nominations_of(snapshot, matrix), matrix.kinds
+        self.demands: list[CapacityConstraint] = []
+        self.added: dict[str, list[CapacityConstraint]] = {}
+        """Plugin -> the constraints that it added."""
+        self.affinity: RequiredAffinity | None = None
+        self.static = self.possible = self._static()
+        """[node], bool: whether the node passes all static filters."""
+        self.resolvable = self.possible
+        self.tried_in_vain: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
+        """[node], bool: rejected for good, but preemption evaluates the node."""
+        self.undecided: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
+        """[node], bool: columns cannot determine the victims there."""
+        self.rejections: dict[str, Rejections] = {}
+        """Plugin -> static rejections, for plugins that call `narrow`."""
+        for plugin in framework.column_plugins:
+            before = len(self.demands)
+            result = attempt(plugin.in_columns, self)
+            if isinstance(result, Unsupported):
+                why = result.why or "to which more than the pods of a node matters for such a pod"
+                raise NotValid(f"of plugin {plugin.name}, {why}")
+            self.added[plugin.name] = self.demands[before:]
+
+    def _static(self) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the node passes all static filters.
+
+        Sets `static_key`, the key of the cached result.
+        """
+        framework, pod = self.framework, self.pod
+
+        def filters() -> list[StaticFilter]:
+            found = (plugin.static_filter_in_columns(pod) for plugin in framework.static_plugins)
+            return [static for static in found if static is not None]
+
+        whose: Hashable = framework.profile, self.snapshot.semantics
+        constraints = None
+        if framework.has_foreign_columns:
+            whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
+        else:  # kube-scheduler's own plugins look at the spec alone
+            constraints = node_constraints_of(pod.spec)
+        self.static_key: Hashable = whose, id(pod.spec) if constraints is None else constraints
+        return self.matrix.nodes.static(whose, pod.spec, filters, constraints)
+
+    def is_valid(self, matrix: PodMatrix) -> bool:
+        """Report whether the problem still belongs to these tables, which may have been replaced by new ones."""
+        return self._kinds is matrix.kinds and self._nominations is nominations_of(self.snapshot, matrix)
+
+    def add(self, constraint: Constraint) -> None:
+        """Add a constraint of the plugin that is currently evaluated."""
+        self.demands.append(self.counted(constraint))
+        if constraint.possible is not None:
+            self.possible = self.possible & constraint.possible
+
+    def counted(self, constraint: Constraint) -> CapacityConstraint:
+        """Return the constraint as an amount and a limit on each node.
+
+        The amount includes the Pods nominated to the node.
+        """
+        nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
+        return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
+
+    def narrow(self, plugin: str, rejections: Rejections) -> None:
+        """Exclude the nodes that a plugin rejects, with any Pods on them.
+
+        kube-scheduler tries preemption on such a node if the first plugin that rejects the node does not call it
+        unresolvable, although preemption cannot help. Raises NotValid if the Pod is nominated to an excluded node.
+        """
+        charge(self.row)
+        rejected = rejections.codes >= 0
+        closed = self.open & rejected
+        self.rejections[plugin] = rejections
+        if not closed.any():
+            return
+        own = self.snapshot.rows.get(self.pod.nominated_node_name)
+        if own is not None and closed[own]:
+            raise NotValid("as the pod is nominated to a node that will not do")
+        full = self.full(self.demands)
+        tried = np.array([*(status.code is Code.UNSCHEDULABLE for status in rejections.statuses), False])[
+            rejections.codes
+        ]
+        self.tried_in_vain = self.tried_in_vain | (closed & (full | tried))
+        self.possible = self.possible & ~rejected
+
+    def full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
+        """Return [node], bool: whether one of the constraints in `demands` is exceeded."""
+        charge(len(demands) * self.row)
+        full = np.zeros(len(self.possible), np.bool_)
+        for demand in demands:
+            full |= demand.exceeded
+        return full
+
+    def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
+        """Return `with_nominated` for the Pod, without its own nomination. Raises NotValid for very large amounts."""
+        total = with_nominated(present, self._nominations, resource, self.pod.effective_priority)
+        if (own := self._nominations.of(self.pod)) is not None:
+            total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
+        return total
+
+    def of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return [node]: the sum of `per_kind` ([class]) over the Pods nominated to the node with at least the Pod's
+        priority.
+
+        Raises NotValid for very large sums.
+        """
+        total = np.zeros(len(self.possible), np.int64)
+        if self._nominations:
+            rows, kinds = self._nominations.columns(self.pod.effective_priority)
+            np.add.at(total, rows, per_kind[kinds])
+            if (own := self._nominations.of(self.pod)) is not None:
+                total[own.row] -= per_kind[own.kind]
+        if total.max(initial=0) >= MAX:
+            raise NotValid
+        return total
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """[node], bool: whether the Pod may fit if all other Pods were removed. Ignores required affinity."""
+        return self.possible & self.resolvable
 
     @property
     def feasible(self) -> NDArray[np.bool_]:

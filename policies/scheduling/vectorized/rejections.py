@@ -8,8 +8,8 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, meter
 from forewarn.policies.scheduling.status import CycleState
+from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.nodes import is_large
-from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.status import Code, Status
-    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
+    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, RequiredAffinity
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 PASSES: Final = -1
 _CACHE_SIZE: Final = 64
@@ -50,7 +51,7 @@ class Present:
         """Return [node], bool: whether the node satisfies the Pod's required affinity."""
         return affinity.now
 
-    def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:  # noqa: ARG002
+    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> NDArray[np.bool_]:  # noqa: ARG002
         """Return the same as `affinity_met`, but with the Pods nominated to each node. Raises NotValid."""
         return affinity.with_nominated
 
@@ -86,7 +87,7 @@ class FirstRejections:
         return [self.statuses[code] for code in self.codes[rows].tolist()]
 
 
-def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Present) -> FirstRejections:
+def first_rejections(problem: NodeFit, static: Rejections, amounts: Present) -> FirstRejections:
     """Return the first rejection of each node.
 
     `static`: the rejections that do not depend on Pods. `amounts`: the amounts in use. Raises NotValid. The filters run
@@ -148,7 +149,7 @@ class StaticRejections(NamedTuple):
     found: Rejections
 
 
-def static_rejections(fit: NodeFitProblem) -> StaticRejections:
+def static_rejections(fit: NodeFit) -> StaticRejections:
     """Return the rejections by plugins that read only the node. Runs their PreFilter, and Filter on the rejected nodes.
 
     Raises NotValid if PreFilter rejects the Pod.
@@ -166,7 +167,7 @@ def static_rejections(fit: NodeFitProblem) -> StaticRejections:
     return StaticRejections(left, restricting, _filtered(fit, state))
 
 
-def _filtered(fit: NodeFitProblem, state: CycleState) -> Rejections:
+def _filtered(fit: NodeFit, state: CycleState) -> Rejections:
     """Return the first rejection of each node by a plugin that reads only the node. Raises NotValid."""
     matrix, pod, key = fit.matrix, fit.pod, fit.static_key
     known: _Known | None = matrix.static_statuses.get(key)

@@ -14,8 +14,8 @@ from forewarn.policies.scheduling.preemption import Decision
 from forewarn.policies.scheduling.profile_plugins import ProfilePlugins
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.node_fit import decide
-from forewarn.policies.scheduling.vectorized.problem import Unsupported, attempt
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]

@@ -21,9 +21,9 @@ from forewarn.policies.scheduling import recurring_requests
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, NotValid
 from forewarn.policies.scheduling.vectorized.nominations import Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NotValid
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.simulation import cycle as simulated_cycle
 from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
