@@ -22,9 +22,8 @@ from forewarn.policies.forecast.bounds import (
     too_many_pods,
     too_many_preemptions,
 )
-from forewarn.policies.forecast.daemon_order import order_of
 from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, Impact
-from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
+from forewarn.policies.forecast.later_snapshots import BINDING, filled, order_of, with_all, with_daemons, without
 from forewarn.policies.forecast.replacements import is_recreated
 from forewarn.policies.forecast.retries import depends_on_retries
 from forewarn.policies.forecast.waiting import freed_by, help_pending, may_be_helped, pending_in_order, replacement_of

@@ -1,12 +1,13 @@
-"""Functions that return the scheduler's Snapshot after Pods were created or deleted."""
+"""The scheduler's Snapshot after Pods were created or deleted, and the order in which DaemonSets create Pods."""
 
 from __future__ import annotations
 
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.forecast.bounds import MAX_PLACED, too_many_pods
 from forewarn.policies.metering import each, meter
+from forewarn.policies.scheduling.bulk import on_each_node
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -15,6 +16,42 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.pod_sequences import DaemonPods
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+class NodeOrder(NamedTuple):
+    """The nodes of new Pods by outcome: `preempting` other Pods, staying `pending`, or `fitting`.
+
+    The controller of a DaemonSet visits nodes in a random order: upstream iterates over a Go map. The order matters if
+    a quota admits only some Pods, if Pending Pods stop a rollout, or if victims' replacements use the capacity of old
+    Pods. Predictions then assume an order with many preemptions.
+    """
+
+    preempting: tuple[str, ...]
+    pending: tuple[str, ...]
+    fitting: tuple[str, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, those with the worst outcome first."""
+        return self.preempting + self.pending + self.fitting
+
+    def counts_by_chance(self, created: int) -> bool:
+        """Report whether chance decides how many of `created` Pods, on any of the nodes, preempt or stay Pending."""
+        every = len(self.nodes)
+        return 0 < created < every and every not in map(len, self)
+
+
+def order_of(snapshot: Snapshot, pods: DaemonPods) -> NodeOrder | None:
+    """Return the order of the nodes of these Pods; None if their outcomes depend on each other. Raises CutShort."""
+    on_each = on_each_node(snapshot, pods.anywhere, pods.nodes)
+    if on_each is None:
+        return None
+    others = list(on_each.others)
+    return NodeOrder(
+        tuple(node for node, candidate in others if candidate is not None),
+        tuple(node for node, candidate in others if candidate is None),
+        tuple(node for node in pods.nodes if node in on_each.fits),
+    )
 
 
 BINDING: Final = 12

@@ -8,42 +8,326 @@ them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, is_not
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
+from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import terms_against
-from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
+from forewarn.policies.scheduling.plugins.node_ports import NodePorts
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
+from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL, pod_eligible_to_preempt_others
-from forewarn.policies.scheduling.recurring_requests import FittingNodes, Helped, Own, Request, Spec, rejection_of
-from forewarn.policies.scheduling.recurring_specs import read_spec, storage_of
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on
-from forewarn.policies.scheduling.vectorized.constraints import MAX, NotValid, Unsupported, attempt
+from forewarn.policies.scheduling.vectorized.constraints import (
+    MAX,
+    CapacityConstraint,
+    NotValid,
+    Unsupported,
+    attempt,
+    with_nominated,
+)
 from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, found_in_order
-from forewarn.policies.scheduling.vectorized_scores import Scores
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, Scores, found_in_order, percentage_of
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.scheduling.columns import Columns
+    from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from forewarn.policies.scheduling.vectorized.nominations import Nominations
+    from forewarn.policies.scheduling.vectorized.nominations import Nominated, Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+
+class Demand(NamedTuple):
+    """A resource that a Pod requests.
+
+    `row`: index of the resource in `Columns.resources`. `limit`: [node], the largest amount that other Pods may use so
+    that the Pod fits.
+    """
+
+    resource: str
+    row: int
+    limit: NDArray[np.int64]
+
+
+class Spec(NamedTuple):
+    """The results that depend on a Pod's spec and the nodes alone, not on other Pods.
+
+    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: rejections by plugins, and reason ->
+    number of nodes. `allowed`: [node], bool: no such rejection.
+    """
+
+    spec: PodSpec
+    request: Hashable
+    demands: list[Demand]
+    open: NDArray[np.bool_]
+    plugins: frozenset[str]
+    reasons: Counter[str]
+    allowed: NDArray[np.bool_]
+    leaves: int
+    """A number that is equal for all specs with the same `open`, `allowed` and static rejections."""
+    nominated: bool
+    """Whether columns support a nominated Pod with this spec."""
+    preemption: DefaultPreemptionArgs | None
+    """The arguments of DefaultPreemption, if it is in the profile."""
+    constrained: bool
+    """Whether constraints other than resources may reject nodes for a Pod with this spec. Their filters run later."""
+    reached: NDArray[np.bool_]
+    """[node], bool: whether the Pod's bound volumes can be mounted there."""
+    is_reached: bool
+    """Whether the volumes can be mounted on one of the `open` nodes."""
+    percentage: int
+    """percentageOfNodesToScore of the profile."""
+
+
+class Request:
+    """The requests of a Pod at one priority, and the nodes with insufficient resources for them."""
+
+    def __init__(self, demands: Sequence[Demand], priority: int) -> None:
+        self._demands, self._priority = demands, priority
+        self._columns: Columns | None = None
+        self._nominations: Nominations | None = None
+        self._nominated = -1
+        self.version = 0
+        """Increases with each change of the arrays."""
+        self.fitting_nodes: dict[int, FittingNodes] = {}
+        self.helped: dict[int, Helped] = {}
+        self.constraints: list[CapacityConstraint] = []
+        """The constraint of each demand, with all nominated Pods."""
+        self.insufficient: list[NDArray[np.bool_]] = []
+        """One [node] bool array for each demand: whether the resource is insufficient."""
+        self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.costs: CostCache | None = None
+
+    def sync(self, columns: Columns, nominations: Nominations) -> None:
+        """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
+        if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
+            return
+        self.constraints = [self._constraint(demand, columns, nominations) for demand in self._demands]
+        self.insufficient = [constraint.exceeded for constraint in self.constraints]
+        self.full = np.zeros(len(columns.serials), np.bool_)
+        for lacks in self.insufficient:
+            self.full |= lacks
+        self.version += 1
+        self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
+
+    def _constraint(self, demand: Demand, columns: Columns, nominations: Nominations) -> CapacityConstraint:
+        requested = columns.requested[demand.row]
+        present = with_nominated(requested, nominations, demand.resource, self._priority)
+        if present is requested:
+            present = requested.copy()  # the next columns may use this array
+        return CapacityConstraint(present, demand.limit, demand.resource)
+
+
+class FittingNodes:
+    """The nodes on which a request fits, among the nodes that a spec allows, and the numbers of nodes with
+    insufficient resources.
+    """
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self.nodes = 0
+        """Number of nodes on which the request fits."""
+        self.insufficient_counts: list[int] = []
+        """[demand]: number of nodes with an insufficient amount of the resource."""
+        self._last_rejection: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
+        """(`insufficient_counts`, result) of the last call of `rejection`."""
+
+    def rejection(self, spec: Spec) -> tuple[frozenset[str], Counter[str]]:
+        """Return (plugins that reject the spec, reason -> number of nodes). Do not modify the result."""
+        if self._last_rejection is None or self._last_rejection[0] != self.insufficient_counts:
+            self._last_rejection = [*self.insufficient_counts], rejection_of(spec, self.insufficient_counts)
+        return self._last_rejection[1]
+
+    def sync(self, request: Request, spec: Spec) -> None:
+        """Update the counts to the current state of `request`."""
+        if self._seen == request.version:
+            return
+        self.nodes = int(np.count_nonzero(spec.open & ~request.full))
+        self.insufficient_counts = [int(np.count_nonzero(spec.allowed & lacks)) for lacks in request.insufficient]
+        self._seen = request.version
+
+
+class Helped:
+    """The nodes on which a request fits if all Pods of lower priority were removed, among the nodes that a spec
+    allows.
+    """
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.rows: NDArray[np.intp] = np.zeros(0, np.intp)
+        """Row numbers of the nodes."""
+
+    def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
+        """Return `rows`, but with the node `row` included if `helps` is true, and excluded if not."""
+        if bool(self._nodes[row]) == helps:
+            return self.rows
+        nodes = self._nodes.copy()
+        nodes[row] = helps
+        return np.flatnonzero(nodes)
+
+    def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
+        """Update the nodes to the current state of `request`. Raises CutShort without any change.
+
+        `lower`: the Pods with lower priority than the request.
+        """
+        if self._seen == request.version:
+            return
+        totals = [lower.total(constraint.resource, matrix) for constraint in request.constraints]
+        self._nodes = spec.open & (lower.count > 0)
+        for constraint, total in zip(request.constraints, totals, strict=True):
+            self._nodes &= constraint.fits_without(total)
+        self.rows, self._seen = np.flatnonzero(self._nodes), request.version
+
+
+def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
+    """Return (plugins that reject the spec, reason -> number of nodes).
+
+    `lacking`: [demand], number of nodes with an insufficient amount of the resource.
+    """
+    reasons, plugins = spec.reasons.copy(), spec.plugins
+    for demand, count in zip(spec.demands, lacking, strict=True):
+        if count:
+            reasons[reason_of(demand.resource)] += count
+            plugins |= {NodeResourcesFit.name}
+    return plugins, reasons
+
+
+class Own:
+    """The node that the Pod itself is nominated to, without this nomination.
+
+    `constraints`: of this node alone. `insufficient`: [demand], whether the resource is insufficient.
+    """
+
+    def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
+        self.row, here = nominated.row, slice(nominated.row, nominated.row + 1)
+        self.constraints = [
+            CapacityConstraint(present[here] - matrix.kinds.amounts(resource)[nominated.kind], limit[here], resource)
+            for present, limit, resource, _ in request.constraints
+        ]
+        self.insufficient = [bool(constraint.exceeded[0]) for constraint in self.constraints]
+        self.full = any(self.insufficient)
+
+
+def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spec | None:
+    """Return the results that depend on a Pod's spec and the nodes alone; None if the Pod is not supported.
+
+    Not supported: filters before NodeResourcesFit that depend on other Pods, Filter plugins that are not part of
+    kube-scheduler (they may read labels), and PreFilter plugins that reject the Pod.
+    `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
+    """
+    spec = pod.spec
+    cycle = attempt(_supported_cycle, snapshot, pod)
+    if cycle is None or isinstance(cycle, Unsupported):
+        return None
+    static = attempt(cycle.static_rejections)
+    if isinstance(static, Unsupported):
+        return None
+    plugins, reasons, left = static
+    fit, known = cycle.node_fit, snapshot.columns.resources
+    resources = [demand for demand in fit.demands if demand.constraint is None]
+    demands = [Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in resources]
+    amounts = spec.request
+    base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
+    reached = _reached(snapshot, pod, cycle, len(left))
+    has_default = DefaultPreemption.name in cycle.framework.profile.plugins
+    preemption = cycle.framework.plugin(DefaultPreemption.name) if has_default else None
+    opens = fit.static & fit.resolvable
+    said = opens.tobytes(), left.tobytes(), frozenset(plugins), frozenset(reasons.items())
+    return Spec(
+        spec,
+        (base, tuple(sorted(amounts.scalars.items())), tuple(demand.resource for demand in demands)),
+        demands,
+        opens,
+        frozenset(plugins),
+        reasons,
+        left,
+        numbers.setdefault(said, len(numbers)),
+        nominated=not any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins),
+        preemption=preemption.args if preemption else None,
+        constrained=len(resources) < len(fit.demands) or has_constraints(spec, cycle.framework),
+        reached=reached,
+        is_reached=bool((opens & reached).any()),
+        percentage=percentage_of(cycle.framework),
+    )
+
+
+def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
+    spec, known = pod.spec, snapshot.columns.resources
+    if snapshot.extended_resources or spec.claims_devices or spec.host_ports:
+        return None
+    if any(volume.ephemeral for volume in spec.volumes):
+        return None
+    if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
+        return None
+    cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
+    framework = cycle.framework
+    return cycle if cycle.preempts and not framework.has_foreign_columns and _resources_are_first(framework) else None
+
+
+def _resources_are_first(framework: Framework) -> bool:
+    """Report whether NodeResourcesFit runs before all filters that read Pods, except NodePorts."""
+    names = (plugin.name for plugin in framework.column_plugins)
+    return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
+
+
+def has_constraints(spec: PodSpec, framework: Framework) -> bool:
+    """Report whether filters after NodeResourcesFit, besides those by demands, may reject nodes for a Pod with this
+    spec and any labels.
+    """
+    affinity = spec.pod_affinity
+    if affinity.required_affinity or affinity.required_anti_affinity or spec.has_storage:
+        return True
+    spread = framework.profile.args.get(PodTopologySpread.name)
+    defaults = () if spread is None or spread.defaulting_type == SYSTEM_DEFAULTING else spread.default_constraints
+    return any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread or defaults)
+
+
+def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[np.bool_]:
+    """Return [node], bool: whether the Pod's bound volumes can be mounted there."""
+    reached = np.ones(nodes, np.bool_)
+    if all(claim is None or claim.fully_bound for claim in _claims_of(snapshot, pod)):
+        for plugin in {VolumeBinding.name, VolumeZone.name}.intersection(cycle.node_fit.rejections):
+            reached &= cycle.node_fit.rejections[plugin].codes < 0
+    return reached
+
+
+def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
+    """Yield the PersistentVolumeClaims that a Pod names; None for a missing one."""
+    claims = snapshot.objects.claims
+    return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
+
+
+def storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
+    """Return each PersistentVolumeClaim of a Pod and its PersistentVolume; None for missing ones."""
+    volumes = snapshot.objects.volumes
+    return [
+        each for claim in _claims_of(snapshot, pod) for each in (claim, claim and volumes.get(("", claim.volume_name)))
+    ]
+
 
 _CACHE_SIZE: Final = 4096
 """Maximum number of cached specs."""

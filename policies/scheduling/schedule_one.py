@@ -31,8 +31,7 @@ from forewarn.policies.scheduling.responsible import extender_decisions, framewo
 from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.node_fit import NodeNames, decide
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, num_nodes_after_pre_filter, percentage_of
-from forewarn.policies.scheduling.vectorized_scores import Scores
+from forewarn.policies.scheduling.vectorized_cycle import Cycle, Scores, num_nodes_after_pre_filter, percentage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from forewarn.policies.metering import each, meter
+from forewarn.policies.metering import each, holding_lock, limited, meter
 from forewarn.policies.scheduling.columns import Columns
-from forewarn.policies.scheduling.derived_tables import DerivedTables
 from forewarn.policies.scheduling.devices.claims import classes_of_resources
 from forewarn.policies.scheduling.devices.in_use import InUse
 from forewarn.policies.scheduling.devices.pools import Pools
@@ -22,7 +23,8 @@ from forewarn.policies.scheduling.grouped_pdbs import OlderPdbs, pdbs_by_namespa
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+    from contextlib import AbstractContextManager
 
     from forewarn.policies.objects.devices import DeviceClass
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
@@ -31,6 +33,31 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+
+
+class DerivedTables:
+    """Values derived from one set of nodes, shared by Snapshots of these nodes.
+
+    Hold `lock` to read a value, and update the value first: another Snapshot may have changed it.
+    """
+
+    __slots__ = ("lock", "matrix", "recurring")
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.matrix: Any = None
+        self.recurring: Any = None
+        """The repeated cycles that simulations of these nodes share (recurring_cycle.py)."""
+
+    def locked(self) -> AbstractContextManager[object]:
+        """Hold the lock as a context manager, and report to a meter with limits that other threads wait."""
+        return self._reported() if limited() else self.lock
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        with self.lock, holding_lock():
+            yield
+
 
 K = TypeVar("K")
 V = TypeVar("V")

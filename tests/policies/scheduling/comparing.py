@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.framework import Framework
 from forewarn.policies.scheduling.preemption import Decision
-from forewarn.policies.scheduling.profile_plugins import ProfilePlugins
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
@@ -172,5 +172,5 @@ def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
 @contextmanager
 def node_by_node() -> Iterator[None]:
     """Run every plugin on each node, as for a profile whose plugins have no columns."""
-    with patch.object(ProfilePlugins, "without_columns", "columns are compared with the plugins"):
+    with patch.object(Framework, "without_columns", "columns are compared with the plugins"):
         yield

@@ -17,7 +17,7 @@ from forewarn.policies.cow_table import Table
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling import recurring_requests
+from forewarn.policies.scheduling import recurring_cycle
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
@@ -422,7 +422,7 @@ def test_a_search_for_helped_nodes_that_was_cut_short_is_repeated() -> None:
     request: Any = SimpleNamespace(constraints=[constraint], version=1)
     spec: Any = SimpleNamespace(open=np.array([True]))
     lower: Any = SimpleNamespace(count=np.array([1]), total=total)
-    helped, matrix = recurring_requests.Helped(), cast("Any", None)
+    helped, matrix = recurring_cycle.Helped(), cast("Any", None)
     with pytest.raises(CutShort):
         helped.sync(request, spec, lower, matrix)
     helped.sync(request, spec, lower, matrix)
