@@ -76,7 +76,6 @@ def _stored(subject: ReviewedObject, spec: ApiObject) -> ApiObject:
 def _request(
     given: ReviewedObject, cluster: ClusterSnapshot, applied: Mapping[tuple[str, Key], _Applied]
 ) -> ReviewedObject:
-    """The request that kubectl sends for an object: existing objects are patched."""
     kind, key = kind_of(given.object), _key(given)
     if given.operation is not Operation.CREATE:
         return given
@@ -109,7 +108,6 @@ def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiO
 
 
 def _after(subject: ReviewedObject, answer: Answer, cluster: ClusterSnapshot) -> ClusterSnapshot:
-    """Return the cluster after an accepted request."""
     kind = kind_of(subject.object)
     if kind is CLASSES:
         added = PriorityClass.from_api(subject.object)

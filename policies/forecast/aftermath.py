@@ -274,7 +274,6 @@ class _Cascade:
                 self._rejected.append(waiting)
 
     def _end(self, victims: Iterable[Pod]) -> None:
-        """Remove terminated victims from the snapshot, and subtract them from the usage of quotas."""
         deleted: list[Pod] = []
         on_nodes: dict[str, dict[str, Pod]] = {}
         for victim in victims:

@@ -210,7 +210,6 @@ class Forecast:
         return done._replace(first_only=True) if too_many and done.fitting < done.new else done
 
     def _one_by_one(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
-        """Return the impact without a simulation, Pod by Pod. Raises CutShort."""
         done = self._limited(change, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
 
@@ -300,7 +299,6 @@ class Forecast:
     def _rehearse(
         self, change: PodChange, waiting: Waiting, quotas: QuotaLimits, nodes: Sequence[str] = (), *, by_chance: bool
     ) -> Rehearsal:
-        """Simulate a change. `nodes`, `by_chance`: see `rehearse`. Raises CutShort and InvalidObject."""
         from forewarn.policies.forecast.rehearsal import rehearse
 
         assert change.workload is not None
@@ -517,7 +515,6 @@ class Forecast:
                 let_in[pod.identity] = prediction
 
     def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
-        """Add the replacements of victims that were Pending before to the Pending Pods."""
         evicted = {victim.identity for victim in victims}
         again = [
             replacement_of(let_in[victim.identity].pod)

@@ -378,7 +378,6 @@ class _Run(Simulation):
         )
 
     def _pending_pods(self) -> Counter[tuple[str, str]]:
-        """Return the number of Pods without a node by workload."""
         origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
         return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
 

@@ -121,7 +121,6 @@ class Replacements:
         return victim.owner_kind in _AFTER_TERMINATION or (job is not None and only_replaces_failed(job.object))
 
     def _job(self, victim: Pod) -> Workload | None:
-        """Return the Job of a Pod; None if another object or no known object controls the Pod."""
         key = controller_of(victim)
         return self._cluster.workload(*key) if key is not None and victim.owner_kind == JOB else None
 

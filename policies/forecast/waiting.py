@@ -155,7 +155,6 @@ def _is_repelled(pod: Pod, snapshot: Snapshot, others: Sequence[Pod]) -> bool:
 
 
 def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot, fit: NodeResourcesFit) -> bool:
-    """Report whether the node has enough resources for the Pod, also by preemption."""
     charge(_LOOKING)
     if fit.filter(CycleState(), pod, info) is None:
         return True

@@ -151,7 +151,6 @@ class PodsByNode:
         return self._last
 
     def _move(self, key: tuple[str, str], pod: Pod) -> None:
-        """Move a Pod from the nominated Pods to the Pods on its nominated node, or back."""
         bound = self._bound.pop(key, None)
         if bound is None:
             bound = self._bound[key] = replace(pod, node_name=pod.nominated_node_name, nominated_node_name="")

@@ -115,16 +115,6 @@ class Framework:
         return f"of plugin {plugin}, which does not say how it looks in columns" if plugin else ""
 
     @property
-    def preempts(self) -> bool:
-        """Whether a PostFilter plugin preempts, if the numpy implementation (`vectorized`) supports the profile."""
-        return self.plan.preempts
-
-    @property
-    def scores_in_columns(self) -> bool:
-        """Whether the numpy implementation (`vectorized`) supports the Score plugins of the profile."""
-        return self.plan.scores
-
-    @property
     def column_plugins(self) -> list[FilterInColumns]:
         """The plugins that filter all nodes at once by the Pods on the nodes."""
         return [self.plugin(name) for name in self.plan.columns]

@@ -57,7 +57,6 @@ def with_replaced(
 def _unless_the_same(
     before: tuple[PodDisruptionBudget, ...], now: Sequence[PodDisruptionBudget]
 ) -> tuple[PodDisruptionBudget, ...]:
-    """Return `before` if all its PDBs are identical to `now`, else `now` as a tuple."""
     if len(before) == len(now) and all(map(operator.is_, before, now)):
         return before
     return tuple(now)

@@ -100,7 +100,6 @@ def kinds_of(kind: str) -> str:
 
 
 def _selects_namespaces(pod: Pod) -> bool:
-    """Report whether affinity terms of a Pod select namespaces by their labels."""
     affinity = pod.spec.pod_affinity
     terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
     return any(term.namespace_selector is not None and not term.namespace_selector.empty for term in terms)

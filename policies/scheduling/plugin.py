@@ -171,7 +171,8 @@ class Plan(NamedTuple):
     `pre_filters`, `extensions`: the PreFilter plugins that implement PreFilter and PreFilterExtensions. `without`: the
     plugin because of which `vectorized` does not support the profile; "" if it does. `columns`, `static`: the plugins
     with the protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
-    `columns`. `scores`: whether `vectorized` supports the Score plugins.
+    `columns`. `preempts`: whether a PostFilter plugin preempts. `scores`: whether `vectorized` supports the Score
+    plugins.
     """
 
     pre_filters: tuple[str, ...]
@@ -221,14 +222,12 @@ def _without_columns(profile: Profile) -> str:
 
 
 def _may_fail_to_score(profile: Profile, name: str) -> bool:
-    """Report whether the profile may lack the PreFilter or PreScore that a plugin needs to score."""
     plugin = profile.plugins[name]
     needed = (("preFilter", plugin.scores_what_pre_filter_found), ("preScore", plugin.needs_pre_score))
     return any(error and name not in profile.at(point) for point, error in needed)
 
 
 def _scores_in_columns(profile: Profile) -> bool:
-    """Report whether all PreScore and Score plugins are part of kube-scheduler, and those at Score also at PreScore."""
     before = profile.at("preScore")
     plugins = {name: profile.plugins[name] for name in (*before, *profile.at("score"))}
     return not any(

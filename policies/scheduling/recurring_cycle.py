@@ -289,7 +289,6 @@ def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
 
 
 def _resources_are_first(framework: Framework) -> bool:
-    """Report whether NodeResourcesFit runs before all filters that read Pods, except NodePorts."""
     names = (plugin.name for plugin in framework.column_plugins)
     return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
@@ -316,7 +315,6 @@ def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[
 
 
 def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
-    """Yield the PersistentVolumeClaims that a Pod names; None for a missing one."""
     claims = snapshot.objects.claims
     return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
 

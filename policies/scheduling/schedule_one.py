@@ -147,7 +147,7 @@ class Prediction:
         The Score plugins in columns return no errors. The nominated node is not scored.
         """
         feasible, own = self._of_filters.feasible, self.pod.nominated_node_name
-        if len(feasible) < 2 or self.framework.scores_in_columns or (own and own in feasible):
+        if len(feasible) < 2 or self.framework.plan.scores or (own and own in feasible):
             return ""
         return self._scored.error
 
@@ -165,13 +165,11 @@ class Prediction:
 
     @property
     def _extenders(self) -> list[Extender]:
-        """The extenders that manage this Pod."""
         extenders = self.configuration.extenders
         return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
 
     @property
     def _prioritizer(self) -> Extender | None:
-        """The first extender that scores nodes for this Pod."""
         return next((extender for extender in self._extenders if extender.prioritize_verb), None)
 
     @cached_property
@@ -286,7 +284,7 @@ class Prediction:
             return Scored()
         nodes = [self.snapshot.node_infos[row] for row in rows.tolist()]
         asked = f"{named(self._prioritizer)} scores them too, and cannot be asked" if self._prioritizer else ""
-        if asked and self.framework.scores_in_columns:
+        if asked and self.framework.plan.scores:
             return Scored(unknown=asked)
         scored = self._in_tables(lambda tables: tables.by_plugin(rows))
         if not isinstance(scored, Unsupported):
@@ -377,7 +375,7 @@ class Prediction:
     @cached_property
     def _best_in_columns(self) -> list[str]:
         """Names of the nodes with the best score, by the numpy implementation; empty for unsupported profiles."""
-        if len(self._decision.feasible) < 2 or not self.framework.scores_in_columns:
+        if len(self._decision.feasible) < 2 or not self.framework.plan.scores:
             return []
         rows, infos = self._rows_of(self._decision.feasible), self.snapshot.node_infos
         totals = self._in_tables(lambda tables: tables.of(rows))
@@ -470,7 +468,6 @@ class Prediction:
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], self.victims)
 
     def _with_devices(self, node: str) -> Snapshot:
-        """Return the Snapshot with the Pod's ResourceClaims allocated for the node."""
         return self.snapshot.with_claims(allocated_on(self._device_state(node), node))
 
     def _device_state(self, node: str) -> CycleState:
@@ -498,7 +495,6 @@ class Prediction:
 
     @property
     def _is_sampled(self) -> bool:
-        """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
         return not self.fits and self._nominated is not None and self._decision.is_sampled
 
     @property

@@ -55,7 +55,7 @@ class Scores:
     def __init__(self, framework: Framework, pod: Pod, matrix: PodMatrix) -> None:
         """Raises NotValid if the numpy implementation does not support a Score plugin of the profile."""
         self._framework, self.pod, self.matrix = framework, pod, matrix
-        if not framework.scores_in_columns:
+        if not framework.plan.scores:
             raise NotValid
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -163,7 +163,7 @@ class Cycle:
     @property
     def preempts(self) -> bool:
         """Whether the profile has a PostFilter plugin that preempts."""
-        return self.framework.preempts
+        return self.framework.plan.preempts
 
     @property
     def ineligible_reason(self) -> str:

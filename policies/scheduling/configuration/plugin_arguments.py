@@ -152,7 +152,6 @@ def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
 
 
 def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
-    """Return the errors of `requestedToCapacityRatio` for a scoring strategy of type `kind`."""
     if kind != REQUESTED_TO_CAPACITY_RATIO:
         text = "must be nil when type is not RequestedToCapacityRatio"
         return [] if ratio is None else [forbidden(path, text)]
@@ -259,7 +258,6 @@ def _shape(holder: ApiObject) -> tuple[ShapePoint, ...]:
 
 
 def _of_shape(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
-    """Yield the errors of a scoring function. Upstream `validateFunctionShape`."""
     if not shape:
         yield required(path, "at least one point must be specified")
     for index in range(1, len(shape)):

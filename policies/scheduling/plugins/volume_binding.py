@@ -260,7 +260,6 @@ class VolumeBinding(Plugin, FilterInColumns):
         return None
 
     def _is_delay_binding(self, claim: PersistentVolumeClaim) -> bool:
-        """Report whether the StorageClass of a claim delays binding."""
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
         return storage_class is not None and storage_class.delays_binding
 

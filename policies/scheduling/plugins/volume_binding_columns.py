@@ -202,7 +202,6 @@ def _free(problem: NodeFit, parts: Sequence[_OfClass], claim: PersistentVolumeCl
 
 
 def _wanted_fields(claim: PersistentVolumeClaim) -> tuple[object, ...]:
-    """Return the fields of a claim that determine its suitable volumes."""
     amounts = claim.request, claim.volume_mode, claim.attributes_class
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
 

@@ -182,7 +182,6 @@ class PriorityQueue:
         return self.backoff.update(info.key) is not None
 
     def _key_of(self, pod: Pod) -> Key:
-        """Return the key in the queue of a Pod, or of its PodGroup if PodGroups are queued."""
         return key_of(pod) if self.groups is not None and pod.spec.pod_group else (pod.namespace, pod.name)
 
     def delete(self, pod: Pod) -> None:

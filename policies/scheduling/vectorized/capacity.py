@@ -88,7 +88,7 @@ def _capacity_for(framework: Framework, pod: Pod, *, preempting: bool) -> Capaci
         return None
     if node_fit.affinity is not None and preempting:
         return None  # it may want to be near one that goes
-    demands = without_lower(node_fit) if preempting and framework.preempts else node_fit.demands
+    demands = without_lower(node_fit) if preempting and framework.plan.preempts else node_fit.demands
     return _capacity(node_fit, demands, own)
 
 

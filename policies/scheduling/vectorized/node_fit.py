@@ -238,7 +238,7 @@ class NodeFit:
         feasible = np.flatnonzero(self.feasible)
         if len(feasible):
             return Decision(NodeNames(infos, feasible))
-        if not self.framework.preempts or self.ineligible_reason:
+        if not self.framework.plan.preempts or self.ineligible_reason:
             return Decision()
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         rows, nodes = self.clearable()
@@ -275,7 +275,7 @@ class NodeFit:
 
         `nodes`: row numbers; only Pods may prevent scheduling on them.
         """
-        if not self.framework.preempts or self.ineligible_reason:
+        if not self.framework.plan.preempts or self.ineligible_reason:
             return ()
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         rows, nodes = self._clearable(lower, nodes[lower.count[nodes] > 0])

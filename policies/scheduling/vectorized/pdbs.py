@@ -114,7 +114,6 @@ class MatchingPdbs:
         self._all = pdbs
 
     def _numbered(self, namespace: str, pdbs: Sequence[PodDisruptionBudget]) -> _Numbered:
-        """Return the PDBs of a namespace with their numbers, after an update to `pdbs`."""
         known = self._namespaces.get(namespace)
         if known is not None and known.pdbs is pdbs:
             return known
