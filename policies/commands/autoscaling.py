@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.config.search import find_config
 from forewarn.policies.findings import one_line
+from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources.cluster import node_groups_of
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.options import Options
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
@@ -52,6 +54,12 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
 
 def add_arrival_options(add: Callable[..., object]) -> None:
     """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
+    add(
+        "--instance-types",
+        metavar="FILE",
+        help="file with a list of instance types {name, capacity, offerings}: predict the nodes that Karpenter adds "
+        "for the NodePools of the cluster",
+    )
     add("--node-delay", type=_seconds, metavar="SECONDS", help="time from a scale-up to ready nodes (default: 180)")
     add(
         "--no-autoscaler",
@@ -80,11 +88,13 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
 
     try:
         config = _config(options)
-        groups = _groups(options.node_templates)
+        groups, types = _groups(options.node_templates), _instance_types(getattr(options, "instance_types", None))
     except ConfigError as fault:
         parser.error(one_line(str(fault)))
     given = options.expendable_pods_priority_cutoff
     autoscaling = Autoscaling(config.options.autoscaler_cutoff if given is None else given, groups)
+    if types:
+        autoscaling = autoscaling._replace(instance_types=types)
     if getattr(options, "no_autoscaler", True):
         return autoscaling._replace(node_delay=None)
     return autoscaling if options.node_delay is None else autoscaling._replace(node_delay=options.node_delay)
@@ -99,6 +109,20 @@ def _groups(path: str | None) -> Sequence[NodeGroup]:
     return load_node_groups(path)
 
 
+def _instance_types(path: str | None) -> Sequence[InstanceType]:
+    """The instance types in a file; none for None. Raises ConfigError."""
+    if path is None:
+        return ()
+    from forewarn.policies.autoscaling.autoscaler import NotPredicted
+    from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
+    from forewarn.policies.config.document import contents, parse
+
+    try:
+        return read_instance_types({"instanceTypes": parse(contents(path), path).plain()}, "instanceTypes")
+    except (InvalidObject, NotPredicted) as problem:
+        raise ConfigError(f"{path}: {problem}") from None
+
+
 def with_node_groups(autoscaling: Autoscaling, options: argparse.Namespace, cache: GroupCache) -> Autoscaling:
     """Return the settings with the node groups of the cluster whose sizes are known, unless a file describes groups.
 
@@ -106,11 +130,16 @@ def with_node_groups(autoscaling: Autoscaling, options: argparse.Namespace, cach
     """
     if autoscaling.node_delay is None:
         return autoscaling
-    if not autoscaling.groups:
+    if not autoscaling.groups or autoscaling.instance_types:
         for obj in (obj for source in options.cluster for obj in node_groups_of(source)):
             cache.add(obj)
     discovery, given = cache.discovery, options.expendable_pods_priority_cutoff
     autoscaling = autoscaling._replace(settings=discovery.settings)
+    if autoscaling.instance_types:
+        from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
+
+        karpenter = Karpenter(discovery.node_pools, autoscaling.instance_types)
+        autoscaling = autoscaling._replace(karpenter=karpenter)
     if given is None and discovery.cutoff is not None:
         autoscaling = autoscaling._replace(cutoff=discovery.cutoff)
     if autoscaling.groups:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
     from forewarn.policies.whatif.autoscalers import Autoscalers, Counted, WithNodes
+    from forewarn.policies.whatif.launches import Launches
     from forewarn.policies.whatif.scale_up import NotHelped, Plan, ScaleUp
 
 MAX_LINES: Final = 20
@@ -21,10 +22,13 @@ def lines(autoscalers: Autoscalers) -> Iterator[str]:
     of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
     if not of_ca.pending:
         return
-    if autoscalers.plan is not None:
-        yield _as_planned(of_ca, autoscalers.plan)
-        yield _considered("Karpenter", of_karpenter)
-        yield from _planned(autoscalers.plan)
+    launches = autoscalers.launches
+    if autoscalers.plan is not None or launches is not None:
+        plan = autoscalers.plan
+        yield _considered("cluster-autoscaler", of_ca) if plan is None else _as_planned(of_ca, plan)
+        yield _considered("Karpenter", of_karpenter) if launches is None else _as_launched(of_karpenter, launches)
+        yield from _planned(plan) if plan else ()
+        yield from _launched(launches) if launches else ()
     elif of_ca.counts == of_karpenter.counts == of_ca.pending:
         yield f"cluster-autoscaler and Karpenter would try to scale up for {_all(of_ca.pending)}"
     else:
@@ -46,6 +50,30 @@ def _as_planned(counted: Counted, plan: Plan) -> str:
     left = sum(each.pods for each in plan.not_helped)
     others = {**counted.others, "fits on a node": plan.fit, "no node group helps": left}
     return f"cluster-autoscaler would scale up for {_some(helped, counted.pending, others)}"
+
+
+def _as_launched(counted: Counted, launches: Launches) -> str:
+    """The sentence about Karpenter, if its NodePools and instance types are known."""
+    if launches.not_predicted:
+        return _considered("Karpenter", counted)
+    left = sum(launches.left.values())
+    others = {**counted.others, "no NodePool helps": left}
+    return f"Karpenter would add nodes for {_some(counted.counts - left, counted.pending, others)}"
+
+
+def _launched(launches: Launches) -> Iterator[str]:
+    """Yield lines about the nodes that Karpenter adds, and about Pods for which no NodePool helps."""
+    for each in launches.launches[:MAX_LINES]:
+        which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in each.workloads.items()])
+        yield f"NodePool {each.node_pool}: {plural(each.nodes, 'node')} of {each.instance_type} for {which}"
+    if len(launches.launches) > MAX_LINES:
+        yield f"and {len(launches.launches) - MAX_LINES} more kinds of nodes"
+    for (workload, why), pods in list(launches.left.items())[:MAX_LINES]:
+        yield f"no NodePool fits {workload} ({plural(pods, 'Pod')}): {why}"
+    if len(launches.left) > MAX_LINES:
+        yield f"and {len(launches.left) - MAX_LINES} more workloads that no NodePool fits"
+    if launches.not_predicted:
+        yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
 
 def _some(count: int, pending: int, others: Mapping[str, int]) -> str:

@@ -1,6 +1,7 @@
-"""Nodes arrive: the simulation continues with the nodes that cluster-autoscaler adds for Pending Pods.
+"""Nodes arrive: the simulation continues with the nodes that autoscalers add for Pending Pods.
 
-Assumes that a scan follows SCAN seconds after the first failed scheduling attempt, one scan for each scale-up, and that
+Assumes that a scan of cluster-autoscaler follows SCAN seconds after the first failed scheduling attempt, one scan for
+each scale-up, that Karpenter launches all nodes BATCH seconds after this attempt, and that
 nodes are ready after a fixed delay. Preemption does not change: kube-scheduler does not wait for nodes.
 """
 
@@ -8,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, TEMPLATE
 from forewarn.policies.objects.pod_spec import shared_labels
-from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.autoscalers import Back, WithNodes
 from forewarn.policies.whatif.comparison import count_by_workload
@@ -30,19 +31,24 @@ if TYPE_CHECKING:
 
 SCAN: Final = 10.0
 """Seconds between two scans. Source: --scan-interval."""
+BATCH: Final = 10.0
+"""Seconds in which Karpenter collects Pending Pods. Source: --batch-max-duration."""
 MAX_NODES: Final = 2_000
 """Maximum nodes that arrive in a simulation."""
 
 
 def with_new_nodes(answer: Answer, world: World, autoscaling: Autoscaling) -> WithNodes | None:
-    """Simulate the event again with the nodes that cluster-autoscaler adds; None without any.
+    """Simulate the event again with the nodes that autoscalers add; None without any.
 
     `autoscaling`: after the loss of the question. Raises ValueError.
     """
-    plan, delay = answer.autoscalers.plan, autoscaling.node_delay
-    if plan is None or not plan.scale_ups or delay is None or answer.upgrade is not None:
+    delay = autoscaling.node_delay
+    if delay is None or answer.upgrade is not None:
         return None
-    arriving = list(islice(_new_nodes(answer, autoscaling, delay), MAX_NODES))
+    added = [*_new_nodes(answer, autoscaling, delay), *_launched(answer, delay)]
+    arriving = sorted(added, key=lambda each: each[2])[:MAX_NODES]
+    if not arriving:
+        return None
     arrivals = [
         Arrival(at, "create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}, node)
         for _, node, at in arriving
@@ -62,7 +68,7 @@ def with_new_nodes(answer: Answer, world: World, autoscaling: Autoscaling) -> Wi
         workloads=[
             _back(standing, counts.get(standing.workload), last.get(standing.workload)) for standing in answer.standings
         ],
-        omitted=sum(number for each in plan.scale_ups for _, number in each.added) - len(arriving),
+        omitted=len(added) - len(arriving),
     )
 
 
@@ -77,11 +83,25 @@ def _last_scheduled(simulation: Simulation, names: Names) -> dict[str, float]:
     return {names.of(event.origin.workload): event.t for event in events if event.origin is not None}
 
 
+def _first_failure(answer: Answer) -> float:
+    failed = (event.t for event in answer.simulation.timeline.events if event.event == "unschedulable")
+    return min(failed, default=0.0)
+
+
+def _launched(answer: Answer, delay: float) -> Iterator[tuple[str, Node, float]]:
+    """Yield the nodes that Karpenter launches: NodePool, node, and seconds until it is ready."""
+    launches = answer.autoscalers.launches
+    at = _first_failure(answer) + BATCH + delay
+    for number, arrival in enumerate(launches.arrivals if launches else (), 1):
+        name = f"{arrival.group}-new-{number}"
+        metadata = {**arrival.node["metadata"], "name": name}
+        yield arrival.group, read_node({**arrival.node, "metadata": metadata}), at
+
+
 def _new_nodes(answer: Answer, autoscaling: Autoscaling, delay: float) -> Iterator[tuple[str, Node, float]]:
     """Yield the new nodes: group, node, and seconds until it is ready."""
     plan, groups = answer.autoscalers.plan, {group.name: group for group in autoscaling.groups}
-    failed = [event.t for event in answer.simulation.timeline.events if event.event == "unschedulable"]
-    scan, numbers = min(failed, default=0.0) + SCAN, count(1)
+    scan, numbers = _first_failure(answer) + SCAN, count(1)
     for scale_up in plan.scale_ups if plan else ():
         for name, number in scale_up.added:
             for _ in range(number):

@@ -24,12 +24,15 @@ from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
+from forewarn.policies.whatif.launches import launch, launches_as_dict
 from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
+    from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
+    from forewarn.policies.whatif.launches import Launches
     from forewarn.policies.whatif.scale_up import Plan
 
 NODE_DELAY: Final = 180.0
@@ -49,20 +53,26 @@ _NOMINATED: Final = "nominated to a node"
 class Autoscaling(NamedTuple):
     """The settings of autoscalers. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff.
 
-    `groups`: the node groups; empty if none are known. `settings`: its flags. `node_delay`: seconds from a scale-up to
-    the new nodes; None if no nodes arrive in simulations.
+    `groups`: the node groups; empty if none are known. `settings`: flags of cluster-autoscaler. `karpenter`: with its
+    NodePools and `instance_types`, if both are known. `node_delay`: seconds from a scale-up to the new nodes; None if
+    no nodes arrive in simulations.
     """
 
     cutoff: int = Options().autoscaler_cutoff
     groups: Sequence[NodeGroup] = ()
     settings: Settings = Settings()
     node_delay: float | None = NODE_DELAY
+    instance_types: Sequence[InstanceType] = ()
+    karpenter: Karpenter | None = None
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""
         if not lost:
             return self
-        return self._replace(groups=[_after_loss(group, dict(lost)) for group in self.groups])
+        return self._replace(
+            groups=[_after_loss(group, dict(lost)) for group in self.groups],
+            karpenter=self.karpenter and self.karpenter.after_loss(dict(lost)),
+        )
 
 
 def _after_loss(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
@@ -95,12 +105,14 @@ class Counted(NamedTuple):
 class Autoscalers(NamedTuple):
     """The reaction of each autoscaler to the Pods that are Pending at the end.
 
-    `plan`: the nodes that cluster-autoscaler adds; None without node groups.
+    `plan`: the nodes that cluster-autoscaler adds; None without node groups. `launches`: the nodes that Karpenter adds;
+    None without NodePools and instance types.
     """
 
     cluster_autoscaler: Counted
     karpenter: Counted
     plan: Plan | None = None
+    launches: Launches | None = None
 
 
 class Back(NamedTuple):
@@ -190,7 +202,9 @@ def autoscalers(
         else None
     )
     of_karpenter = Counter(map(_why_not_karpenter, waiting))
-    return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale)
+    taken = [each.pod for each in waiting if not _why_not_karpenter(each)]
+    launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
+    return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale, launches)
 
 
 def _as_seen(
@@ -257,7 +271,8 @@ def as_dict(autoscalers: Autoscalers) -> dict[str, Any]:
     """Return the autoscalers' reaction as a JSON object."""
     names = (("clusterAutoscaler", autoscalers.cluster_autoscaler), ("karpenter", autoscalers.karpenter))
     document: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
-    return document | ({"nodeGroups": _plan_as_dict(autoscalers.plan)} if autoscalers.plan else {})
+    document |= {"nodeGroups": _plan_as_dict(autoscalers.plan)} if autoscalers.plan else {}
+    return document | ({"nodePools": launches_as_dict(autoscalers.launches)} if autoscalers.launches else {})
 
 
 def _plan_as_dict(plan: Plan) -> dict[str, Any]:

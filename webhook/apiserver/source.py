@@ -41,6 +41,7 @@ _STATUS_PATH: Final = f"/api/v1/namespaces/kube-system/configmaps/{STATUS}"
 _MACHINES: Final = (
     KindSpec("cluster.x-k8s.io/v1beta1", "MachineDeployment", "machinedeployments", ""),
     KindSpec("machine.openshift.io/v1beta1", "MachineSet", "machinesets", ""),
+    KindSpec("karpenter.sh/v1", "NodePool", "nodepools", ""),
 )
 _NOT_READ: Final = (403, 404)
 _SHORT: Final = Timeouts(10.0, 10.0, 20.0)
@@ -156,8 +157,8 @@ class Live:
                     raise _fault(_name(context), resource, error) from None
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
-        """The status ConfigMap of cluster-autoscaler, and objects of Cluster API; none without permission or if they
-        are not served. Raises SourceError."""
+        """The status ConfigMap of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or
+        if they are not served. Raises SourceError."""
         api, left = ApiServer(partial(connect, context)), MAX_GROUPS
         try:
             yield {**api.get(_STATUS_PATH, timeouts=_SHORT), "apiVersion": "v1", "kind": "ConfigMap"}

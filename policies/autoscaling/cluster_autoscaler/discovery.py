@@ -111,6 +111,8 @@ class Discovery:
         self._sizes: dict[str, tuple[Sizes, str]] = {}
         self._templates: dict[str, ApiObject] = {}
         self._flags: list[tuple[str, str]] = []
+        self.node_pools: list[ApiObject] = []
+        """NodePools of Karpenter."""
         self.problem = ""
         """Why the status ConfigMap is not read, or ""."""
 
@@ -126,6 +128,9 @@ class Discovery:
             return True
         elif kind in _MACHINES:
             self._take_machines(obj, kind)
+            return True
+        elif kind == "karpenter.sh/NodePool":
+            self.node_pools = [*self.node_pools[-MAX_GROUPS:], obj]
             return True
         return False
 

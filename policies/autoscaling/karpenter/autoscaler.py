@@ -18,7 +18,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.taints import NO_SCHEDULE, Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+_NO_NODE_POOLS: Final = "no dynamic nodepools found"
 _DEFAULTS: Final = Options()
 
 
@@ -43,6 +44,12 @@ class Karpenter:
         self._node_pools, self._instance_types, self._options = node_pools, instance_types, options
         self._by_name = {known.name: known for known in instance_types}
 
+    def after_loss(self, lost: Mapping[str, str]) -> Karpenter:
+        """Return Karpenter without the offerings with these labels, if they are the zone or the capacity type."""
+        if not lost or not lost.keys() <= {label.ZONE, label.CAPACITY_TYPE}:
+            return self
+        return Karpenter(self._node_pools, [known.without(lost) for known in self._instance_types], self._options)
+
     def scan(
         self,
         pending: Sequence[Pod],
@@ -51,15 +58,31 @@ class Karpenter:
         upcoming: Sequence[Arrival] = (),
     ) -> list[Arrival]:
         """Return the nodes that one round adds. See `Autoscaler.scan`."""
+        return self.decide(pending, snapshot, upcoming)[0]
+
+    def decide(
+        self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Sequence[Arrival] = ()
+    ) -> tuple[list[Arrival], dict[str, str]]:
+        """Return the nodes that one round adds, and the Pods without a place -> why. Raises NotPredicted.
+
+        `upcoming`: arrivals of earlier rounds.
+        """
         state = self._state(snapshot, upcoming)
-        taken = [pod for pod in pending if _is_provisionable(pod) and not rejection(pod, state.storage)]
+        provisionable = [pod for pod in pending if _is_provisionable(pod)]
+        rejected = {pod.key: rejection(pod, state.storage) for pod in provisionable}
+        taken = [pod for pod in provisionable if not rejected[pod.key]]
         pools = {
             pool: [known for known in self._instance_types if known.node_pools is None or pool.name in known.node_pools]
             for pool in read_node_pools(self._node_pools)
         }
+        if not pools:
+            return [], {pod.key: _NO_NODE_POOLS for pod in taken}
         usage = usage_by_pool(state.nodes)
         decision = provision(state, pools, taken, self._options, Choices())
-        return [_arrival(claim) for claim in decision.new if not exceeded_limit(claim.pool, usage)]
+        errors = {**{key: problem for key, problem in rejected.items() if problem}, **decision.errors}
+        refused = [(claim, problem) for claim in decision.new if (problem := exceeded_limit(claim.pool, usage))]
+        errors |= {pod.pod.key: problem for claim, problem in refused for pod in claim.pods}
+        return [_arrival(claim) for claim in decision.new if not exceeded_limit(claim.pool, usage)], errors
 
     def _state(self, snapshot: Snapshot, upcoming: Sequence[Arrival]) -> ClusterState:
         objects = snapshot.objects

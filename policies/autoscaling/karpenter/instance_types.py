@@ -6,7 +6,7 @@ Sources: pkg/cloudprovider/types.go, provisioning/scheduling/nodeclaim.go, reser
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -76,6 +76,16 @@ class InstanceType:
     offerings: tuple[Offering, ...]
     reservations: Mapping[str, int] = field(default_factory=dict)
     node_pools: frozenset[str] | None = None
+
+    def without(self, labels: Mapping[str, str]) -> InstanceType:
+        """Return the instance type without the offerings that have all these labels."""
+        left = [
+            o for o in self.offerings if any(value not in o.requirements.of(k).values for k, value in labels.items())
+        ]
+        requirements = self.requirements.copy()
+        requirements[label.ZONE] = Requirement.of(label.ZONE, "In", {o.zone for o in left})
+        requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", {o.capacity_type for o in left})
+        return replace(self, requirements=requirements, offerings=tuple(left))
 
     @cached_property
     def has_reserved(self) -> bool:

@@ -5,6 +5,7 @@ Sources: pkg/controllers/provisioning/provisioner.go, pkg/apis/v1/nodeclaim_vali
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
@@ -39,7 +40,7 @@ class Decision(NamedTuple):
 
     new: Sequence[NewNodeClaim] = ()
     existing: Sequence[tuple[str, Sequence[KarpenterPod]]] = ()
-    errors: Mapping[str, str] = {}
+    errors: Mapping[str, str] = MappingProxyType({})
 
 
 def rejection(pod: Pod, storage: Storage) -> str:

@@ -71,12 +71,48 @@ class ScaleUps(TypedDict):
     notPredicted: str
 
 
+class PodsOfWorkload(TypedDict):
+    """A number of Pods of a workload."""
+
+    workload: str
+    pods: int
+
+
+class Launch(TypedDict):
+    """Equal nodes that Karpenter adds. `workloads`: whose Pods need these nodes."""
+
+    nodePool: str
+    instanceType: str
+    nodes: int
+    workloads: list[PodsOfWorkload]
+
+
+class NoLaunch(TypedDict):
+    """Pods for which no NodePool adds a node. `reason`: Karpenter's message."""
+
+    workload: str
+    pods: int
+    reason: str
+
+
+class Launches(TypedDict):
+    """The nodes that Karpenter adds. `notPredicted`: what forewarn does not model, or "".
+
+    An instance type is the cheapest that Karpenter allows.
+    """
+
+    launches: list[Launch]
+    noLaunch: list[NoLaunch]
+    notPredicted: str
+
+
 class Autoscalers(TypedDict):
     """The reaction of autoscalers to Pending Pods."""
 
     clusterAutoscaler: Considered
     karpenter: Considered
     nodeGroups: NotRequired[ScaleUps]
+    nodePools: NotRequired[Launches]
 
 
 class WorkloadBack(TypedDict):
@@ -94,7 +130,7 @@ class WorkloadBack(TypedDict):
 
 
 class WithNewNodes(TypedDict):
-    """The end of the simulation if cluster-autoscaler adds nodes. `nodes`: by node group.
+    """The end of the simulation if autoscalers add nodes. `nodes`: by node group or NodePool.
 
     `nodesNotSimulated`: the nodes beyond the limit of a simulation.
     """

@@ -1,0 +1,93 @@
+"""Karpenter's nodes arrive in simulations: `whatif lose` with NodePools and instance types."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from forewarn.policies.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Capture = pytest.CaptureFixture[str]
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+
+
+def instance_type(cpu: int) -> dict[str, Any]:
+    offerings = [{"zone": zone, "capacityType": "spot", "price": cpu, "available": True} for zone in "ab"]
+    capacity = {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", "pods": "20"}
+    return {"name": f"m.{cpu}", "capacity": capacity, "offerings": offerings}
+
+
+def node_pool(**spec: Any) -> dict[str, Any]:
+    metadata, template = {"name": "default"}, {"spec": {"requirements": spec.pop("requirements", [])}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": metadata,
+        "spec": {"template": template, **spec},
+    }
+
+
+@pytest.fixture
+def lost(tmp_path: Path, capsys: Capture) -> Any:
+    def ask(*pools: Any, text: bool = False) -> Any:
+        with open(CLUSTER, encoding="utf-8") as file:
+            documents = [*filter(None, yaml.safe_load_all(file)), *pools]
+        (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(documents))
+        (tmp_path / "types.json").write_text(json.dumps([instance_type(2), instance_type(4)]))
+        files = ("--cluster", str(tmp_path / "cluster.yaml"), "--instance-types", str(tmp_path / "types.json"))
+        assert main(["whatif", "lose", "zone", "a", *files, *(() if text else ("-o", "json"))]) == 0
+        answer = capsys.readouterr().out
+        return answer if text else json.loads(answer)
+
+    return ask
+
+
+def test_lost_replicas_run_again_on_karpenters_nodes(lost: Any) -> None:
+    answer = lost(node_pool())
+    (launch,) = answer["autoscalers"]["nodePools"]["launches"]
+    assert (launch["nodePool"], launch["instanceType"], launch["nodes"]) == ("default", "m.4", 2)
+    arrived = answer["withNewNodes"]
+    assert (arrived["nodes"], arrived["running"], arrived["pending"]) == ({"default": 2}, 8, 0)
+    assert "NodePool default: 2 nodes of m.4 for reports/nightly (4 Pods)" in lost(node_pool(), text=True)
+
+
+def test_no_node_arrives_in_the_lost_zone(lost: Any) -> None:
+    in_a = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+    answer = lost(node_pool(requirements=[in_a]))
+    assert "withNewNodes" not in answer
+    (reason,) = answer["autoscalers"]["nodePools"]["noLaunch"]
+    assert (reason["workload"], reason["pods"]) == ("reports/nightly", 4)
+    assert "filtered out all available instance types" in reason["reason"]
+
+
+def test_limits_of_the_node_pool(lost: Any) -> None:
+    answer = lost(node_pool(limits={"cpu": "5"}))
+    assert answer["withNewNodes"]["nodes"] == {"default": 1}
+    (reason,) = answer["autoscalers"]["nodePools"]["noLaunch"]
+    assert reason["reason"].startswith("all available instance types exceed limits for nodepool")
+
+
+def test_a_cluster_without_node_pools(lost: Any) -> None:
+    (reason,) = lost()["autoscalers"]["nodePools"]["noLaunch"]
+    assert (reason["pods"], reason["reason"]) == (4, "no dynamic nodepools found")
+
+
+def test_what_is_not_modelled_is_named(lost: Any) -> None:
+    wrong = node_pool(requirements=[{"key": "x", "operator": "Like", "values": ["y"]}])
+    told = "NodePool default: operator 'Like' is not known"
+    assert lost(wrong)["autoscalers"]["nodePools"]["notPredicted"] == told
+    assert f"nodes of Karpenter not predicted: {told}" in lost(wrong, text=True)
+
+
+def test_a_wrong_file_of_instance_types(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "types.json").write_text('[{"name": "m", "capacity": {"cpu": "x"}}]')
+    with pytest.raises(SystemExit):
+        main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, "--instance-types", str(tmp_path / "types.json")])
+    assert "types.json: " in capsys.readouterr().err
