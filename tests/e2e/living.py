@@ -88,9 +88,10 @@ class Ending(NamedTuple):
         return cls.of(summary["byWorkload"], summary["pending"], summary.get("rejectedByQuota", {}))
 
     @classmethod
-    def seen(cls, api: Api, kubelets: GracefulKubelets) -> Ending:
-        """What is there now, and whom kube-scheduler has pushed out since that was forgotten."""
-        return cls.of(Counter(kubelets.preempted.values()), pending(api), missing(api))
+    def seen(cls, api: Api, kubelets: GracefulKubelets, rejected: Sequence[str] = ()) -> Ending:
+        """What is there now, and whom kube-scheduler has pushed out since that was forgotten. `rejected`: Pods that
+        somebody tried to create."""
+        return cls.of(Counter(kubelets.preempted.values()), pending(api), missing(api) + Counter(rejected))
 
     def __str__(self) -> str:
         told = (", ".join(f"{count} of {name}" for name, count in sorted(counts)) or "nobody" for counts in self)

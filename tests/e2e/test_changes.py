@@ -316,7 +316,8 @@ def test_what_is_predicted_is_what_happens(living: Living, tmp_path: Path) -> No
         warnings = [warning for each in answers for warning in each.warnings]
         kubelets.changed = time.monotonic()
         settled_with_jobs(api, kubelets, QUIET_WITH_A_QUOTA if limited else QUIET)
-        found, preempted = Ending.seen(api, kubelets), set(kubelets.preempted)
+        names = [f"{NAMESPACE}/{change['metadata']['name']}"] if rejected else []
+        found, preempted = Ending.seen(api, kubelets, names), set(kubelets.preempted)
         what = f"{number}: {' and '.join(obj['kind'] + ' ' + obj['metadata']['name'] for obj in changes)}"
         ran = {uid for uid, pod in before.items() if pod["spec"].get("nodeName")}  # who waited may be let in and out
         tally.add(what, found, expected, warnings, preempted=not ran.isdisjoint(preempted))

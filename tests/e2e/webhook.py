@@ -37,7 +37,7 @@ COUNTED = {
     "Node": ["Node"],
     "Pod": ["Pod"],
     "PodDisruptionBudget": ["PodDisruptionBudget"],
-    "workload": ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"],
+    "workload": ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicationController"],
 }
 """Label of forewarn_cache_objects -> kinds."""
 OPEN = Path(__file__).with_name("open.yaml")
