@@ -3,7 +3,8 @@
 kube-scheduler preempts before any autoscaler acts, so an autoscaler does not change the victims, only the outcome of
 Pending Pods. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`, utils/kubernetes
 `ArrangePodsBySchedulability`, utils/pod `IsDaemonSetPod`, before 1.36 core/utils `FilterOutExpendableAndSplit`;
-Karpenter pkg/utils/pod `IsProvisionable`. With node groups, `scale_up` computes the nodes that cluster-autoscaler adds.
+Karpenter pkg/utils/pod `IsProvisionable`, `ValidatePersistentVolumeClaims`. With node groups, `scale_up` computes the
+nodes that cluster-autoscaler adds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
+from forewarn.policies.scheduling.missing_lists import lists_storage
 from forewarn.policies.whatif.launches import launch, launches_as_dict
 from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
@@ -48,6 +51,7 @@ NODE_DELAY: Final = 180.0
 _DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
+_NO_CLAIM: Final = "its PersistentVolumeClaim does not exist"
 
 
 class Autoscaling(NamedTuple):
@@ -201,8 +205,9 @@ def autoscalers(
         if is_planned
         else None
     )
-    of_karpenter = Counter(map(_why_not_karpenter, waiting))
-    taken = [each.pod for each in waiting if not _why_not_karpenter(each)]
+    reasons_of_karpenter = [(each.pod, _why_not_karpenter(each, snapshot)) for each in waiting]
+    of_karpenter = Counter(why for _, why in reasons_of_karpenter)
+    taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
     return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale, launches)
 
@@ -254,17 +259,27 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
+    if _lacks_claim(pod, snapshot.objects):  # VolumeBinding rejects it for the template of each node group
+        return _NO_CLAIM
     return _DAEMON if is_daemon_pod(pod) else ""
 
 
-def _why_not_karpenter(waiting: Waiting) -> str:
+def _why_not_karpenter(waiting: Waiting, snapshot: Snapshot) -> str:
     """Return why Karpenter ignores a Pending Pod; "" if Karpenter considers the Pod."""
     if not waiting.tried:
         return _NOT_TRIED
     if waiting.pod.nominated_node_name:
         return _NOMINATED
+    if _lacks_claim(waiting.pod, snapshot.objects):
+        return _NO_CLAIM
     owner = waiting.pod.owner
     return _DAEMON if owner is not None and (owner.api_version, owner.kind) == ("apps/v1", "DaemonSet") else ""
+
+
+def _lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
+    """Report whether a PersistentVolumeClaim of the Pod does not exist, so that no new node helps."""
+    names = [volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral]
+    return lists_storage(objects) and any(name and (pod.namespace, name) not in objects.claims for name in names)
 
 
 def as_dict(autoscalers: Autoscalers) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, as_dict, autoscalers
-from tests.builders import MadePod, make_node, make_pod
+from tests.builders import MadePod, make_claim, make_node, make_pod
 
 
 def asked(*pods: MadePod, tried: bool = True, cutoff: int = -10, minor: int = 35) -> Autoscalers:
@@ -49,6 +49,17 @@ def test_who_is_passed_over(pod: MadePod, of_cluster_autoscaler: Any, of_karpent
     assert (found.cluster_autoscaler.others, found.karpenter.others) == (of_cluster_autoscaler, of_karpenter)
     assert found.cluster_autoscaler.counts == (0 if of_cluster_autoscaler else 1)
     assert found.karpenter.counts == (0 if of_karpenter else 1)
+
+
+@pytest.mark.parametrize(("claim", "others"), [("data", {}), ("none", {"its PersistentVolumeClaim does not exist": 1})])
+def test_no_new_node_helps_a_pod_without_its_claim(claim: str, others: dict[str, int]) -> None:
+    cache = Cache()
+    for made in (make_node("here"), make_claim("data")):
+        cache.add(made.obj)
+    pod = make_pod("p").priority(0)
+    pod.obj["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    found = autoscalers([Waiting(Pod.from_api(pod.obj))], cache.snapshot().scheduling, Autoscaling())
+    assert found.cluster_autoscaler.others == found.karpenter.others == others
 
 
 def test_a_pod_that_the_scheduler_has_not_tried_is_nobodys_concern_yet() -> None:
