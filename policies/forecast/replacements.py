@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
 from forewarn.policies.controllers.job import only_replaces_failed
+from forewarn.policies.controllers.own_pods import selector_of
 from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import DAEMON_SET, JOB, STATEFUL_SET
+from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
@@ -37,8 +38,31 @@ _MAKING: Final = 100
 
 def recreator_of(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str]) -> Recreator:
     """Return what recreates a deleted Pod. `recreated`: see `again`."""
-    owner = controller_of(pod)
+    owner = controller_in(cluster, pod)
     return again(pod, recreated, is_there=owner is not None and owner in cluster.workloads)
+
+
+def controller_in(cluster: ClusterSnapshot, pod: Pod) -> Key | None:
+    """Return the controller of a Pod; if it is a ReplicaSet that the cluster state does not have, the Deployment that
+    selects the Pod and has no other ReplicaSet.
+    """
+    owner = controller_of(pod)
+    if owner is None or owner[0] != REPLICA_SET or owner in cluster.workloads:
+        return owner
+    workloads = cluster.workloads_of(pod.namespace)
+    charge(len(workloads))
+    complete = {workload.controller for workload in workloads.values()}
+    deployments = ((key, workload.object) for key, workload in workloads.items() if key[0] == DEPLOYMENT)
+    selecting = (key for key, obj in deployments if (key[0], key[2]) not in complete and _selects(obj, pod))
+    return next(selecting, owner)
+
+
+def _selects(deployment: ApiObject, pod: Pod) -> bool:
+    try:
+        selector = selector_of(deployment)
+    except InvalidObject:
+        return False
+    return not selector.empty and selector.matches(pod.labels)
 
 
 def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str], evicted: Collection[str]) -> bool:
@@ -89,7 +113,7 @@ class Replacements:
         if (job := self._job(victim)) is not None and fails_with_one_pod(job.object):
             return None
         try:
-            new_pod = self._made(controller_of(victim))
+            new_pod = self._made(controller_in(self._cluster, victim))
         except CutShort:
             raise
         except InvalidObject:
@@ -154,7 +178,7 @@ class Replacements:
         kube-scheduler counts and no limits.
         """
         try:
-            new_pod = self._made(controller_of(pod))
+            new_pod = self._made(controller_in(self._cluster, pod))
         except InvalidObject:
             new_pod = None
         if new_pod is None or new_pod.pod.occupies != pod.occupies:

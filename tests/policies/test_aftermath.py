@@ -106,6 +106,23 @@ def test_a_job_that_fails_replaces_no_pod(spec: dict[str, Any], replaced: int) -
     assert (found.preempted, found.levels, found.pending) == simulated(made, new)
 
 
+@pytest.mark.parametrize(("app", "replaced"), [("web", 1), ("other", 0)])
+def test_a_deployment_replaces_the_pods_of_a_missing_replica_set(app: str, replaced: int) -> None:
+    """As in a simulation: if the cluster state has no ReplicaSets, the Deployment that selects the Pods has them."""
+    pod = make_pod("").request(cpu="4").obj["spec"]
+    deployment = Made("apps/v1", "Deployment", app, "default").spec(replicas=1)
+    deployment.spec(
+        selector={"matchLabels": {"app": app}}, template={"metadata": {"labels": {"app": app}}, "spec": pod}
+    )
+    victim = make_pod("web-abc-1").request(cpu="4").labels(app="web").on("n1", started=1)
+    made = [make_node("n1"), make_node("n2"), deployment, controlled(victim, "ReplicaSet", "web-abc")]
+    new = make_pod("new").priority(9).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
+    made[0].labels(**{"kubernetes.io/hostname": "n1"})
+    found = aftermath(made, new)
+    assert (found.replaced, found.lost) == (replaced, 1 - replaced)
+    assert (found.preempted, found.levels, found.pending) == simulated(made, new)
+
+
 def test_an_unreadable_job_is_no_guess() -> None:
     """The rule that asks for the cascade then says that it is not known."""
     job = workload("Job", "job", 1, make_pod("").obj["spec"]).spec(backoffLimit="x")
