@@ -227,6 +227,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     ValueError.
     """
     from forewarn.policies.render.simulation import settled, summary_lines
+    from forewarn.policies.simulation.dump import not_simulated
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize
 
@@ -235,7 +236,8 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in summary_lines(summary))
-    yield from (f"  note: {line}" for line in (*summary.assumes, *simulation.storage.not_modelled))
+    notes = (*summary.assumes, *simulation.storage.not_modelled, *not_simulated(cache))
+    yield from (f"  note: {line}" for line in notes)
 
 
 def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:

@@ -219,7 +219,12 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
     elif pdbs:
         yield f"  PDB: disruptions allowed by {listed(pdbs)}"
     yield from (f"  {line}" for line in affected(victims, cluster))
-    yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until the victims have terminated"
+    seconds = plural(wait_seconds(victims), "second")
+    stored = (cluster.pods.get((victim.namespace, victim.name)) for victim in victims)
+    if any(pod is not None and pod.terminating for pod in stored):  # since when, or held by a finalizer, is not known
+        yield f"  wait: until the victims have terminated, {seconds} after their deletion or later"
+    else:
+        yield f"  wait: up to {seconds} until the victims have terminated"
     others = [name for name in prediction.best_nodes if name != node]
     if others:
         yield f"  equally likely nodes: {listed(others)}"

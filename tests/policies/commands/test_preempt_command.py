@@ -279,6 +279,17 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
     )
 
 
+def test_no_time_is_promised_for_pods_that_terminate_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = make_pod("old").request(cpu="4").on("n1").spec(terminationGracePeriodSeconds=45)
+    old.metadata(deletionTimestamp="2026-01-01T00:00:00Z")
+    cluster = write(tmp_path / "cluster.json", make_node("n1"), old)
+    path = write(tmp_path / "new.json", make_pod("a").priority(5).request(cpu="2"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", cluster)
+    assert "  wait: until the victims have terminated, 45 seconds after their deletion or later\n" in out
+
+
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache()
     cache.add(make_node("n1").obj)

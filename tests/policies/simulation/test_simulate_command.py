@@ -279,6 +279,19 @@ def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) ->
     assert "preempted: 4 Pods (cascade depth 4)" in told
 
 
+def test_an_aftermath_names_pods_whose_controller_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "controller": True}
+    old = running("web-abc-1", "web", "3", "n1").metadata(ownerReferences=[owner])
+    state = {"apiVersion": "v1", "kind": "List", "items": [make_node("n1").obj, old.obj]}
+    (tmp_path / "cluster.json").write_text(json.dumps(state))
+    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").priority(9).request(cpu="3").obj))
+    assert predict(["-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--cascade"]) == 0
+    note = "  note: 1 Pod is not replaced: 1 workload missing from the cluster snapshot"
+    assert note in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "x", "-o", "json"], ["-f", "x", "--replicas", "2"]])
 def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
