@@ -69,6 +69,11 @@ class Placement:
         return {outcome: count for outcome, count in found if outcome and count > 0}
 
     @property
+    def frees_quota(self) -> bool:
+        """Whether quotas reject Pods, and victims of the same namespace free quota."""
+        return self.rejected > 0 and any(v.namespace == p.pod.namespace for p in self.predictions for v in p.victims)
+
+    @property
     def outcomes(self) -> dict[str, int]:
         """Number of new Pods by outcome: those in `predictions` (see the function `outcomes`) and in
         `without_prediction`.

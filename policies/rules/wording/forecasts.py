@@ -30,6 +30,7 @@ ROLLOUT: Final = (
     "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
 )
 """The scope of the counts if the Pod template of a stored workload changes."""
+FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate; see --cascade"
 
 
 def placement_notes(placement: Placement) -> tuple[str, ...]:
@@ -43,6 +44,7 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
         (placement.existing > 0, MISSING_ONLY),
         (evaluated > 1, ONE_BY_ONE),
         (placement.omitted > 0, beyond),
+        (placement.frees_quota, FREED),
         (placement.ahead != 0, _alone(placement)),
     )
     return tuple(note for matches, note in notes if matches)
