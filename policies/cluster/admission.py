@@ -41,7 +41,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     from forewarn.policies.objects.pod import Pod
 
     limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
-    whole = with_default_tolerations(with_limit_range_defaults(pod, limit_ranges))
+    whole = with_default_tolerations(with_limit_range_defaults(pod, limit_ranges, snapshot.semantics))
     return with_priority(Pod.from_api(whole), snapshot)
 
 
@@ -53,7 +53,8 @@ def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot
     from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 
     namespace = text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE
-    spec = mapping(with_limit_range_defaults(pod, snapshot.limit_ranges_of(namespace)), "spec")
+    ranges = snapshot.limit_ranges_of(namespace)
+    spec = mapping(with_limit_range_defaults(pod, ranges, snapshot.semantics), "spec")
     return {"metadata": {"namespace": namespace}, "spec": {**spec, "priorityClassName": class_name}}
 
 

@@ -150,7 +150,8 @@ def _answer_pod(request: DecodedRequest) -> Answer:
     if request.old is None:
         resolved = request.admit(lambda: admit_pod(spec, request.cluster.priority_classes))
         pod = _prepared_pod(request, {**request.obj, "spec": resolved_spec(spec, resolved)})
-        pod = with_limit_range_defaults(pod, request.cluster.limit_ranges_of(request.namespace))
+        ranges = request.cluster.limit_ranges_of(request.namespace)
+        pod = with_limit_range_defaults(pod, ranges, request.cluster.semantics)
         request.check(validate_pod_create(pod))
         answer = _quota(request, pod, Pods(request.now))
         _check_new(request, (request.namespace, request.name) in request.cluster.pods)

@@ -185,7 +185,8 @@ class _Run(Simulation):
         self.max_steps = MAX_STEPS
 
     def _defaulted(self, obj: ApiObject) -> ApiObject:
-        return with_limit_range_defaults(obj, self._cluster.limit_ranges_of(text(obj, "metadata", "namespace")))
+        ranges = self._cluster.limit_ranges_of(text(obj, "metadata", "namespace"))
+        return with_limit_range_defaults(obj, ranges, self._cluster.semantics)
 
     # What is loaded
 

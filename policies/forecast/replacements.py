@@ -169,7 +169,8 @@ class Replacements:
         pod = admitted(obj, self._cluster)
         if not self._remaining_quota.limits(namespace):
             return _Made(pod, NOTHING)
-        return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
+        ranges = self._cluster.limit_ranges_of(namespace)
+        return _Made(pod, mapping(with_limit_range_defaults(obj, ranges, self._cluster.semantics), "spec"))
 
     def as_counted(self, pod: Pod) -> ApiObject:
         """Return a Pod as an API object for quotas: the template of its workload with the PriorityClass of the Pod.

@@ -16,8 +16,9 @@ _MODELLED: Final = """
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
     InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet NodeDeclaredFeatures
-    NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodTopologyLabelsAdmission StorageCapacityScoring
-    VolumeLimitScaling WorkloadAwarePreemption
+    NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResourcesFixDefaulting
+    PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission StorageCapacityScoring VolumeLimitScaling
+    WorkloadAwarePreemption
     """
 MODELLED: Final = frozenset(_MODELLED.split())
 NOT_MODELLED: Final = {
@@ -38,8 +39,6 @@ NOT_MODELLED: Final = {
     "MatchLabelKeysInPodTopologySpread": True,
     "PodDeletionCost": True,
     "PodLevelResources": True,
-    "PodLevelResourcesFixDefaulting": False,
-    "PodLevelResourcesFixKubeletQOSClass": False,
     "SchedulerAsyncAPICalls": False,
     "SchedulerAsyncPreemption": True,
     "SchedulerPopFromBackoffQ": True,

@@ -76,6 +76,9 @@ CHANGES: Final = (
     Change(37, "NodeDeclaredFeatures", "supports bind mount options of volumes"),
     Change(37, "DynamicResources", "a request for all devices includes devices without free capacity, and fails then"),
     Change(37, "DynamicResources", "follows DeviceTaintRules; distinctAttribute compares all devices of a claim"),
+    Change(
+        37, "requests", "at Pod level are completed after LimitRanger, and with limits; if empty, they have no effect"
+    ),
     Change(37, "requests", "of a Pod during a resize: the largest of three sums, not the sum of the largest values"),
     Change(37, "StatefulSet", "a rollout replaces maxUnavailable Pods at a time (MaxUnavailableStatefulSet)"),
     Change(37, "nominated Pods", "with scheduling gates use capacity on their node"),

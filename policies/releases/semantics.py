@@ -186,6 +186,10 @@ class Semantics:
     """Whether a potential victim that violates a PDB reduces none of the later PDBs."""
     unstarted_victims_in_order = _Property(since=37)
     """Whether potential victims that have not started keep the order of their arrival on the node."""
+    pod_resources_complete_last = _Property(gate="PodLevelResourcesFixDefaulting")
+    """Whether admission plugins run before the defaults of `spec.resources` of a Pod, which then include limits."""
+    empty_pod_resources_have_no_qos = _Property(gate="PodLevelResourcesFixKubeletQOSClass")
+    """Whether an empty `spec.resources` leaves the QoS class of a Pod to its containers."""
     pod_level_status_counts = _Property(gate="InPlacePodLevelResourcesVerticalScaling")
     """Whether the status of an in-place resize of Pod-level resources counts."""
     resizes_are_compared_by_pod = _Property(since=37)

@@ -104,7 +104,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> 
         asks_webhooks=True,
         quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
         defaulted=lambda obj: with_limit_range_defaults(
-            obj, cluster.limit_ranges_of(text(obj, "metadata", "namespace"))
+            obj, cluster.limit_ranges_of(text(obj, "metadata", "namespace")), cluster.semantics
         ),
         order_known=False,
         pods_take_time_to_start=True,

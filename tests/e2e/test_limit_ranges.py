@@ -23,6 +23,7 @@ from forewarn.policies.objects.limit_range import LimitRange
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.quantity import parse_quantity
 from forewarn.policies.releases.release import known_minor
+from forewarn.policies.releases.semantics import Semantics
 from tests.e2e.api import Refused, identity, path_of
 from tests.e2e.build import MINOR
 from tests.e2e.objects import pod
@@ -40,12 +41,7 @@ pytestmark = pytest.mark.e2e
 
 SEED = int(os.environ.get("SEED", "1"))
 PODS = 300
-COMPLETED_LAST: Final = known_minor(MINOR) >= 37
-"""Whether a pod's own requests and limits are completed after admission (PodLevelResourcesFixDefaulting).
-
-forewarn completes them before, as earlier releases do (docs/reference/compatibility.md), so that pods
-with such are left out then.
-"""
+SEMANTICS: Final = Semantics(known_minor(MINOR))
 NAMESPACES: Final = tuple(f"ranges-{number}" for number in range(20))
 ENFORCED: Final = NAMESPACES[:5]
 """Namespaces where a quota wants requests and limits of cpu."""
@@ -83,7 +79,7 @@ def random_pod(random: Random, name: str) -> Obj:
     kinds = {"containers": random.randint(1, 2), "initContainers": random.choice((0, 0, 1, 2))}
     for kind, count in kinds.items():
         made["spec"][kind] = [random_container(random, f"{kind.lower()}-{n}", kind) for n in range(count)]
-    if random.random() < 0.3 and not COMPLETED_LAST:
+    if random.random() < 0.3:
         amounts = {"cpu": "50", "memory": "500Gi"}
         some = {name: amounts[name] for name in amounts if random.random() < 0.7}
         made["spec"]["resources"] = {random.choice(("requests", "limits")): some}
@@ -148,7 +144,7 @@ def of_containers(obj: ApiObject) -> Any:
 def is_ours(asked: Obj, stored: Obj, ranges: list[Obj]) -> bool:
     """Whether what is stored is what we make of a pod, by one order of the LimitRanges."""
     views = [LimitRange.from_api(each) for each in ranges]
-    made = [with_limit_range_defaults(asked, order) for order in permutations(views)]
+    made = [with_limit_range_defaults(asked, order, SEMANTICS) for order in permutations(views)]
     return any(
         of_containers(each) == of_containers(stored) and read_pod_resources(each) == read_pod_resources(stored)
         for each in made

@@ -1,7 +1,7 @@
-"""Default requests and limits of containers (admission plugin LimitRanger, on by default).
+"""Default requests and limits of containers (admission plugin LimitRanger, on by default) and of Pods.
 
 Rejections (minimum, maximum, ratio) and the annotation of LimitRanger are not modelled. Sources:
-plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaults.go.
+plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.resource_list import ResourceList
+    from forewarn.policies.releases.semantics import Semantics
 
 
-def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
+def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange], semantics: Semantics) -> ApiObject:
     """Return a copy of a new Pod with the default resources of a namespace with these LimitRanges.
 
     If LimitRanges conflict, the first counts (upstream: in random order). Unchanged: a stored Pod (with uid), which
@@ -28,14 +29,21 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
     """
     requests, limits = _defaults(limit_ranges)
     try:
-        if not (requests or limits) or text(pod, "metadata", "uid"):
+        has_own = at(pod, "spec", "resources") is not None
+        completes_last = has_own and semantics.pod_resources_complete_last
+        drops_empty = has_own and semantics.empty_pod_resources_have_no_qos
+        if not (requests or limits or completes_last or drops_empty) or text(pod, "metadata", "uid"):
             return pod
         spec = mapping(pod, "spec")
-        # A pod's own defaults are those of its decoding, before the plugin runs.
-        defaulted = {**spec, **_own_resources(spec)}
+        # A pod's own defaults were those of its decoding, before the plugin runs; since 1.37 they follow it.
+        defaulted = {**spec} if completes_last else {**spec, **_own_resources(spec)}
         for kind in ("containers", "initContainers"):
             if spec.get(kind):
                 defaulted[kind] = [_merged(container, requests, limits) for container in items(spec, kind)]
+        if completes_last:
+            defaulted |= _own_resources(defaulted, limits_too=True)
+        if drops_empty and not any(mapping(defaulted, "resources", key) for key in ("limits", "requests")):
+            del defaulted["resources"]
     except InvalidObject:
         return pod
     return {**pod, "spec": defaulted}
@@ -64,14 +72,14 @@ def _merged(container: ApiObject, default_requests: ApiObject, default_limits: A
     return {**container, "resources": {**resources, **{key: value for key, value in filled.items() if value}}}
 
 
-def _own_resources(spec: ApiObject) -> dict[str, Any]:
-    """Return `spec.resources` of the Pod with defaults; empty if absent."""
+def _own_resources(spec: ApiObject, *, limits_too: bool = False) -> dict[str, Any]:
+    """Return `spec.resources` of the Pod with defaults; empty if absent. `limits_too`: see `read_pod_resources`."""
     if at(spec, "resources") is None:
         return {}
     given = mapping(spec, "resources")
     for kind in ("containers", "initContainers"):
         list(items(spec, kind))  # raises where they are no objects
-    read = read_pod_resources({"spec": spec})
+    read = read_pod_resources({"spec": spec}, limits_too=limits_too)
     filled = {"limits": _texts(read.limits), "requests": _texts(read.requests)}
     return {"resources": {**given, **{key: {**v, **(given.get(key) or NOTHING)} for key, v in filled.items() if v}}}
 

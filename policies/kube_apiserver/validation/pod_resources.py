@@ -66,11 +66,12 @@ class PodResources:
         return any(is_pod_level(name) for name in (*self.limits, *self.requests))
 
 
-def read_pod_resources(pod: ApiObject) -> PodResources:
+def read_pod_resources(pod: ApiObject, *, limits_too: bool = False) -> PodResources:
     """Return the resources of a Pod or Pod template with defaults, which stored Pods already have. Raises
     InvalidObject.
 
-    Amounts are rounded last, as in upstream: the Pod-level defaults are sums of exact amounts.
+    `limits_too`: with the defaults since PodLevelResourcesFixDefaulting. Amounts are rounded last, as in upstream: the
+    Pod-level defaults are sums of exact amounts.
     """
     statuses = {
         status.get("name"): status
@@ -90,7 +91,7 @@ def read_pod_resources(pod: ApiObject) -> PodResources:
         has_own=at(pod, "spec", "resources") is not None,
         resize_infeasible=_is_infeasible(pod),
     )
-    return _rounded(_with_defaults(resources) if resources.has_own else resources)
+    return _rounded(_with_defaults(resources, limits_too=limits_too) if resources.has_own else resources)
 
 
 def container_requests(pod: PodResources) -> ResourceList:
@@ -172,18 +173,33 @@ def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str
     )
 
 
-def _with_defaults(pod: PodResources) -> PodResources:
-    """The resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`)."""
+def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
+    """The resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`).
+
+    `limits_too`: those of upstream `DefaultPodLevelResources`.
+    """
     limits = dict(pod.limits)
     if pod.limits or pod.requests:
         huge = {name: q for name, q in container_limits(pod).items() if is_huge_page(name) and name not in pod.requests}
         limits = huge | limits
     requests = dict(pod.requests)
-    if limits:
+    if limits or (limits_too and requests):
         together = container_requests(pod).items()
         requests |= {n: q for n, q in together if n not in requests and n in (CPU, MEMORY)}
         requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
-    return replace(pod, limits=limits, requests=requests)
+    return replace(
+        pod, limits=limits | _missing_limits(pod, requests, limits) if limits_too else limits, requests=requests
+    )
+
+
+def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
+    """The limits of resources that every container limits (upstream `defaultPodLevelLimits`)."""
+    sums, containers = container_limits(pod), (*pod.containers, *pod.init_containers)
+    return {
+        name: max(request, sums[name])
+        for name, request in requests.items()
+        if name in sums and name not in limits and is_pod_level(name) and all(name in c.limits for c in containers)
+    }
 
 
 def _rounded(pod: PodResources) -> PodResources:

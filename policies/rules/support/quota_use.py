@@ -28,6 +28,7 @@ from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Quantity
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.rule_text import class_to_be
 
@@ -328,7 +329,8 @@ def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, cla
     pod = {"metadata": metadata, "spec": resolved_spec(template.spec, resolved), "status": {"qosClass": quality}}
     if context.phase is Phase.VALIDATE and not template.is_template:
         return pod  # it has been through LimitRanger
-    return with_limit_range_defaults(pod, context.limit_ranges_of(subject.effective_namespace))
+    semantics = Semantics() if context.cluster is None else context.cluster.semantics
+    return with_limit_range_defaults(pod, context.limit_ranges_of(subject.effective_namespace), semantics)
 
 
 def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:

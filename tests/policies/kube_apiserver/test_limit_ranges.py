@@ -25,6 +25,7 @@ from forewarn.policies.objects.limit_range import LimitRange
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.options import Options
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import predicted_of
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
@@ -151,7 +152,34 @@ FILLED: list[tuple[str, list[Obj], Obj, Obj]] = [
 
 @pytest.mark.parametrize(("ranges", "given", "filled"), [case[1:] for case in FILLED], ids=[c[0] for c in FILLED])
 def test_admission_fills_in(ranges: list[Obj], given: Obj, filled: Obj) -> None:
-    assert with_limit_range_defaults(given, map(LimitRange.from_api, ranges)) == filled
+    assert with_limit_range_defaults(given, map(LimitRange.from_api, ranges), Semantics()) == filled
+
+
+LAST: list[tuple[str, list[Obj], Obj, Obj]] = [
+    ("what containers get counts", [SMALL], pod({}, {}, own={"limits": {"cpu": "2"}}),
+        pod(*[both({"cpu": "100m", "memory": "64Mi"})] * 2,
+            own=both({"cpu": "200m", "memory": "128Mi"}, {"cpu": "2"}))),
+    ("requests are completed", [], pod(both({"memory": "1Gi"}), own=both({"cpu": "1"})),
+        pod(both({"memory": "1Gi"}), own=both({"cpu": "1", "memory": "1Gi"}))),
+    ("limits of all containers are summed", [],
+        pod(*[both({"cpu": "1"}, {"cpu": "1"})] * 2, own=both({"cpu": "1"})),
+        pod(*[both({"cpu": "1"}, {"cpu": "1"})] * 2, own=both({"cpu": "1"}, {"cpu": "2"}))),
+    ("but are no less than the request", [], pod(both({"cpu": "1"}, {"cpu": "1"}), own=both({"cpu": "3"})),
+        pod(both({"cpu": "1"}, {"cpu": "1"}), own=both({"cpu": "3"}, {"cpu": "3"}))),
+    ("a container without a limit", [], pod(both({"cpu": "1"}, {"cpu": "1"}), {}, own=both({"cpu": "1"})),
+        pod(both({"cpu": "1"}, {"cpu": "1"}), {}, own=both({"cpu": "1"}))),
+    ("an empty field says nothing", [], pod(both({"cpu": "1"}), own={}), pod(both({"cpu": "1"}))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranges", "given", "filled"), [case[1:] for case in LAST], ids=[c[0] for c in LAST])
+def test_since_1_37_a_pod_is_completed_after_admission(ranges: list[Obj], given: Obj, filled: Obj) -> None:
+    """PodLevelResourcesFixDefaulting and PodLevelResourcesFixKubeletQOSClass."""
+    views = [LimitRange.from_api(each) for each in ranges]
+    assert with_limit_range_defaults(given, views, Semantics(37)) == filled
+    gates = {"PodLevelResourcesFixDefaulting": False, "PodLevelResourcesFixKubeletQOSClass": False}
+    before = with_limit_range_defaults(given, views, Semantics(37).with_gates(**gates))
+    assert before == with_limit_range_defaults(given, views, Semantics(36))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +189,7 @@ def test_admission_fills_in(ranges: list[Obj], given: Obj, filled: Obj) -> None:
 )  # fmt: skip
 def test_a_pod_that_cannot_be_read_is_left_to_its_reader(spec: Any) -> None:
     given = {**pod(), "spec": spec}
-    assert with_limit_range_defaults(given, [LimitRange.from_api(RANGE)]) is given
+    assert with_limit_range_defaults(given, [LimitRange.from_api(RANGE)], Semantics()) is given
     with pytest.raises(InvalidObject):
         Pod.from_api(given)
 
@@ -177,10 +205,10 @@ ITEMS = st.fixed_dictionaries({"type": st.sampled_from(("Container", "Pod"))}, o
 RANGES = st.lists(st.builds(lambda items: LimitRange.from_api(limit_range(*items)), st.lists(ITEMS, max_size=2)))
 
 
-@given(PODS, RANGES)
-def test_a_second_time_changes_nothing_of_what_a_pod_asks_for(given: Obj, ranges: list[LimitRange]) -> None:
-    once = with_limit_range_defaults(given, ranges)
-    twice = with_limit_range_defaults(once, ranges)
+@given(PODS, RANGES, st.sampled_from((36, 37)))
+def test_a_second_time_changes_nothing_of_what_a_pod_asks_for(given: Obj, ranges: list[LimitRange], minor: int) -> None:
+    once = with_limit_range_defaults(given, ranges, Semantics(minor))
+    twice = with_limit_range_defaults(once, ranges, Semantics(minor))
     assert twice["spec"].get("containers") == once["spec"].get("containers")
     assert twice["spec"].get("initContainers") == once["spec"].get("initContainers")
     assert Pod.from_api(twice).spec.request == Pod.from_api(once).spec.request
@@ -189,7 +217,7 @@ def test_a_second_time_changes_nothing_of_what_a_pod_asks_for(given: Obj, ranges
 
 @given(PODS, RANGES)
 def test_what_is_given_is_never_changed(given: Obj, ranges: list[LimitRange]) -> None:
-    before, filled = json.dumps(given), with_limit_range_defaults(given, ranges)
+    before, filled = json.dumps(given), with_limit_range_defaults(given, ranges, Semantics())
     assert json.dumps(given) == before
     for kind in ("containers", "initContainers"):
         pairs = zip(given["spec"].get(kind, ()), filled["spec"].get(kind, ()), strict=True)
