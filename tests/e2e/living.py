@@ -126,6 +126,8 @@ def of_any_kind(name: str, rng: random.Random, class_: str, kinds: Sequence[str]
     kind = rng.choice(kinds)
     obj = made(kind.partition(" ")[0], name, rng, class_)
     spec, template = obj["spec"], obj["spec"]["template"]
+    if rng.random() < 0.25 and kind != "DaemonSet":
+        template["spec"] |= apart(template["metadata"]["labels"], rng)
     if kind == "DaemonSet":
         del spec["replicas"]
         spec.pop("strategy", None)
@@ -148,6 +150,16 @@ def of_any_kind(name: str, rng: random.Random, class_: str, kinds: Sequence[str]
             "whenDeleted": "Delete",
         }
     return obj
+
+
+def apart(labels: dict[str, str], rng: random.Random) -> Obj:
+    """Fields that spread the Pods of a workload over nodes or zones, or keep them on nodes of their own."""
+    key, selector = rng.choice(("kubernetes.io/hostname", ZONE)), {"matchLabels": labels}
+    if rng.random() < 0.3:
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    return {"topologySpreadConstraints": [constraint]}
 
 
 def volume(name: str, zone: str) -> Obj:

@@ -1,12 +1,13 @@
 """What forewarn predicts for a change is what the real scheduler and controllers then do.
 
 Random small clusters with kube-controller-manager and kubelets that keep to grace periods: Deployments, StatefulSets
-with and without claims on volumes of two zones, DaemonSets, Jobs and CronJobs. Workloads and Pods are created,
-workloads are scaled and given another class, through the webhook; or one apply creates two objects: a quota, a class, a
-budget, a claim template or a workload before a workload. One cluster in six has a tight ResourceQuota; its changes take
-most of a minute each, because controllers try again ever more seldom. CHANGES says how many changes there are, SEED
-which ones, and FIRST the number of the first one, a multiple of A_CLUSTER. QUOTAS=1: each cluster has a quota. EVIDENCE
-names a directory for the cluster snapshot, the change, the warnings and what was seen of every change.
+with and without claims on volumes of two zones, DaemonSets, Jobs and CronJobs, a quarter of them spread. Workloads and
+Pods are created, workloads are scaled and given another class, through the webhook; or one apply creates two objects: a
+quota, a class, a budget, a claim template or a workload before a workload. One cluster in six has a tight
+ResourceQuota; its changes take most of a minute each, because controllers try again ever more seldom. CHANGES says how
+many changes there are, SEED which ones, and FIRST the number of the first one, a multiple of A_CLUSTER. QUOTAS=1: each
+cluster has a quota. EVIDENCE names a directory for the cluster snapshot, the change, the warnings and what was seen of
+every change.
 
 Three things are compared with what happened: `forewarn whatif events` of a snapshot, the warning, and the prediction
 in the audit log. The verdict on the last one is compared with that of `forewarn webhook accuracy`. Ends are compared by
