@@ -212,6 +212,7 @@ def settled_with_jobs(api: Api, kubelets: GracefulKubelets, quiet: float) -> Non
 
     while not is_complete():
         wait_until(is_complete, 2 * MAX_BACK_OFF, "Jobs have their Pods")
+        kubelets.changed = time.monotonic()  # they may not have seen these yet
         settled(kubelets, quiet)
 
 
