@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.workload import Workload
+from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.evictions import changed_pdbs
-from forewarn.policies.simulation.scheduler import is_simulated
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 if TYPE_CHECKING:
@@ -50,9 +50,11 @@ class CacheOverSnapshot(SchedulerCache):
             workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
             self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
             self._has_more = False
-        claims, volumes = self._claims.freeze(), self._volumes.freeze()
-        if claims is not self._now.objects.claims or volumes is not self._now.objects.volumes:
-            self._now = self._now.with_node_infos(replace(self._now.objects, claims=claims, volumes=volumes), {})
+        now, claims, volumes = self._now.objects, self._claims.freeze(), self._volumes.freeze()
+        devices = self._resource_claims.freeze()
+        if claims is not now.claims or volumes is not now.volumes or devices is not now.resource_claims:
+            objects = replace(now, claims=claims, volumes=volumes, resource_claims=devices)
+            self._now = self._now.with_node_infos(objects, {})
         charged = changed_pdbs(self._now.pdbs, self._health)
         self._health.clear()
         if self._infos or self._nominated or charged:
@@ -124,7 +126,7 @@ class CacheOverSnapshot(SchedulerCache):
                 self._nominated[pod.nominated_node_name] = tuple(p for p in info if p.identity != pod.identity)
         if new is not None and new.nominated_node_name and not new.node_name:
             names = self._now.semantics.scheduler_names
-            if is_simulated(new, names):
+            if responsible_for_pod(new, names):
                 node = new.nominated_node_name
                 self._nominated[node] = (*self._on(node), new)
 

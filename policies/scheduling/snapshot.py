@@ -68,6 +68,8 @@ _SHARED_TABLES: Final = (
     ("image_states", "nodes"),
     ("volumes_of_class", "volumes"),
     ("attachments", "attachments"),
+    ("device_pools", "resource_slices"),
+    ("devices_in_use", "resource_claims"),
 )
 """Derived value -> its source table: the value is valid as long as the table is the same object."""
 _CLONING: Final = 8

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
-from forewarn.policies.scheduling.pod_groups import of_a_group, without_gang_scheduling
+from forewarn.policies.scheduling.pod_groups import without_gang_scheduling
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
-from forewarn.policies.scheduling.responsible import framework_of
+from forewarn.policies.scheduling.responsible import framework_of, unmodelled
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
 from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import (
@@ -100,7 +99,7 @@ class SchedulingAlgorithm:
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
-        why = pod.spec.too_large or of_a_group(pod, snapshot)
+        why = pod.spec.too_large or unmodelled(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod)
@@ -116,7 +115,8 @@ class SchedulingAlgorithm:
             return self._decide(snapshot, pod)
         if self._known[0] is not snapshot:
             self._known = snapshot, {}
-        alike = id(pod.spec), pod.effective_priority, pod.preemption_policy, pod.namespace, id(pod.labels), pod.owner
+        identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
+        alike = id(pod.spec), id(pod.labels), *identity
         known = self._known[1].get(alike)
         if known is not None:
             return known
@@ -148,7 +148,6 @@ class SchedulingAlgorithm:
         if prediction.not_predicted:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {prediction.not_predicted}")
         node = self._host(prediction)
-        _check_devices(snapshot, pod, node)
         return Fits(node) if node else self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
@@ -311,15 +310,6 @@ def _not_simulated(profile: Profile, points: Sequence[tuple[str, str]]) -> str:
         if foreign:
             return f"plugin {foreign[0]} of the profile {effect} ({point}), and is not simulated"
     return ""
-
-
-def _check_devices(snapshot: Snapshot, pod: Pod, node: str) -> None:
-    """Raise NotPredicted for extended resources of a DeviceClass, because devices in use are not simulated."""
-    extended = extended_resources_of(pod, snapshot.extended_resources)
-    info = snapshot.get(node)
-    if extended and (info is None or not all(info.node.allocatable.scalars.get(name) for name in extended)):
-        what = "extended resources of a DeviceClass are not modelled in simulations"
-        raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
 
 
 def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:

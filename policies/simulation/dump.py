@@ -16,9 +16,10 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.objects.fields import at, group_kind, int32, text, timestamp
 from forewarn.policies.objects.items import items
+from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.simulation.adoption import completed
+from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
-from forewarn.policies.simulation.scheduler import is_simulated
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
@@ -141,9 +142,11 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
         yield f"{pods} not replaced: {workloads} missing from the cluster snapshot"
     yield from unknown_owners(cache)
     waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
-    elsewhere = sum(not is_simulated(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
+    elsewhere = sum(not responsible_for_pod(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
-        yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler, or with device claims"
+        yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler"
+    unmodelled = Counter(unmodelled_pending(waiting, cluster.objects).values())
+    yield from (f"{plural(count, 'Pending Pod')} ignored: {reason}" for reason, count in sorted(unmodelled.items()))
     terminating = sum(pod.terminating for pod in cluster.pods.values())
     if terminating:
         yield f"{plural(terminating, 'terminating Pod')} assumed to end within the grace period"

@@ -13,6 +13,7 @@ from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
+from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
 from forewarn.policies.scheduling.queue.events import (
@@ -22,6 +23,7 @@ from forewarn.policies.scheduling.queue.events import (
     CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
+    RESOURCE_CLAIM_UPDATE,
     UNSCHEDULED_POD_ADD,
     VOLUME_ADD,
     VOLUME_UPDATE,
@@ -38,6 +40,7 @@ from forewarn.policies.scheduling.queue.priority_queue import (
 )
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
+from forewarn.policies.simulation.device_claims import DeviceClaims, devices_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
 from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
@@ -45,8 +48,7 @@ from forewarn.policies.simulation.volume_binder import VolumeBinder
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.node import Node
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo
     from forewarn.policies.simulation.api_server import ApiServer, Change
     from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.device_claims import ClaimUpdate
     from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
@@ -96,7 +99,9 @@ class Scheduler:
         executor = PreemptionExecutor(
             clock, api, latencies, self._nominated, cache.group_of if has_pod_groups else lambda _: None
         )
-        self._executor = executor
+        self._executor, self._devices = executor, DeviceClaims(cache)
+        self.ignored: set[str] = set()
+        """Identities of Pods that were Pending at the start, and whose devices forewarn does not model."""
         self._groups = PodGroupScheduling(self)
         plugins = (SchedulingGates, executor, *([self._groups] if has_pod_groups else ()))
         gates = {
@@ -153,6 +158,8 @@ class Scheduler:
                 if self.before_preemption is not None:
                     self.before_preemption(result, result.candidate, info.pod)
                 self._executor.prepare_candidate(result.candidate, info.pod)
+            if DynamicResources.name in result.plugins:
+                self._claims_changed(self._devices.deallocate_unavailable(snapshot, info.pod))
             patch = self.fail(info, result)
             if patch is not None:
                 yield self.latencies.write("patch", info.pod.key)
@@ -160,10 +167,12 @@ class Scheduler:
                 patch()
             return
         volumes = volumes_on(snapshot, info.pod, result.node)
+        devices = devices_on(snapshot, info.pod, result.node)
         self.assume(info, result.node)
         if volumes is not None:
             self._binder.assume(volumes, result.node)
-        self.clock.spawn(self._bind(info, result.node, volumes))
+        reserved = self._devices.reserve(info.pod, devices)
+        self.clock.spawn(self._bind(info, result.node, volumes, reserved))
 
     # What cycles of PodGroups need
 
@@ -175,7 +184,7 @@ class Scheduler:
 
     def bind(self, info: QueuedPodInfo, node: str) -> None:
         """Bind a Pod of a PodGroup, which has no volumes to bind, concurrently with the loop."""
-        self.clock.spawn(self._bind(info, node, None))
+        self.clock.spawn(self._bind(info, node, None, ()))
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
         """Evict the victims of the preemption for a PodGroup, and record the violated PDBs."""
@@ -186,8 +195,13 @@ class Scheduler:
         """Pop the next Pod or PodGroup for the loop, before informers report the last write."""
         self._attempting = self.queue.pop()
 
-    def _bind(self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None) -> Generator[float | None, None, None]:
-        """Run the binding cycle of a Pod, concurrently with the loop. `volumes`: to bind first; None: none."""
+    def _bind(
+        self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None, reserved: Sequence[ClaimUpdate]
+    ) -> Generator[float | None, None, None]:
+        """Run the binding cycle of a Pod, concurrently with the loop.
+
+        `volumes`: to bind first; None: none. `reserved`: see `DeviceClaims.reserve`.
+        """
         pod, message = info.pod, ""
         waits = pod.uid in self._groups.waiting
         if (volumes is not None or waits) and self._announces and pod.nominated_node_name != node:
@@ -197,6 +211,9 @@ class Scheduler:
             message = yield from self._groups.waiting.wait(pod.uid, self.clock.running)
         if volumes is not None:
             message = yield from self._binder.bind(pod, node, volumes)
+        for _ in reserved if not message else ():
+            yield self.latencies.write("update", pod.key)
+        self._claims_changed(reserved)
         if not message:
             yield self.latencies.write("bind", pod.key)
             if not (why := self.api.bind(pod, node)):
@@ -204,6 +221,7 @@ class Scheduler:
             message = f"binding rejected: pod {pod.key} {why}"
         if volumes is not None:
             self._binder.revert(volumes)
+        self._claims_changed(self._devices.release(pod))
         if self.cache.forget(pod):
             self._move(ASSIGNED_POD_DELETE, pod.bound_to(node, {}), None)
         patch = self.fail(info, Rejected(message, nominated="", error=True))
@@ -274,23 +292,28 @@ class Scheduler:
             self.cache.add_pod(new.pod)
             self._move(ASSIGNED_POD_ADD, None, new.pod)
             self.queue.delete(old.pod)
-        elif is_simulated(old.pod, self._names):
+        elif self._is_simulated(old.pod):
             self._waiting_pod_changed(old.pod, new.pod)
 
     def _pod_added(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.add_pod(pod)
             self._move(ASSIGNED_POD_ADD, None, pod)
-        elif is_simulated(pod, self._names):
+        elif self._is_simulated(pod):
             self.cache.group_states.put(pod)
             self.queue.add(pod)
             if self.queue.groups is not None:
                 self._move(UNSCHEDULED_POD_ADD, None, pod)
 
+    def _is_simulated(self, pod: Pod) -> bool:
+        return responsible_for_pod(pod, self._names) and pod.identity not in self.ignored
+
     def _pod_deleted(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.remove_pod(pod)
             self._move(ASSIGNED_POD_DELETE, pod, None)
+            if self._devices.has(pod):
+                self.clock.spawn(self._release_devices(pod))
             return
         self.queue.delete(pod)
         if self.cache.is_assumed(pod):
@@ -301,6 +324,15 @@ class Scheduler:
         self.cache.group_states.remove(pod)
         if pod.nominated_node_name:
             self._move(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
+
+    def _release_devices(self, pod: Pod) -> Generator[float | None, None, None]:
+        yield self.latencies.write("update", pod.key)
+        self._claims_changed(self._devices.release(pod))
+        self._woken()
+
+    def _claims_changed(self, changes: Iterable[ClaimUpdate]) -> None:
+        for old, new in changes:
+            self._move(RESOURCE_CLAIM_UPDATE, old, new)
 
     def _bound_pod_changed(self, old: Pod, new: Pod) -> None:
         self.cache.add_pod(new)
@@ -380,10 +412,3 @@ class Scheduler:
         self._flush_due = float("inf")
         self.queue.flush_unschedulable_leftover()
         self._woken()
-
-
-def is_simulated(pod: Pod, scheduler_names: AbstractSet[str]) -> bool:
-    """Report whether the simulated scheduler schedules a Pod: a profile is responsible, and the Pod has no device
-    claims.
-    """
-    return responsible_for_pod(pod, scheduler_names) and not pod.spec.claims_devices

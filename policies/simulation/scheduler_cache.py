@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -32,10 +33,11 @@ class SchedulerCache:
 
     def __init__(self, base: ClusterObjects | None = None) -> None:
         """`base`: constant objects (services, namespaces), and the initial claims, volumes and PodGroups."""
-        self._base = base or ClusterObjects()
-        self._claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self._base.claims)
-        self._volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self._base.volumes)
-        self._pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self._base.pod_groups)
+        self.base = base or ClusterObjects()
+        self._claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self.base.claims)
+        self._volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self.base.volumes)
+        self._resource_claims: Overlay[tuple[str, str], ResourceClaim] = Overlay(self.base.resource_claims)
+        self._pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self.base.pod_groups)
         self.group_states = PodGroupStates()
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._pdbs: Table[tuple[str, str], PodDisruptionBudget] = Table()
@@ -58,12 +60,13 @@ class SchedulerCache:
     def _next_snapshot(self) -> Snapshot:
         pods_by_node, nominated = self._pods_by_node.tables(FrozenTable())
         objects = replace(
-            self._base,
+            self.base,
             nodes=self._nodes.freeze(),
             pdbs=self._pdbs.freeze(),
             workloads=self._workloads.freeze(),
             claims=self._claims.freeze(),
             volumes=self._volumes.freeze(),
+            resource_claims=self._resource_claims.freeze(),
             pod_groups=self._pod_groups.freeze(),
             pods_by_node=pods_by_node,
             nominated=nominated,
@@ -145,6 +148,20 @@ class SchedulerCache:
         """Remove a PersistentVolumeClaim."""
         self._snapshot = None
         self._claims.pop(claim.key)
+
+    def resource_claim(self, key: tuple[str, str]) -> ResourceClaim | None:
+        """Return the ResourceClaim with this (namespace, name), or None."""
+        return self._resource_claims.get(key)
+
+    def put_resource_claim(self, claim: ResourceClaim) -> None:
+        """Add or change a ResourceClaim, as stored or as assumed by the scheduler."""
+        self._snapshot = None
+        self._resource_claims.put((claim.namespace, claim.name), claim)
+
+    def remove_resource_claim(self, key: tuple[str, str]) -> None:
+        """Remove a ResourceClaim."""
+        self._snapshot = None
+        self._resource_claims.pop(key)
 
     def put_volume(self, volume: PersistentVolume) -> None:
         """Add or change a PersistentVolume, as stored or as assumed by the scheduler."""

@@ -21,6 +21,7 @@ from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_view import ControllerView
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
+from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
 from forewarn.policies.simulation.quotas import Quotas
@@ -154,6 +155,7 @@ class Simulation:
         for group in (self.world.base or ClusterObjects()).pod_groups.values():
             self.api.pod_groups.put(group)
         pods = self.world.pods
+        self.scheduler.ignored.update(unmodelled_pending((state.pod for state in pods), self.cache.base))
         for pod in pods if random is None else _any_order(pods, random):
             self.api.load_pod(pod)
         if random is not None:

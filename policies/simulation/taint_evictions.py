@@ -90,7 +90,9 @@ class DeviceTaintEvictions:
         self._clock, self._api, self._latencies, self._base = clock, api, latencies, base
 
     def start(self) -> None:
-        """Schedule the evictions of Pods that have devices. Other Pods get no devices in a simulation."""
+        """Schedule the evictions of Pods that have devices now. New Pods get devices without taints, or tolerate
+        them: that such a toleration ends is not simulated.
+        """
         base = self._base
         if not base.semantics.enabled("DRADeviceTaints"):
             return

@@ -10,7 +10,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import APPLIED, NODE, POD, POD_GROUP, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of, string_map
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
@@ -297,7 +297,7 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
             raise InvalidObject(f"{name}: use `forewarn whatif class NAME --delete` for a PriorityClass")
-        if kind in (NAMESPACE, LIMIT_RANGE):
+        if kind in APPLIED and kind not in (PDB, POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
             raise InvalidObject("not found in the cluster", ref=ref)

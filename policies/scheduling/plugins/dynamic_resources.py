@@ -312,6 +312,13 @@ def allocated_on(state: CycleState, node: str) -> list[ResourceClaim]:
     return [replace(claim, allocation=allocation) for claim, allocation in zip(claims, allocations, strict=True)]
 
 
+def claims_on(state: CycleState, node: str) -> list[ResourceClaim]:
+    """Return the Pod's claims, with the allocations that Filter found on a node."""
+    state_data: _State | None = state.data.get(DynamicResources.name)
+    allocated = (claim for claim in state_data.claims if claim.allocation is not None) if state_data else ()
+    return [*allocated, *allocated_on(state, node)]
+
+
 def awaits_devices(state: CycleState, node: str) -> bool:
     """Report whether the binding of the Pod to a node waits until drivers have prepared its devices."""
     state_data: _State | None = state.data.get(DynamicResources.name)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 
@@ -256,6 +257,16 @@ def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
     Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`.
     """
     return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
+
+
+def devices_after_claim(pod: Pod, old: ResourceClaim, new: ResourceClaim) -> bool:
+    """Report whether a ResourceClaim was deallocated, or the status of a claim of the Pod changed.
+
+    Source: upstream `isSchedulableAfterClaimChange`.
+    """
+    if old.allocation is not None and new.allocation is None:
+        return True
+    return pod.namespace == new.namespace and any(wanted.claim == new.name for wanted in pod.device_claims)
 
 
 def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:

@@ -1,7 +1,7 @@
 """The events that each plugin registers for, with their queueing hints.
 
 Source: `EventsToRegister` of kubernetes `pkg/scheduler/framework/plugins`. Of storage objects, only events of claims
-and volumes exist here; objects of devices have no events.
+and volumes exist here; of objects of devices, only events of ResourceClaims.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from forewarn.policies.scheduling.queue.events import (
     NODE,
     POD,
     POD_GROUP,
+    RESOURCE_CLAIM,
     UNSCHEDULABLE_POD,
     UPDATE,
     UPDATE_NODE_ALLOCATABLE,
@@ -102,6 +103,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
     ),
     "DynamicResources": (
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), hints.queue),
+        Registration(ClusterEvent(RESOURCE_CLAIM, ADD | UPDATE), hints.devices_after_claim),
         Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), hints.queue),
     ),
     "DefaultPreemption": (Registration(_POD_DELETE, hints.skip),),
