@@ -1,5 +1,5 @@
-"""Whether failed attempts of the Pods of one workload may succeed later, because Pods of the same workload run or free
-quota.
+"""Whether later attempts of the Pods of one workload may have another result, because Pods of the same workload run, or
+free quota.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot) -> bool:
 
 
 def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
-    """Report whether required constraints of a Pod are about Pods with its labels, beyond single nodes."""
+    """Report whether required constraints of a Pod are about Pods with its labels, beyond single nodes, or whether such
+    Pods compete for devices, which no nomination reserves.
+    """
+    if pod.spec.claims_devices:
+        return True
     affinity = pod.spec.pod_affinity
     apart = [term for term in each(affinity.required_anti_affinity) if term.topology_key != HOSTNAME]
     labels = snapshot.namespace_labels(pod.namespace)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.changes import pod_change
 from forewarn.policies.forecast.apply_order import Applied, place_in_order
-from forewarn.policies.forecast.forecast import Forecast
+from forewarn.policies.forecast.forecast import Forecast, QuotaLimits
 from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.forecast.placement import Placement, place
+from forewarn.policies.forecast.quotas import ChargedQuotas
 from forewarn.policies.forecast.retries import concerns_itself
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import never
@@ -29,16 +30,19 @@ if TYPE_CHECKING:
 
 def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement | None:
     """Predict a rollout as the linter and the webhook do; None if the object starts no rollout, and if no Pod needs a
-    retry.
+    retry, or quota that victims free.
 
     `replicas`: as in `place_all`. Raises InvalidObject.
     """
     subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
     is_rollout = change.rolled_out and replicas is None
-    if not is_rollout and not _has_retries(change, cluster):
+    admitted = ChargedQuotas(cluster).admit(subject.object, change.pods)[0]
+    is_limited = not is_rollout and 0 < admitted < len(change.pods)
+    if not is_rollout and not is_limited and not _has_retries(change, cluster):
         return None
-    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).of(subject)
+    limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
+    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).of(subject, limits)
     if not is_rollout and (impact is None or not impact.preempting):
         return None
     if impact is None:  # No new Pods yet, or Pods of another scheduler.

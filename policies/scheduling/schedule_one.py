@@ -562,6 +562,9 @@ class Prediction:
             c.node_name: {"victims": [v.key for v in c.victims], "pdbViolations": c.num_pdb_violations}
             for c in self.candidates
         }
+        if self._nominated is not None:  # perhaps with the victims of earlier attempts
+            nominated = {"victims": [v.key for v in self.victims], "pdbViolations": self.num_pdb_violations}
+            answer["candidates"][self.nominated_node] = nominated
         if self.preemption.statuses:
             answer["dryRunStatuses"] = {n: s.to_dict() for n, s in self.preemption.statuses.items()}
         if self.preemption.num_candidates:

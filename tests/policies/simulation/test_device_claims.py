@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 DRIVER = "gpu.example"
-NONE = ("cannot allocate all claims",)
+NO_PODS = {"apiVersion": "v1", "kind": "PodList", "items": []}
 
 
 def named(kind: str, name: str, namespace: str | None = "default", uid: str = "", **rest: Any) -> Obj:
@@ -101,7 +101,7 @@ def simulated(
 ) -> Any:
     """The answer of `forewarn whatif`: running Pods and reasons of Pending Pods by workload."""
     files = ["-f", listed(tmp_path / "given.json", *given)] if given else []
-    place = listed(tmp_path / "cluster.json", *state)
+    place = listed(tmp_path / "cluster.json", *state, NO_PODS)
     assert main(["whatif", *what, *files, "--cluster", place, "-o", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -224,7 +224,7 @@ def test_victims_release_their_devices(tmp_path: Path, capsys: pytest.CaptureFix
 def test_claims_that_are_not_modelled_are_not_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A new Pod is not predicted (exit 3). Pods that were Pending before are named, and ignored."""
     odd = named("ResourceClaimTemplate", "odd", spec={"spec": request(selectors=[{"cel": {"expression": "f(x)"}}])})
-    state = listed(tmp_path / "cluster.json", *cluster(odd, n1=1))
+    state = listed(tmp_path / "cluster.json", *cluster(odd, NO_PODS, n1=1))
     asks = listed(tmp_path / "odd.json", workload(1, resourceClaimTemplateName="odd"))
     assert main(["whatif", "apply", "-f", asks, "--cluster", state]) == 3
     assert "not predicted: Pod default/web-" in (err := capsys.readouterr().err)
