@@ -22,6 +22,8 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.repeated_warnings import WarningLimiter
+from forewarn.webhook.admission.review import parse_review
 from forewarn.webhook.commands.review import answers
 from tests.in_process import forewarn
 
@@ -135,7 +137,9 @@ def _applied(file: str, cache: Cache) -> Iterator[str]:
     """What kubectl prints for a file; what the webhook lets in is in the cluster then, a quota with its status."""
     wanted = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
     for subject in read(Path(file).read_bytes(), file, wanted).subjects:
-        decision = answers(_review(subject, cache), Hook.VALIDATE, cache.snapshot(), load_config(CONFIG))[0]
+        body, config = _review(subject, cache), load_config(CONFIG)
+        decision = answers(body, Hook.VALIDATE, cache.snapshot(), config)[0]
+        decision = WarningLimiter(lambda: 0.0).with_limited_warnings(parse_review(body), decision, config)
         yield from (f"Warning: {warning}" for warning in decision.response.warnings)
         if not decision.response.allowed:
             webhook = 'admission webhook "validate.forewarn.dev" denied the request'

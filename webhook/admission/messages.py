@@ -16,7 +16,7 @@ from forewarn.policies.findings import Action, Text, cut, joined, one_line, plur
 from forewarn.webhook.admission.review import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from forewarn.policies.findings import Finding
 
@@ -40,12 +40,16 @@ _RANKS: Final = {action: rank for rank, action in enumerate(Action)}
 """Action -> its place among the actions, the worst first."""
 
 
-def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Return at most three different warnings, the worst first; the last warning also counts the omitted ones."""
+def warnings_of(findings: Iterable[Finding], is_named: Callable[[Finding], bool] = lambda _: False) -> tuple[str, ...]:
+    """Return at most three different warnings, the worst first; the last warning also counts the omitted ones.
+
+    `is_named`: whether a warning begins with the object's name. kubectl prints equal warnings only once.
+    """
     rules: dict[str, str] = {}
     for finding in worst_first(finding.as_shown for finding in findings if finding.is_shown):
+        name = name_of(finding) if is_named(finding) else ""
         limit = MAX_WARNING - len(finding.rule) - _MAX_COUNT
-        rules.setdefault(_fitted(_on_one_line(finding.text), limit), finding.rule)
+        rules.setdefault(_fitted(_on_one_line(finding.text), limit, name), finding.rule)
     warnings = [f"{text} [{rule}]" for text, rule in [*rules.items()][:MAX_WARNINGS]]
     if more := len(rules) - len(warnings):
         warnings[-1] += f" (and {plural(more, 'more warning')})"
@@ -53,6 +57,17 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 _MAX_COUNT: Final = len(" [] (and 9999 more warnings)")
+
+
+def name_of(finding: Finding) -> str:
+    """The object as the start of a warning, `Deployment shop/web: `; the middle of a long name is omitted."""
+    name = one_line(str(finding.object))
+    if len(name) > MAX_NAME:
+        name = f"{name[: MAX_NAME // 2]}…{name[1 - MAX_NAME // 2 :]}"
+    return f"{name}: " if name else ""
+
+
+MAX_NAME: Final = 60
 
 
 def _on_one_line(text: Text) -> Text:
@@ -63,15 +78,17 @@ def _on_one_line(text: Text) -> Text:
     return Text(one_line(text.problem), one_line(text.fix), more, text.shorter, tuple(map(one_line, text.caveats)))
 
 
-def _fitted(text: Text, limit: int) -> str:
-    """Return the text in at most BEST characters, and never more than `limit`.
+def _fitted(text: Text, limit: int, name: str) -> str:
+    """Return `name` and the text in at most BEST characters, and never more than `limit`.
 
-    Caveats and the fix stay complete even above BEST; only `limit` can shorten them. Further sentences are removed
-    first, starting with the last one. Then the problem is shortened, to no less than _SHORTEST characters.
+    Without a name, caveats and the fix stay complete even above BEST; only `limit` can shorten them. Further sentences
+    are removed first, starting with the last one. Then the problem is shortened, to no less than _SHORTEST characters.
     """
+    limit = min(limit, BEST) - len(name) if name else limit
     fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
-    if len(fix) > limit - _SHORTEST - len(caveats) - 3:
-        fix = truncated_text(fix, limit // 2)
+    if len(fix) > (room := limit - _SHORTEST - len(caveats) - 3):
+        fix = truncated_text(fix, min(room, limit // 2))
+        fix = fix if len(fix) > _LEAST_FIX else ""
     most = min(limit, max(BEST, _SHORTEST + 1 + len(joined((caveats, fix)))))
     for count in range(len(text.more), -1, -1):
         kept = (s for index, s in enumerate(text.more) if index < count or s in text.caveats)
@@ -80,7 +97,7 @@ def _fitted(text: Text, limit: int) -> str:
         if len(text.problem) <= room or not count:
             problem = shortened(text, max(room, _SHORTEST))
             break
-    return cut(joined((problem, others)), limit)
+    return name + cut(joined((problem, others)), limit)
 
 
 def is_shortened(finding: Finding) -> bool:
@@ -116,6 +133,7 @@ def truncated_text(text: str, most: int) -> str:
 
 _SHORTEST: Final = 24
 """Minimum number of characters of a problem."""
+_LEAST_FIX: Final = len("Fix: do it")
 _AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: |\. ")
 
 

@@ -189,10 +189,7 @@ def _requester(client: Client) -> User:
 
 
 def _workload() -> ApiObject:
-    """Return a Deployment that common policies allow.
-
-    Its class name is random, because forewarn shortens repeated warnings.
-    """
+    """Return a Deployment that common policies allow, with a class that does not exist."""
     name = "forewarn-doctor"
     security = {
         "allowPrivilegeEscalation": False,

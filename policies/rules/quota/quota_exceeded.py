@@ -71,9 +71,10 @@ Fix: run fewer replicas, lower the requests, or raise the quota.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, cut, plural
+from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
@@ -121,10 +122,16 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     fault = use.faults[0]
     if fault.kind == "must-specify":
         return  # quota-requirement-missing
-    yield Problem(
-        f"{_message(use, fault, _noun(subject))}{_notes(subject, context, use, fault)}",
-        _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
+    problem = _message(use, fault, _noun(subject))
+    text = Text(
+        problem,
         _fix(use, fault, group_kind(subject.object)),
+        tuple(_notes(subject, context, use, fault)),
+        (_USED.sub("", problem), _USED.sub("", problem).partition(", ")[0]),
+    )
+    yield Problem(
+        text,
+        _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
     )
 
@@ -153,6 +160,7 @@ def _message(use: Use, fault: Fault, noun: str) -> str:
 
 
 _LONGEST: Final = 40
+_USED: Final = re.compile(r" \([^)]*, used: [^)]*\)")
 
 
 def _requested(use: Use, name: str) -> str:
@@ -164,23 +172,21 @@ def _requested(use: Use, name: str) -> str:
     return f", {'each' if use.template.is_template else 'it'} requests {amount}{by_default}"
 
 
-def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> str:
-    """Return sentences that explain the used amount, if it differs from the amount in the cluster."""
+def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> Iterator[str]:
+    """Yield sentences that explain the used amount, if it differs from the amount in the cluster."""
     from forewarn.policies.rules.support.quota_use import quota_use_of
 
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
-        return ""
+        return
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     earlier = use.earlier(quota.name, name)
-    notes = []
     if not quota_use_of(context).has_status(subject.effective_namespace, quota.name):
-        notes.append("Its status is unknown: only this input is counted")
+        yield "Its status is unknown: only this input is counted"
     elif earlier.nano > 0:
-        notes.append(f"Earlier objects of the input use {earlier}")
+        yield f"Earlier objects of the input use {earlier}"
     if use.present:
-        notes.append(f"{use.present} of its Pods already run")
-    return "".join(f". {note}" for note in notes)
+        yield f"{use.present} of its Pods already run"
 
 
 def _fix(use: Use, fault: Fault, kind: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,13 +17,12 @@ from forewarn.policies.findings import Action
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.decision import Decision, Verdict
+from forewarn.webhook.admission.messages import BEST
 from forewarn.webhook.admission.repeated_warnings import (
-    EACH,
     FULL,
-    MAX_SHORT,
     REMEMBERED,
     SECONDS,
-    SHORT,
+    TOGETHER,
     WarningLimiter,
 )
 from forewarn.webhook.admission.review import parse_review
@@ -39,6 +40,9 @@ from tests.webhook.builders import (
     priority_class,
     review,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Obj = dict[str, Any]
 ALL_WARN = Config(actions={rule.ID: Action.WARN for rule in RULES if rule.ACTION is not None})
@@ -152,45 +156,98 @@ class Told:
 
     def about(self, obj: Obj, user: str = "kim", **more: Any) -> Decision:
         given = review(obj, userInfo={"username": user}, **more)
-        decision = decided(Hook.VALIDATE, given, state=STATE, config=self.config)
+        return self.limited(given, decided(Hook.VALIDATE, given, state=STATE, config=self.config))
+
+    def limited(self, given: Obj, decision: Decision) -> Decision:
         return self.patience.with_limited_warnings(parse_review(json.dumps(given).encode()), decision, self.config)
 
 
-def test_thirty_objects_at_once_are_a_few_warnings_short_ones_and_a_count() -> None:
+def _applied(told: Told, decision: Decision, obj: Obj, count: int) -> Iterator[list[str]]:
+    """The warnings about each of several objects of one apply, as kubectl prints them: an equal line only once."""
+    printed: set[str] = set()
+    for number in range(count):
+        new = {**obj, "metadata": {**obj["metadata"], "name": f"{NAME}-{number}"}}
+        named = tuple(f._replace(object=f.object._replace(name=f"{NAME}-{number}")) for f in decision.findings)
+        warnings = told.limited(review(new), replace(decision, findings=named)).response.warnings
+        yield [line for line in warnings if line not in printed]
+        printed.update(warnings)
+
+
+NAME = "payments-of-the-northern-region"
+WILL_NOT_RUN = {
+    "a missing class": (deployment("gald"), "unknown-priority-class", "Fix: "),
+    "a quota": (_workload("gold", replicas=3), "quota-exceeded", "ResourceQuota few"),
+    "no node": (
+        {**STARVING, "spec": {**STARVING["spec"], "nodeSelector": {"no": "node"}}},
+        "fits-nowhere",
+        "stays Pending",
+    ),
+}
+
+
+@pytest.mark.parametrize("count", [1, 15, 500])
+@pytest.mark.parametrize("case", WILL_NOT_RUN.values(), ids=WILL_NOT_RUN.keys())
+def test_no_object_that_will_not_run_is_hidden_from_its_user(case: tuple[Obj, str, str], count: int) -> None:
+    obj, rule, words = case
     told = Told()
-    answers = [
-        told.about({**STARVING, "metadata": {**STARVING["metadata"], "name": f"web-{number}"}}) for number in range(30)
-    ]
-    lines = [warning for answer in answers for warning in answer.response.warnings]
-    assert [len(answer.response.warnings) for answer in answers[: FULL + SHORT]] == [1] * (FULL + SHORT)
-    assert len(lines) == FULL + SHORT + (30 - FULL - SHORT) // EACH
-    full = "would preempt 2 Pods: shop/report, 1 Pod of another namespace (priority 100 to 200"
-    assert lines[FULL - 1].startswith(full)
-    assert lines[FULL] == ("Pod web-3: would preempt 2 Pods (see its annotation) [preempts-running-pods]")
-    assert all(len(line) <= MAX_SHORT for line in lines[FULL:])
-    assert lines[-1] == "20 more warnings of this rule not shown [preempts-running-pods]"
-    for answer in answers:
+    for image in ("one", "two"):  # within a minute
+        new = deepcopy(obj)
+        pod_spec = new["spec"]["template"]["spec"] if "template" in new["spec"] else new["spec"]
+        pod_spec["containers"][0]["image"] = image
+        decision = decided(Hook.VALIDATE, review(new), state=CROWDED)
+        for number, lines in enumerate(_applied(told, decision, new, count)):
+            (line,) = (line for line in lines if line.endswith(f"[{rule}]"))
+            assert re.match(rf"{obj['kind']} (team|shop)/{NAME}-{number}: ", line)
+            assert words in line
+            assert len(line) <= BEST + len(f" [{rule}]")
+
+
+@pytest.mark.parametrize("count", [1, 15, 500])
+def test_other_warnings_are_shortened_and_never_to_nothing(count: int) -> None:
+    told = Told()
+    decision = decided(Hook.VALIDATE, review(STARVING), state=STATE)
+    for _ in range(2):
+        applied = [*_applied(told, decision, STARVING, count)]
+        assert [len(lines) for lines in applied] == [1] * count
+        assert all(f"{NAME}-{number}: would preempt " in lines[0] for number, lines in enumerate(applied) if number)
+        assert all(len(line) <= BEST + len(" [preempts-running-pods]") for lines in applied[1:] for line in lines)
+    hidden = max(0, 2 * count - FULL)
+    assert (f"({hidden} shortened; see annotation)" in applied[-1][0]) is bool(hidden)
+
+
+def test_objects_with_equal_long_names_but_for_their_end_have_different_warnings() -> None:
+    told = Told()
+    names = [f"{'n' * 61}-{letter}" for letter in "abc"]
+    warnings = [told.about({**STARVING, "metadata": {**STARVING["metadata"], "name": name}}) for name in names]
+    assert len({warning.response.warnings for warning in warnings}) == len(names)
+
+
+def test_one_object_is_not_named_and_one_of_several_is() -> None:
+    told = Told()
+    another = {**STARVING, "metadata": {**STARVING["metadata"], "name": "another"}}
+    one, other = (told.about(obj).response.warnings[0] for obj in (STARVING, another))
+    assert one.startswith("would preempt 2 Pods: shop/report, 1 Pod of another namespace (priority 100 to 200")
+    assert other.startswith("Pod shop/another: would preempt 2 Pods")
+    told.now = TOGETHER
+    assert told.about(STARVING).response.warnings == (one,)
+
+
+def test_audit_annotations_of_short_warnings_are_full() -> None:
+    told = Told()
+    for _ in range(FULL + 1):
+        answer = told.about(STARVING)
         assert answer.response.allowed
         assert answer.verdict is Verdict.WARNED
         assert "node-7" in answer.response.audit["preempts-running-pods"]
 
 
-def test_after_a_minute_warnings_are_told_in_full_again() -> None:
-    told = Told()
-    first = told.about(STARVING).response.warnings
-    for _ in range(FULL + SHORT):
-        told.about(STARVING)
-    told.now = SECONDS + 0.1
-    assert told.about(STARVING).response.warnings == first
-
-
-def test_the_time_slides() -> None:
-    told = Told()
-    full = told.about(STARVING).response.warnings
-    heard = []
-    for told.now in range(31, 400, 31):  # two within any minute
-        heard.append(told.about(STARVING).response.warnings)
-    assert heard == [full] * len(heard)
+def test_short_warnings_do_not_extend_the_minute() -> None:
+    now = [0.0]
+    patience = WarningLimiter(lambda: now[0])
+    full = []
+    for now[0] in range(1, 200):
+        full += [now[0]] * (patience.count("kim", "rule") == 0)
+    assert full == [1, 2, 3, 61, 62, 63, 121, 122, 123, 181, 182, 183]
 
 
 def test_another_user_another_rule_and_a_dry_run_are_told_in_full() -> None:
@@ -208,7 +265,7 @@ def test_another_user_another_rule_and_a_dry_run_are_told_in_full() -> None:
 
 def test_a_denial_is_always_told_whole() -> None:
     told = Told(Config(actions={"preempts-running-pods": Action.DENY}))
-    denials = {told.about(STARVING).response.message for _ in range(FULL + SHORT + 5)}
+    denials = {told.about(STARVING).response.message for _ in range(FULL + 5)}
     assert len(denials) == 1
     assert "shop/report, 1 Pod of another namespace" in denials.pop()
 
@@ -222,41 +279,29 @@ def test_no_number_of_users_makes_it_grow() -> None:
     patience = WarningLimiter(lambda: 0.0)
     for number in range(3 * REMEMBERED):
         patience.count(f"user-{number}", "rule")
-    assert len(patience._last_warned) == REMEMBERED
+    assert len(patience._counts) == REMEMBERED
 
 
 @given(st.lists(st.floats(0, 30), max_size=60))
-def test_as_many_are_told_or_counted_as_there_were(pauses: list[float]) -> None:
-    """Within any minute there are at most so many full ones and short ones; of each ten others one line is told."""
+def test_a_minute_has_at_most_so_many_full_warnings_and_each_short_one_is_counted(pauses: list[float]) -> None:
     now = [0.0]
     patience = WarningLimiter(lambda: now[0])
     full: list[float] = []
-    spoken: list[float] = []
-    heard: list[float] = []
-    suppressed = 0
+    before = 0
     for pause in pauses:
         now[0] += pause
-        suppressed *= any(time > now[0] - SECONDS for time in heard)
-        heard.append(now[0])
-        turn = patience.count("kim", "rule")
-        if turn.is_full or turn.is_short:
-            spoken.append(now[0])
-            full += [now[0]] if turn.is_full else []
-        else:
-            suppressed += 1
-            assert turn.suppressed == suppressed
-            assert turn.is_count is (suppressed % EACH == 0)
-    for times, most in ((full, FULL), (spoken, FULL + SHORT)):
-        assert all(later - earlier >= SECONDS for earlier, later in zip(times, times[most:], strict=False))
+        count = patience.count("kim", "rule")
+        assert count in (0, before + 1)
+        full += [] if count else [now[0]]
+        before = count
+    assert all(later - earlier >= SECONDS for earlier, later in zip(full, full[FULL:], strict=False))
 
 
 def test_the_webhook_counts_each_request_once_though_it_may_be_judged_twice() -> None:
     """What rests on the cache is judged on the event loop, and again on a worker with the live classes."""
     asked = endpoint(lambda: STATE, confirm=lambda: STATE.priority_classes)
     answers = [
-        json.loads(answer_now(asked, AdmissionCall(Hook.VALIDATE, body(deployment("nothing")), 1e12)).body)["response"][
-            "warnings"
-        ]
+        json.loads(answer_now(asked, AdmissionCall(Hook.VALIDATE, body(STARVING), 1e12)).body)["response"]["warnings"]
         for _ in range(FULL + 1)
     ]
     assert answers[0] == answers[FULL - 1] != answers[FULL]
