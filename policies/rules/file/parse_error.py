@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Problem, Severity, cut, quote
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import at, group_kind, json_type
-from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
 
@@ -128,6 +127,10 @@ def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
 
 
 def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    if isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+        return
+    from forewarn.policies.quantity import InvalidQuantity, parse_quantity  # only for unusual quantities
+
     try:
         parse_quantity(value)
     except InvalidQuantity as fault:
@@ -136,6 +139,7 @@ def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: 
             yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
 
 
+_PLAIN: Final = re.compile(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
 _SUFFIX: Final = re.compile(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
 
 
