@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from forewarn.policies.findings import quote
 from forewarn.policies.kinds.class_paths import CONFIG_MAP, MANIFESTS, PRESETS, RELEASE_NAMESPACES, TEXTS, found_at
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced
+from forewarn.policies.kinds.removed_versions import removed_version
 from forewarn.policies.kinds.schemas import CRD
 from forewarn.policies.manifests.parameters import Parameters
 from forewarn.policies.objects.fields import at, group_kind, ref_of
@@ -104,6 +105,7 @@ class ObjectFinder:
         if found in RELEASE_NAMESPACES or found in (CONFIG_MAP, CRD):
             return CLASS_WORD.encode() in data and (found != CRD or found in self._wanted)
         wanted = kind.endswith("List") or found in self._wanted or found in MANIFESTS
+        wanted = wanted or removed_version(api_version, kind) is not None
         return wanted or is_almost_a_class(api_version, kind)
 
     def define(self, data: bytes) -> None:
@@ -208,6 +210,11 @@ class ObjectFinder:
         kind, api_version = value.get("kind"), value.get("apiVersion")
         if is_almost_a_class(api_version, kind):
             yield _almost_a_class(value, source)
+            return
+        if (removed := removed_version(api_version, kind)) is not None:
+            message = f"no {kind} in version {quote(str(api_version))}: Kubernetes 1.{removed.minor} removed it"
+            fix, where = f"write apiVersion: {removed.replacement}", source.locate(("apiVersion",))
+            yield FileDiagnostic("removed-api-version", message, where, fix, ref_of(value))
             return
         is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
         if is_object and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:
