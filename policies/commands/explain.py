@@ -16,6 +16,7 @@ from forewarn.policies.rules.support.documentation import documentation_of
 from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.rules.support.context import Rule
@@ -38,9 +39,11 @@ def main(arguments: Sequence[str]) -> int:
         description="Show what a rule checks, the reason for the rule, and how to fix a finding.",
         examples=("explain unknown-priority-class", "explain quota-exceeded -o json"),
     )
-    parser.add_argument("rule", metavar="RULE", help="id of a rule (`forewarn lint --list-rules` lists them)")
+    parser.add_argument("rule", nargs="?", metavar="RULE", help="id of a rule (default: list all rules)")
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)
+    if options.rule is None:
+        return _list(options)
     name = options.rule
     known = {rule.ID: rule for rule in RULES}
     if "." in name:
@@ -60,6 +63,23 @@ def main(arguments: Sequence[str]) -> int:
         else:
             print("\n".join(as_text(known[name])))  # noqa: T201
     return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    with output_of(options):
+        if options.output == "json":
+            sys.stdout.write(as_json([_as_dict(rule) for rule in RULES]))
+        else:
+            print("\n".join(table_of(RULES)))  # noqa: T201
+    return 0
+
+
+def table_of(rules: Sequence[Rule]) -> Iterator[str]:
+    """The rules with severity, action and summary, as lines with a header."""
+    yield f"{'RULE':34} {'SEVERITY':8} {'ACTION':6} SUMMARY"
+    for rule in rules:
+        summary = (rule.__doc__ or "").strip().partition("\n")[0]
+        yield f"{rule.ID:34} {rule.SEVERITY or '-'!s:8} {rule.ACTION or '-'!s:6} {summary}".rstrip()
 
 
 def _as_dict(rule: Rule) -> dict[str, Any]:

@@ -305,10 +305,10 @@ def _report_counts(unchecked: int, fixed: int) -> None:
 
 
 def _list_rules(config: Config) -> None:
+    from forewarn.policies.commands.explain import table_of
     from forewarn.policies.rules import RULES
 
-    for rule in (*RULES, *config.foreign):
-        print(f"{rule.ID:34} {rule.SEVERITY or '-'!s:8} {rule.ACTION or '-'}")  # noqa: T201
+    print("\n".join(table_of((*RULES, *config.foreign))))  # noqa: T201
 
 
 def _list_files(options: argparse.Namespace, config: Config) -> int:

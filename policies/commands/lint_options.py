@@ -89,6 +89,6 @@ def lint_parser() -> argparse.ArgumentParser:
     add("-v", "--verbose", action="store_true", help="show notes, and the directories that are checked separately")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
-    add("--list-rules", action="store_true", help="list the rules with severity and default action")
+    add("--list-rules", action="store_true", help="list the rules with severity, default action and summary")
     add("--list-files", action="store_true", help="list checked and skipped files")
     return parser

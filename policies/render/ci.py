@@ -68,13 +68,13 @@ def _bytes(line: str, column: int) -> int:
 
 
 def junit(report: Report) -> Iterator[str]:
-    """A JUnit suite: a failed case for each finding except notes, and a passed one for each file without findings."""
+    """A JUnit suite: a failed case for each error, and passed ones for other findings and files without findings."""
     by_file: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         by_file[finding.location.file].append(finding)
     clean = [name for name in report.names if name not in by_file][:_MAX_CLEAN]
     count = len(report.findings) + len(clean)
-    failures = sum(finding.severity is not Severity.NOTE for finding in report.findings)
+    failures = sum(finding.severity is Severity.ERROR for finding in report.findings)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield "<testsuites>\n"
     yield f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">\n'
@@ -97,7 +97,7 @@ def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:
         yield f"    <testcase classname={_xml(path_of(file))} name={_xml(name)}>"
         text = f"{path_of(file)}:{place.line}:{place.column}: {finding.severity}: {one_line_finding(finding)}"
         text += f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
-        if finding.severity is Severity.NOTE:
+        if finding.severity is not Severity.ERROR:
             yield f"      <system-out>{escape(text)}</system-out>"
         else:
             yield f"      <failure message={_xml(one_line_finding(finding))} type={_xml(str(finding.severity))}>"

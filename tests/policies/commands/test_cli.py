@@ -194,6 +194,11 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
         out.split()
     )
     assert "\n    # forewarn: ignore[unknown-priority-class] REASON" in out
+    assert main(["explain"]) == 0
+    listed = capsys.readouterr().out
+    assert "unknown-priority-class             error    deny   A Pod or a template names" in listed
+    assert main(["lint", "--list-rules"]) == 0
+    assert capsys.readouterr().out == listed
     assert main(["explain", "unknown-priorityclass"]) == 2
     assert "did you mean unknown-priority-class?" in capsys.readouterr().err
 
