@@ -44,7 +44,12 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
-OUTCOMES: Final = {"preemption": "preempts", "pending": "pending", "not-predicted": "not-predicted"}
+OUTCOMES: Final = {
+    "preemption": "preempts",
+    "pending": "pending",
+    "quota": "refused",
+    "not-predicted": "not-predicted",
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -149,12 +149,14 @@ def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Predictio
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """Count the Pods by `Prediction.outcome`; as "waits" if all victims of a Pod are already terminating."""
-    counts: dict[str, int] = {}
-    for prediction in predictions:
-        outcome = "waits" if waits_for_victims(prediction) else prediction.outcome
-        counts[outcome] = counts.get(outcome, 0) + 1
-    return counts
+    """Count the Pods by `Prediction.outcome`; as "waits" if all victims of a Pod are already terminating, and as
+    "in-vain" if a Pod preempts and stays Pending, which are two predictions.
+    """
+    counts = Counter("waits" if waits_for_victims(prediction) else prediction.outcome for prediction in predictions)
+    preempting, pending = ({p.pod.uid for p in predictions if p.outcome == each} for each in ("preempts", "pending"))
+    in_vain = len(preempting & pending - {""})
+    counts -= Counter({"preempts": in_vain, "pending": in_vain})
+    return dict(counts + Counter({"in-vain": in_vain}))
 
 
 def waits_for_victims(prediction: Prediction) -> bool:

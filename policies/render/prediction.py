@@ -139,7 +139,8 @@ def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 def _overview(placement: Placement, applied: Applied | None) -> str:
     if placement.rollout is not None:
         counts = _counts_text(placement.outcomes) or "none created yet"
-        return f"rollout, {plural(placement.wanted, 'new Pod')}: {counts}"
+        rollout = "rollout, " if placement.rollout.own else ""
+        return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     new = plural(len(placement.predictions) + placement.rejected, "new Pod")
     return f"{there}{new}: {_counted(placement.predictions, applied, placement.rejected)}"
@@ -162,6 +163,7 @@ _OUTCOMES: Final = {
     "preempts": "would preempt other Pods",
     "waits": "would wait for terminating Pods",
     "pending": "would stay Pending",
+    "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",
     "later": "created later, when the Pods before them are ready",
     "refused": "rejected by a ResourceQuota",

@@ -527,3 +527,15 @@ def test_predict_counts_quota_that_victims_free(tmp_path: Path) -> None:
     place, victims = written(state, tmp_path), frozenset({"default/old-0", "default/old-1"})
     for answer in (by_predict(place, "-f", file), by_lint(place, file, "new", 2)):
         assert (answer.victims, answer.ends, answer.quota) == (victims, 2, 0)
+    quota["spec"] = {"hard": {"pods": "2"}}
+    state.objects[-1] = {**quota, "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}}
+    place = written(state, tmp_path)
+    assert forewarn("predict", "-f", file, "--cluster", place).returncode == 0
+    assert forewarn("predict", "-f", file, "--cluster", place, "--fail-on", "quota").returncode == 1
+
+
+def test_a_pod_that_preempts_and_stays_pending_counts_once(tmp_path: Path) -> None:
+    answers_of(80, tmp_path)
+    told = forewarn("predict", "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster").stdout
+    counts = "3 would preempt other Pods, 1 would preempt other Pods and stay Pending"
+    assert told.startswith(f"StatefulSet default/new: 4 new Pods: {counts}\n")
