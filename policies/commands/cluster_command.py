@@ -8,6 +8,7 @@ import os
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, listed, one_line, plural
@@ -105,6 +106,7 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
         metavar="FILE",
         help="kubeconfig (default: $KUBECONFIG, ~/.kube/config)",
     )
+    add_impersonation_options(add)
 
 
 def _existing(path: str) -> str:
@@ -115,7 +117,10 @@ def _existing(path: str) -> str:
 
 
 def use_kubeconfig(options: argparse.Namespace) -> None:
-    """Set KUBECONFIG to the value of `--kubeconfig`, because credential plugins also read this variable."""
+    """Set KUBECONFIG to the value of `--kubeconfig`, because credential plugins also read this variable, and the user
+    to impersonate.
+    """
+    use_impersonation(options)
     if options.kubeconfig:
         os.environ["KUBECONFIG"] = options.kubeconfig
 
@@ -150,6 +155,7 @@ def _check_context(options: argparse.Namespace, parser: argparse.ArgumentParser)
     for option, value, is_read in (
         ("context", options.contexts, not given or LIVE in given),
         ("kubeconfig", options.kubeconfig, is_live or not (given or snapshots)),
+        ("as", options.as_user or options.as_group or options.as_uid, is_live or not (given or snapshots)),
     ):
         if value and not is_read:
             other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])

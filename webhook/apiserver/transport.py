@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
+from forewarn.webhook.apiserver.impersonation import headers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _POOL: Final = 32
@@ -35,8 +36,8 @@ class HttpCall(NamedTuple):
 class Connection:
     """A connection pool to one API server, with credentials that the kubernetes client renews. Thread-safe."""
 
-    def __init__(self, configuration: Any, pool: Any) -> None:
-        self._configuration, self._pool = configuration, pool
+    def __init__(self, configuration: Any, pool: Any, impersonation: Sequence[tuple[str, str]] = ()) -> None:
+        self._configuration, self._pool, self._impersonation = configuration, pool, impersonation
         self._base = str(configuration.host).rstrip("/")
         self._lock = Lock()
 
@@ -59,11 +60,14 @@ class Connection:
     def _send(self, call: HttpCall) -> Any:
         import urllib3
 
+        headers = urllib3.HTTPHeaderDict({**call.headers, **self._credentials()})
+        for name, value in self._impersonation:
+            headers.add(name, value)
         return self._pool.request(
             call.method,
             f"{self._base}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
             body=call.body,
-            headers={**call.headers, **self._credentials()},
+            headers=headers,
             timeout=urllib3.Timeout(connect=call.connect_seconds, read=call.read_seconds),
             retries=False,
             redirect=False,
@@ -98,14 +102,15 @@ def connect(context: str = "") -> Connection:
     except ModuleNotFoundError as missing:
         raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
     configuration = client.Configuration()
+    user = None
     if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
-        _read_kubeconfig(config, configuration, context)
+        user = _read_kubeconfig(config, configuration, context)
     else:
         _read_service_account(config, configuration)
     configuration.connection_pool_maxsize = _POOL
     if not configuration.verify_ssl:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # as the kubeconfig wants it
-    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager, headers_of(user))
 
 
 def contexts() -> list[str]:
@@ -130,16 +135,25 @@ def _required_kubeconfig(otherwise: str) -> str:
     return path
 
 
-def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
+def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
+    """Fill the configuration from the kubeconfig, and return the fields of the context's user."""
     path = _required_kubeconfig(" and not running in a cluster")
     try:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
+        return _user_of(config.kube_config.KubeConfigMerger(path).config.value, context)
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
         known = _contexts(config, path)
         if context and known is not None and context not in known:
             why = f'context "{context}" not found in {path}; available: {", ".join(known) or "none"}'
             raise UnknownContext(0, why) from None
         raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
+
+
+def _user_of(value: Any, context: str) -> Any:
+    """The fields of a context's user. `value`: of the merged kubeconfig. Raises any exception if malformed."""
+    context = context or value["current-context"]
+    name = next(entry for entry in value["contexts"] if entry["name"] == context).value["context"].get("user")
+    return next((entry.value.get("user") for entry in value.get("users") or () if entry["name"] == name), None)
 
 
 def current_context() -> str:

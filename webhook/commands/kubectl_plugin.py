@@ -21,8 +21,17 @@ from forewarn.policies.terminal import as_kubectl_plugin, print_notice
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_FLAGS: Final = {"--context": "context", "--kubeconfig": "kubeconfig", "--namespace": "namespace", "-n": "namespace"}
+_FLAGS: Final = {
+    "--context": "context",
+    "--kubeconfig": "kubeconfig",
+    "--namespace": "namespace",
+    "-n": "namespace",
+    "--as": "as",
+    "--as-group": "as-group",
+    "--as-uid": "as-uid",
+}
 """Flags of kubectl that `kubectl forewarn` itself handles -> their names."""
+_PASSED: Final = ("--context", "--as", "--as-group", "--as-uid")
 _OF_A_NAMESPACE: Final = frozenset(
     ("predict", "why", "whatif", "test", "headroom", "lint", "dry-run", "webhook doctor")
 )
@@ -42,11 +51,11 @@ _LARGEST: Final = 8 << 20
 
 
 class Given(NamedTuple):
-    """A command line: kubectl's own flags, all values of --context, and the other words."""
+    """A command line: kubectl's own flags, those that forewarn has too with all values, and the other words."""
 
     flags: Mapping[str, str]
     rest: list[str]
-    contexts: Sequence[str] = ()
+    passed: Sequence[str] = ()
 
 
 class WrongUsage(Exception):
@@ -73,7 +82,7 @@ def split(arguments: Sequence[str]) -> Given:
     """Split kubectl's flags, anywhere before a `--`, from the rest of a command line. Raises WrongUsage."""
     flags: dict[str, str] = {}
     rest: list[str] = []
-    contexts: list[str] = []
+    passed: list[str] = []
     left = iter(arguments)
     for argument in left:
         if argument == "--":
@@ -91,9 +100,9 @@ def split(arguments: Sequence[str]) -> Given:
                 raise WrongUsage(f"{name} requires a value")
             value = following
         flags[_FLAGS[name]] = value
-        if name == "--context":
-            contexts.append(value)
-    return Given(flags, rest, contexts)
+        if name in _PASSED:
+            passed += [name, value]
+    return Given(flags, rest, passed)
 
 
 def translated(given: Given) -> list[str]:
@@ -113,11 +122,11 @@ def translated(given: Given) -> list[str]:
 
 def _added(command: str, words: Sequence[str], given: Given) -> list[str]:
     """Return the options of `forewarn` for the flags of kubectl."""
-    flags, rest, contexts = given
+    flags, rest, passed = given
     added: list[str] = []
     has_cluster = any(word.partition("=")[0] in _CLUSTERS for word in words) or "--batch" in words
     if command not in (*_NO_CLUSTER, "webhook accuracy"):
-        added += [word for context in contexts for word in ("--context", context)]
+        added += passed
     if has_cluster and flags.get("kubeconfig"):
         added += ["--kubeconfig", flags["kubeconfig"]]
     if command in _FILES_ONLY and not has_cluster:
@@ -179,7 +188,7 @@ def complete(arguments: Sequence[str] | None = None) -> int:
 def choices(words: Sequence[str]) -> tuple[list[str], str]:
     """Return the completions of the last word, and cobra's directive."""
     *before, word = words
-    if before and before[-1] in ("--context", "--namespace", "-n", "--kubeconfig"):
+    if before and before[-1] in _FLAGS:
         found = list(_contexts()) if before[-1] == "--context" else []
         return [name for name in found if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
     with suppress(WrongUsage):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import ssl
 from base64 import b64encode
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
@@ -13,7 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 import yaml
 
+from forewarn.policies.cli import COMMANDS
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
+from forewarn.policies.commands.completion import options_of
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
@@ -391,6 +396,84 @@ def test_after_a_401_the_kubeconfig_is_read_again_but_not_all_the_time(
             list(server.pages(PODS))
     list(server.pages(PODS))
     assert bearer(api) == ["Bearer secret", "Bearer secret", "Bearer renewed"]
+
+
+AS_DEV = {
+    "as": "dév",
+    "as-uid": "7",
+    "as-groups": ["a", "b"],
+    "as-user-extra": {"example.org/Reason%": ["x", "y"]},
+}
+
+
+def _impersonation(api: ScriptedApi) -> list[tuple[str, str]]:
+    """The headers as bytes on the wire, in UTF-8."""
+    list(ApiServer(connect, QUICK).pages(PODS))
+    items = api.requests[-1][3].items()
+    return [(key, value.encode("latin-1").decode()) for key, value in items if key.startswith("Impersonate-")]
+
+
+@pytest.mark.parametrize(
+    ("user", "line", "headers"),
+    [
+        ({}, "", []),
+        (
+            AS_DEV,
+            "",
+            [
+                *[("User", "dév"), ("Uid", "7"), ("Group", "a"), ("Group", "b")],
+                *[("Extra-example.org%2FReason%25", "x"), ("Extra-example.org%2FReason%25", "y")],
+            ],
+        ),
+        ({"as": "dev"}, "--as ops --as-group a,b --as-group c --as-uid 8",
+         [("User", "ops"), ("Uid", "8"), ("Group", "a,b"), ("Group", "c")]),
+        ({"as": "dev", "as-groups": ["a"]}, "--as ops", [("User", "ops"), ("Group", "a")]),
+        ({"as": "dev"}, "--as-group a", [("User", "dev"), ("Group", "a")]),
+    ],
+)  # fmt: skip
+def test_the_user_of_the_kubeconfig_or_the_options_is_impersonated(
+    user: dict[str, Any], line: str, headers: list[tuple[str, str]], api: ScriptedApi, tmp_path: Path
+) -> None:
+    kubeconfig(tmp_path / "config", api.url, {"token": "secret", **user})
+    with _impersonating(line):
+        assert _impersonation(api) == [(f"Impersonate-{key}", value) for key, value in headers]
+    assert bearer(api) == ["Bearer secret"]
+
+
+@contextmanager
+def _impersonating(line: str) -> Iterator[None]:
+    parser = argparse.ArgumentParser()
+    add_context_options(parser.add_argument)
+    use_kubeconfig(parser.parse_args(line.split()))
+    try:
+        yield
+    finally:
+        use_kubeconfig(parser.parse_args([]))
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ({"as-groups": ["a"]}, "without a user"),
+        ({"as-uid": "7"}, "without a user"),
+        ({"as": ["dev"]}, "has a wrong type"),
+        ({"as": "dev", "as-groups": "a"}, "has a wrong type"),
+        ({"as": "dev", "as-user-extra": {"a": "b"}}, "has a wrong type"),
+    ],
+)
+def test_nobody_else_is_asked_as_if_the_user_to_impersonate_is_invalid(
+    user: dict[str, Any], says: str, api: ScriptedApi, tmp_path: Path
+) -> None:
+    kubeconfig(tmp_path / "config", api.url, {"token": "secret", **user})
+    with pytest.raises(ApiError, match=says):
+        list(ApiServer(connect, QUICK).pages(PODS))
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_with_a_kubeconfig_impersonates(name: str) -> None:
+    options = options_of(COMMANDS[name])
+    assert ("--kubeconfig" in options) is ("--as" in options)
 
 
 def test_another_context_is_another_server(api: ScriptedApi) -> None:

@@ -48,6 +48,11 @@ def forewarn(line: str) -> str:
         ("predict -f x --context production", "predict -f x --context production --namespace default"),
         ("predict -f x --context=nowhere -o json", "predict -f x -o json --context nowhere --namespace default"),
         ("predict -f x --cluster dump.json", "predict -f x --cluster dump.json --namespace default"),
+        (
+            "--as dev predict -f x --as-group=a --as-group b",
+            "predict -f x --as dev --as-group a --as-group b --namespace shop",
+        ),
+        ("audit --as-uid 7 --as dev", "audit --as-uid 7 --as dev"),
         ("whatif lose zone a", "whatif lose zone a --namespace shop"),
         ("whatif merge parts", "whatif merge parts"),
         ("whatif pressure n --context production", "whatif pressure n --context production --namespace default"),

@@ -1,0 +1,39 @@
+"""The options `--as`, `--as-group` and `--as-uid`, with kubectl's meaning.
+
+They are environment variables for the source `live`, as `--kubeconfig` is KUBECONFIG.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+AS: Final = "FOREWARN_AS"
+AS_GROUPS: Final = "FOREWARN_AS_GROUPS"
+AS_UID: Final = "FOREWARN_AS_UID"
+
+
+def add_impersonation_options(add: Callable[..., object]) -> None:
+    """Add the options with `add`, a parser's `add_argument`."""
+    add("--as", dest="as_user", default="", metavar="USER", help="user to impersonate, as with kubectl")
+    add("--as-group", action="append", default=[], metavar="GROUP", help="group to impersonate (repeatable)")
+    add("--as-uid", default="", metavar="UID", help="uid to impersonate")
+
+
+def use_impersonation(options: argparse.Namespace) -> None:
+    """Set the environment variables."""
+    given = {AS: options.as_user, AS_GROUPS: options.as_group and json.dumps(options.as_group), AS_UID: options.as_uid}
+    for variable, value in given.items():
+        os.environ.pop(variable, None)
+        if value:
+            os.environ[variable] = value
+
+
+def groups_of(variable: str) -> list[str]:
+    """The groups in the value of AS_GROUPS."""
+    return list(json.loads(variable)) if variable else []
