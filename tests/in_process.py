@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ from forewarn.policies.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def without_head(text: str) -> str:
+    """The text of an answer without the line of its head."""
+    return re.sub(r"^cluster: .*\n", "", text, flags=re.MULTILINE)
 
 
 def forewarn(

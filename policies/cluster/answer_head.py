@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
     """What an answer is about: a cluster state, the Kubernetes release, and the profiles of kube-scheduler. `assumes`:
-    what the state lacks, as clauses.
+    what the state lacks, as clauses: `no LimitRanges`.
     """
 
     origin: Origin
@@ -37,6 +37,6 @@ def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead
 
 
 def head_of_findings(cluster: ClusterSnapshot, findings: Iterable[Finding] = ()) -> AnswerHead:
-    """Return the head of findings, which depend on all lists."""
+    """Return the head of findings and cascades, which depend on all lists."""
     assumed = (clause for finding in findings for clause in finding.detail.get("assumes", ()))
     return head_of(cluster, (*assumptions(cluster.objects, victims=True, created=True), *assumed))

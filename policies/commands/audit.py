@@ -124,7 +124,7 @@ def _audit(
         for line in written_lines(writer(findings)):
             print_notice(line)
     if not options.quiet:
-        _summarize(findings, cluster, len(subjects), suppressed, fixed)
+        _summarize(findings, cluster, len(subjects), suppressed, fixed, head if options.output == "text" else None)
     return _evaluated(options, findings, cluster)
 
 
@@ -194,6 +194,8 @@ def _print(
     suppressed: int,
     changes: list[Change] | None,
 ) -> None:
+    from forewarn.policies.render.head import below_title, on_page
+
     if options.output == "text":
         _print_text(options, findings, changes)
     elif options.output in ("json", "sarif"):
@@ -204,14 +206,15 @@ def _print(
 
         sys.stdout.write(as_list([cluster_report(findings)]))
     elif options.output == "html":
-        from forewarn.policies.render.html.audit import page
+        from forewarn.policies.render.html.audit import report
 
         cluster = cache.snapshot()
-        sys.stdout.write(page(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown))
+        page = report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
+        sys.stdout.write(on_page(page, head).document())
     else:
         from forewarn.policies.render import markdown
 
-        lines = markdown.render(findings, "forewarn audit")
+        lines = below_title(markdown.render(findings, "forewarn audit"), head)
         if changes is not None:
             lines += markdown.changes(changes, options.since)
         sys.stdout.write(as_markdown(lines) + "\n")
@@ -261,11 +264,21 @@ def for_programs(
     return sarif.render(report._replace(findings=placed(findings)), version("forewarn"))
 
 
-def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, suppressed: int, fixed: int) -> None:
+def _summarize(
+    findings: list[Finding],
+    cluster: ClusterSnapshot,
+    objects: int,
+    suppressed: int,
+    fixed: int,
+    head: AnswerHead | None,
+) -> None:
     from forewarn.policies.render.audit import summary
+    from forewarn.policies.render.head import line_of
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     print_notice(summary(len(cluster.pods), objects, findings, suppressed))
+    if head is not None:
+        print_notice(line_of(head))
     if fixed:
         print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
 

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 def _answer(options: argparse.Namespace, release: Release) -> Evaluated:
     from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.render import classes
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, below_title, headed
     from forewarn.policies.whatif.priority_levels import as_dict, priority_levels
 
     cluster = settle(loaded(options), release).snapshot()
@@ -49,10 +49,11 @@ def _answer(options: argparse.Namespace, release: Release) -> Evaluated:
     if options.output == "json":
         sys.stdout.write(as_json(headed(as_dict(levels), head)))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(classes.markdown(levels)))
+        sys.stdout.write(as_markdown(below_title(classes.markdown(levels), head)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render(levels, painter(color)))
+        lines = after_verdict(classes.render(levels, painter(color)), head)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     pending = sum(level.pending for level in levels.levels)
     old = sum(level.running.pods for level in levels.levels if level.preempts is None)
     running = sum(level.running.pods for level in levels.levels)

@@ -76,16 +76,17 @@ def _more_pending(plan: Plan) -> bool:
 
 def _print(options: argparse.Namespace, plan: Plan, head: AnswerHead) -> None:
     from forewarn.policies.render import classes
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, below_title, headed
     from forewarn.policies.whatif.class_plan import as_dict
 
     if options.output == "json":
         sys.stdout.write(as_json(headed(as_dict(plan), head)))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(classes.plan_markdown(plan)))
+        sys.stdout.write(as_markdown(below_title(classes.plan_markdown(plan), head)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render_plan(plan, painter(color)))
+        lines = after_verdict(classes.render_plan(plan, painter(color)), head)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, rule_options_of
@@ -98,9 +99,10 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     if options.output == "html":
         if len(found) > 1:
             raise InvalidObject("-o html takes one object", ref=ref_of(objects[1], options.namespace))
-        from forewarn.policies.render.html.headroom import page
+        from forewarn.policies.render.head import on_page
+        from forewarn.policies.render.html.headroom import report
 
-        sys.stdout.write(page(found[0], cluster))
+        sys.stdout.write(on_page(report(found[0], cluster), head).document())
     else:
         _print(options, found, reserves, buffers, head)
     least = min(found, key=lambda each: each.more[options.preempting])
@@ -159,7 +161,7 @@ def _print(
     head: AnswerHead,
 ) -> None:
     from forewarn.policies.render import headroom
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, below_title, headed
 
     parts = list(zip(headrooms, reserves, buffers, strict=True))
     if options.output == "json":
@@ -168,12 +170,11 @@ def _print(
             sys.stdout.write(as_json(headed(_as_dict(each) | _reserve_as_dict(reserve) | more, head)))
         return
     if options.output == "markdown":
-        sys.stdout.write(as_markdown("\n".join(headroom.markdown(*part) for part in parts)))
+        sys.stdout.write(as_markdown(below_title("\n".join(headroom.markdown(*part) for part in parts), head)))
         return
     color = wants_color(options.color, sys.stdout)
-    for each, reserve, of_it in parts:
-        lines = headroom.render(each, painter(color), reserve, of_it)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+    lines = chain.from_iterable(headroom.render(each, painter(color), reserve, of_it) for each, reserve, of_it in parts)
+    sys.stdout.writelines(clean(line, color) + "\n" for line in after_verdict(lines, head))
 
 
 def _as_dict(found: Headroom) -> dict[str, Any]:

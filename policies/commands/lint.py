@@ -193,7 +193,8 @@ def _report(
         except SourceError as fault:
             return _complain(fault, FAILED)
     if not options.quiet and (findings or not _has_no_answer(options, given)):
-        lint_output.summarize(findings, given, checked.grouping, suppressed, verbose=options.verbose, notes=notes)
+        head = checked.head if ("text", "") in outputs else None
+        lint_output.summarize(findings, given, checked.grouping, suppressed, head, verbose=options.verbose, notes=notes)
         _report_counts(checked.unchecked, fixed)
     return _status(options, given, findings)
 

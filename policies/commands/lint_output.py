@@ -145,23 +145,29 @@ def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
             )
         return sarif.render(report, version("forewarn"))
     if form == "markdown":
-        from forewarn.policies.render import markdown
-
-        return (as_markdown(markdown.render(report.findings)),)
+        return (as_markdown(_markdown(report)),)
     from forewarn.policies.render import ci
 
     return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
 
 
+def _markdown(report: Report) -> str:
+    from forewarn.policies.render import markdown
+    from forewarn.policies.render.head import below_title
+
+    text = markdown.render(report.findings)
+    return text if report.head is None else below_title(text, report.head)
+
+
 def _print_for_github(report: Report, stream: TextIO) -> None:
     """Print as many annotations as GitHub shows; if there are more, write all findings to the job summary."""
-    from forewarn.policies.render import ci, markdown
+    from forewarn.policies.render import ci
 
     lines, rest = ci.github(report.findings)
     stream.writelines(line + "\n" for line in lines)
     summary = os.environ.get(SUMMARY)
     if rest and summary:
-        append_file(summary, f"{as_markdown(markdown.render(report.findings))}\n".encode("utf-8", "backslashreplace"))
+        append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
 
 
 def summarize(
@@ -169,19 +175,25 @@ def summarize(
     given: Input,
     grouping: Grouping,
     suppressed: int,
+    head: AnswerHead | None = None,
     *,
     verbose: bool = False,
     notes: bool = True,
 ) -> None:
     """Print the summary on standard error: files, findings, skipped objects and separate environments.
 
-    `verbose`: include directories that define the same objects. `notes`: true if the report contains notes.
+    `head`: None without a cluster, or if no text is printed. `verbose`: include directories that define the same
+    objects. `notes`: true if the report contains notes.
     """
     from forewarn.policies.render.text import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
     lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, suppressed)]
+    if head is not None:
+        from forewarn.policies.render.head import line_of
+
+        lines.append(line_of(head))
     hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
         lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.pod_groups import GroupForecast
@@ -83,10 +84,11 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     if options.output == "json":
         sys.stdout.writelines(map(as_json, rows_of(options, applied, groups, cluster, autoscaling)))
     elif options.output == "html":
-        from forewarn.policies.render.html.preempt import page
+        from forewarn.policies.render.head import on_page
+        from forewarn.policies.render.html.preempt import report
 
-        lines = lines_of(options, applied, groups, cluster, autoscaling, painter(False))
-        sys.stdout.write(page(placements, cluster, lines))
+        page = report(placements, cluster, _lines(options, applied, groups, cluster, autoscaling, painter(False)))
+        sys.stdout.write(on_page(page, _head(options, applied, groups, cluster)).document())
     else:
         _print(options, applied, groups, cluster, autoscaling)
         if options.cascade:
@@ -113,12 +115,11 @@ def rows_of(
     autoscaling: Autoscaling,
 ) -> Iterator[dict[str, Any]]:
     """The lines of `-o json`: one for each Pod, one for a rollout's other Pods, and one for each PodGroup."""
-    from forewarn.policies.cluster.answer_head import head_of
     from forewarn.policies.render.head import headed
     from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
-    head = head_of(cluster, _assumed(applied, groups))
+    head = _head(options, applied, groups, cluster)
     last_pending = [each for each in applied.predictions if each.outcome == "pending"][-1:]
     in_groups = {id(pod) for group in groups for pod in group.pods}
     for placement in applied.placed:
@@ -142,6 +143,14 @@ def rows_of(
             counts = {"id": placement.name, "outcome": outcome, "pods": count}
             yield headed({**counts, "basis": placement.basis, "standing": notes}, head)
     yield from (headed(group.to_dict() | _losses(group.victims, cluster), head) for group in groups)
+
+
+def _head(
+    options: argparse.Namespace, applied: Applied, groups: Sequence[GroupForecast], cluster: ClusterSnapshot
+) -> AnswerHead:
+    from forewarn.policies.cluster.answer_head import head_of, head_of_findings
+
+    return head_of_findings(cluster) if options.cascade else head_of(cluster, _assumed(applied, groups))
 
 
 def _assumed(applied: Applied, groups: Sequence[GroupForecast]) -> Iterator[str]:
@@ -195,6 +204,20 @@ def lines_of(
     paint: Callable[[str, str], str],
 ) -> Iterator[str]:
     """The lines of `-o text`."""
+    from forewarn.policies.render.head import after_verdict
+
+    lines = _lines(options, applied, groups, cluster, autoscaling, paint)
+    return after_verdict(lines, _head(options, applied, groups, cluster))
+
+
+def _lines(
+    options: argparse.Namespace,
+    applied: Applied,
+    groups: Sequence[GroupForecast],
+    cluster: ClusterSnapshot,
+    autoscaling: Autoscaling,
+    paint: Callable[[str, str], str],
+) -> Iterator[str]:
     from forewarn.policies.render import autoscalers
     from forewarn.policies.render.pod_groups import line_of_group
     from forewarn.policies.render.prediction import affected, render, render_together
@@ -202,7 +225,7 @@ def lines_of(
     for group in groups:
         yield line_of_group(group)
         yield from (f"  {line}" for line in affected(group.victims, cluster))
-        yield from (f"  note: {note}" for note in (*group.notes, *group.assumes))
+        yield from (f"  note: {note}" for note in group.notes)
     in_groups = {id(pod) for group in groups for pod in group.pods}
     placements = [
         placed

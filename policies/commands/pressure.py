@@ -79,7 +79,7 @@ def _answer(options: argparse.Namespace) -> int:
     from forewarn.policies.kubelet.shutdown import shutdown_groups
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render import node_pressure
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, below_title, headed, on_page
     from forewarn.policies.render.node_pressure import Answer
     from forewarn.policies.whatif.questions import node_named
 
@@ -103,14 +103,15 @@ def _answer(options: argparse.Namespace) -> int:
     if options.output == "json":
         sys.stdout.write(as_json(headed(_as_dict(answer), head)))
     elif options.output == "html":
-        from forewarn.policies.render.html.node_pressure import page
+        from forewarn.policies.render.html.node_pressure import report
 
-        sys.stdout.write(page(answer))
+        sys.stdout.write(on_page(report(answer), head).document())
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(node_pressure.markdown(answer)))
+        sys.stdout.write(as_markdown(below_title(node_pressure.markdown(answer), head)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in node_pressure.render(answer, painter(color)))
+        lines = after_verdict(node_pressure.render(answer, painter(color)), head)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     return OK
 
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) -> int:
     from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, headed
     from forewarn.policies.whatif.resize import GATE, StoredPods, Wanted, resize
 
     cache = StoredPods(options.namespace)
@@ -62,14 +62,14 @@ def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) ->
     wanted = Wanted(options.container, options.requests, options.limits)
     names = _names(options, cache)
     found = list(resize(cache, names, wanted, preempts=preempts))
-    notes = [_NOT_CHECKED, *filter(None, [cache.semantics.preview])]
+    head = head_of(cache.snapshot())
     if options.output == "json":
-        document = {"pods": [_as_dict(each, preempts=preempts) for each in found], "notes": notes}
-        sys.stdout.write(as_json(headed(document, head_of(cache.snapshot()))))
+        document = {"pods": [_as_dict(each, preempts=preempts) for each in found], "notes": [_NOT_CHECKED]}
+        sys.stdout.write(as_json(headed(document, head)))
         return OK
     lines = [line for each in found for line in _lines(each, preempts=preempts)]
-    lines += [f"note: {note}" for note in notes]
-    sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
+    lines.append(f"note: {_NOT_CHECKED}")
+    sys.stdout.writelines(clean(line, color=False) + "\n" for line in after_verdict(lines, head))
     return OK
 
 

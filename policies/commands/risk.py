@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.changes import Change
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
     from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import below_title, headed, on_page
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.whatif.risk import as_dict
 
@@ -86,17 +87,17 @@ def _answer(options: argparse.Namespace, release: Release, previous: dict[str, A
         more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
         sys.stdout.write(as_json(headed({**as_dict(risks), **more}, head)))
     elif options.output == "html":
-        from forewarn.policies.render.html.risk import page
+        from forewarn.policies.render.html.risk import report
 
-        sys.stdout.write(page(risks))
+        sys.stdout.write(on_page(report(risks), head).document())
     elif options.output == "markdown":
         from forewarn.policies.render.markdown import changes as as_list
         from forewarn.policies.render.risk import markdown
 
         changes_text = "" if changes is None else as_list(changes, options.since) + "\n"
-        sys.stdout.write(as_markdown(markdown(risks) + changes_text))
+        sys.stdout.write(as_markdown(below_title(markdown(risks), head) + changes_text))
     else:
-        _print_text(options, risks, changes)
+        _print_text(options, risks, changes, head)
     return _evaluated(options, risks)
 
 
@@ -129,13 +130,14 @@ def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks
     return found._replace(risks=wanted, assumes=(*found.assumes, *unknown_owners(cache)))
 
 
-def _print_text(options: argparse.Namespace, risks: Risks, changes: list[Change] | None) -> None:
+def _print_text(options: argparse.Namespace, risks: Risks, changes: list[Change] | None, head: AnswerHead) -> None:
+    from forewarn.policies.render.head import after_verdict
     from forewarn.policies.render.risk import render, render_summary
 
     color = wants_color(options.color, sys.stdout)
     width = options.width if options.several else table_width(sys.stdout)
     lines = render(risks, painter(color)) if options.verbose else render_summary(risks, painter(color), width)
-    sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+    sys.stdout.writelines(clean(line, color) + "\n" for line in after_verdict(lines, head))
     if changes is not None:
         from forewarn.policies.render.changes import lines as lines_of
 

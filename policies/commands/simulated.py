@@ -236,8 +236,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in summary_lines(summary))
-    notes = (*summary.assumes, *simulation.storage.not_modelled, *not_simulated(cache))
-    yield from (f"  note: {line}" for line in notes)
+    yield from (f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache)))
 
 
 def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:

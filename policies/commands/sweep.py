@@ -65,7 +65,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     snapshot, victims = cache.snapshot(), any(row.preempted or row.pdbs for row in sweep.rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
-    sweep, head = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes]), head_of(snapshot, assumed)
+    sweep, head = sweep._replace(notes=[*not_simulated(cache), *sweep.notes]), head_of(snapshot, assumed)
     if isinstance(cache, DigestedCache) and shard is not None:
         options_of_run = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
         document = marked(headed(as_dict(sweep), head), shard, len(names), cache.digest, options_of_run)
@@ -127,20 +127,21 @@ def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
 def write_sweep(sweep: Sweep, head: AnswerHead, options: argparse.Namespace) -> None:
     """Print the sweep in the format of the options."""
     from forewarn.policies.render import sweep as rendering
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, below_title, headed, on_page
     from forewarn.policies.whatif.sweep import as_dict
 
     if options.output == "json":
         sys.stdout.write(as_json(headed(as_dict(sweep), head)))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(rendering.markdown(sweep)))
+        sys.stdout.write(as_markdown(below_title(rendering.markdown(sweep), head)))
     elif options.output == "html":
         from forewarn.policies.render.html import sweep as pages
 
-        sys.stdout.write(pages.page(sweep))
+        sys.stdout.write(on_page(pages.report(sweep), head).document())
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in rendering.render(sweep, painter(color)))
+        lines = after_verdict(rendering.render(sweep, painter(color)), head)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

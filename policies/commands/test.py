@@ -218,6 +218,7 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
 def write_results(results: Sequence[Result], head: AnswerHead, options: argparse.Namespace) -> None:
     """Print the results in the format of the options."""
     from forewarn.policies.render import expectations
+    from forewarn.policies.render.head import after_verdict
 
     if options.output == "junit":
         sys.stdout.write(expectations.junit(results, "forewarn test") + "\n")
@@ -225,7 +226,8 @@ def write_results(results: Sequence[Result], head: AnswerHead, options: argparse
         sys.stdout.write(as_json(_results_as_dict(results, head)))
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in expectations.render(results, painter(color)))
+        lines = after_verdict(expectations.render(results, painter(color)), head)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
 
 
 def _results_as_dict(results: Sequence[Result], head: AnswerHead) -> dict[str, Any]:

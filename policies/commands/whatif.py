@@ -120,10 +120,11 @@ def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -
 
 class Simulated(NamedTuple):
     """The result of a simulation. `change`: a simulated change of PriorityClasses; None for other changes. `notes`:
-    assumptions, and parts that are not simulated. `faults`: errors of rejected objects.
+    about parts that are not simulated. `faults`: errors of rejected objects.
     """
 
     head: AnswerHead
+
     answer: Answer
     change: ClassChange | None
     notes: Sequence[str]
@@ -142,7 +143,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     with watched() as show:
         head, answer, change, notes, world, faults = simulate(options, cache, autoscaling, places, show)
     if options.output in DRAWN:
-        sys.stdout.write(_drawn(options.output, answer, change, notes))
+        sys.stdout.write(_drawn(options.output, head, answer, change, notes))
     else:
         _print(options, head, answer, change, notes, _explored(options, world, answer))
     return FAILED if faults else status_of_conditions({*_happens(answer)}, options.fail_on)
@@ -180,7 +181,7 @@ def simulate(
     answer = (ask if getattr(options, "runs", 1) > 1 else typical)(question, world, show, watch, autoscaling)
     answer = answer._replace(arrived=with_new_nodes(answer, world, autoscaling.after(question.lost)))
     settled = [SETTLED] if options.what == "apply" else []
-    notes = [*not_simulated(cache), *omitted, *answer.summary.assumes, *settled]
+    notes = [*not_simulated(cache), *omitted, *settled]
     return Simulated(head_of(cache.snapshot(), answer.summary.assumes), answer, change, notes, world, faults)
 
 
@@ -203,14 +204,15 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     return question._replace(title=f"{question.title}{without}", arrivals=left), faults
 
 
-def _drawn(form: str, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> str:
+def _drawn(form: str, head: AnswerHead, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> str:
     if form == "svg":
         from forewarn.policies.render.node_picture import picture
 
         return picture(answer)
     from forewarn.policies.render import html
+    from forewarn.policies.render.head import on_page
 
-    return html.page(answer, change, notes)
+    return on_page(html.report(answer, change, notes), head).document()
 
 
 def _question(
@@ -291,9 +293,10 @@ def _print(
         sys.stdout.write(as_json(as_document(options, head, answer, change, notes, outcomes)))
         return
     from forewarn.policies.render import whatif
+    from forewarn.policies.render.head import after_verdict, below_title
 
     if options.output == "markdown":
-        sys.stdout.write(as_markdown(whatif.markdown(answer, change, notes)))
+        sys.stdout.write(as_markdown(below_title(whatif.markdown(answer, change, notes), head)))
         return
     color = wants_color(options.color, sys.stdout)
     if options.timeline:
@@ -301,7 +304,8 @@ def _print(
 
         lines = timeline(answer.simulation, painter(color))
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
-    sys.stdout.writelines(clean(line, color) + "\n" for line in whatif.render(answer, change, painter(color)))
+    lines = after_verdict(whatif.render(answer, change, painter(color)), head)
+    sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     if len(outcomes) > 1:
         from forewarn.policies.render.simulation import odds
 

@@ -102,7 +102,7 @@ def _target(given: str, namespace: str) -> Evidence:
 
 def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
     from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, headed
     from forewarn.policies.why.trouble import ids
     from forewarn.policies.why.troubles import diagnose, of_deleted_pod, quota_hint
 
@@ -127,7 +127,7 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
     if options.output == "json":
         sys.stdout.write(as_json(headed(_as_dict(key, found, messages, missing, cluster), head)))
     else:
-        _print(options, lambda paint: _lines(key, found, messages, missing, cluster, paint))
+        _print(options, lambda paint: after_verdict(_lines(key, found, messages, missing, cluster, paint), head))
     return status_of_conditions({found.state, *ids(found.troubles)}, options.fail_on)
 
 
@@ -140,7 +140,7 @@ def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
 
 def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
     from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import headed
+    from forewarn.policies.render.head import after_verdict, headed
     from forewarn.policies.why.timeline import lines, timeline, to_dict
     from forewarn.policies.why.trouble import ids
 
@@ -160,7 +160,8 @@ def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: E
     if options.output == "json":
         sys.stdout.write(as_json(headed({**to_dict(found, evidence), "missing": evidence.missing()}, head)))
     else:
-        _print(options, lambda paint: (*lines(found, evidence, paint), *(f"  {each}" for each in evidence.missing())))
+        missing_lines = [f"  {each}" for each in evidence.missing()]
+        _print(options, lambda paint: after_verdict((*lines(found, evidence, paint), *missing_lines), head))
     met = {*found.states, *(each for ending in found.endings for each in ids(ending.diagnosis.troubles))}
     return status_of_conditions(met, options.fail_on)
 

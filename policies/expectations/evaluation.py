@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
 
     `broken`: sentences about the violation; empty if met. `case`: the first case that violates the expectation.
     `answer`: the result of this case. `cases`: number of simulated cases. `unanswered`: parts of the expectation that
-    select no Pod. `notes`: parts that may select no Pod, and assumptions. `assumes`: the assumptions alone.
+    select no Pod. `notes`: parts that may select no Pod. `assumes`: what the cluster state lacks, as clauses.
     """
 
     expectation: Expectation
@@ -72,8 +72,7 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     if expectation.fit is not None:
         broken = list(_not_fitting(expectation, setting, assumed))
         if broken or not _needs_more(expectation):
-            case = "current cluster" if broken else ""
-            return Verdict(expectation, 1, case, broken, notes=list(assumed), assumes=list(assumed))
+            return Verdict(expectation, 1, "current cluster" if broken else "", broken, assumes=list(assumed))
     verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
     for question in _questions(expectation.when, setting):
         answer = ask(question, setting.world(question.arrivals), without=False)
@@ -87,7 +86,7 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     unanswered, notes = list[str](), list[str]()
     for what, pattern in of_nobody.items():
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
-    notes += [*assumed, *list(not_modelled)[:_NAMED]]
+    notes += [*not_modelled][:_NAMED]
     return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
 
 

@@ -44,7 +44,7 @@ class GroupForecast(NamedTuple):
     - `units`: what kube-scheduler preempts: Pods, or PodGroups with their Pods on all nodes.
     - `missing`: number of Pods that must be created before kube-scheduler tries the PodGroup.
     - `message`: kube-scheduler's reason for "pending", forewarn's reason for "not-predicted". `notes`: what the result
-      depends on. `assumes`: sentences about lists missing from the cluster state.
+      depends on. `assumes`: what the cluster state lacks, as clauses.
     """
 
     group: PodGroup
@@ -84,7 +84,7 @@ class GroupForecast(NamedTuple):
             "victims": [victim.key for victim in self.victims],
             **({"missing": self.missing} if self.missing else {}),
             **({"message": self.message} if self.message else {}),
-            "standing": [*self.notes, *self.assumes],
+            "standing": list(self.notes),
         }
 
     def as_annotation(self, audience: Audience = OPEN) -> dict[str, object]:

@@ -278,4 +278,3 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
     if plan.ignored:
         yield f"ignored, because the cluster has no workload of this name: {listed(list(plan.ignored), _NAMED)}"
     yield from plan.not_modelled
-    yield from plan.summary.assumes

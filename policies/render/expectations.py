@@ -27,7 +27,7 @@ class Result(NamedTuple):
     `case`: the first case that violates the expectation. `broken`: sentences about the violation; empty if met.
     `timeline`: lines about the events before the violation. `answer`: the complete case as JSON. `unanswered`: parts
     of the expectation that select no Pod, so that it is neither met nor violated. `notes`: parts that may select no
-    Pod, and assumptions.
+    Pod.
     """
 
     name: str
@@ -62,7 +62,10 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
 
 
 def render(results: Sequence[Result], paint: Painter = plain) -> Iterator[str]:
-    """A line for each result; below one that is not met, the reason with the counterexample."""
+    """The numbers of results, and a line for each; below one that is not met, the reason with the counterexample."""
+    broken, unanswered = _counts(results)
+    failures = [f"{count} {what}" for count, what in ((broken, "failed"), (unanswered, "not evaluated")) if count]
+    yield f"{plural(len(results), 'expectation')}: {', '.join(failures) or 'all met'}"
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
         mark = (
@@ -73,9 +76,6 @@ def render(results: Sequence[Result], paint: Painter = plain) -> Iterator[str]:
             yield from (f"  {line}" for line in counterexample(result))
         yield from (f"  - {sentence}" for sentence in result.unanswered)
         yield from (paint(f"  note: {note}", "warning") for note in result.notes)
-    broken, unanswered = _counts(results)
-    failures = [f"{count} {what}" for count, what in ((broken, "failed"), (unanswered, "not evaluated")) if count]
-    yield f"{plural(len(results), 'expectation')}: {', '.join(failures) or 'all met'}"
     if unanswered:
         yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
 

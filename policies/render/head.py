@@ -1,4 +1,4 @@
-"""The head of every answer about a cluster as JSON."""
+"""The head of every answer about a cluster, in each output format."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.answer_head import AnswerHead
 from forewarn.policies.cluster.origin import Origin
+from forewarn.policies.render.markdown import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from forewarn.policies.render.documents.head import Head
+    from forewarn.policies.render.html.elements import Page
 
 
 def as_dict(head: AnswerHead) -> Head:
@@ -29,6 +31,42 @@ def as_dict(head: AnswerHead) -> Head:
 def headed(document: Mapping[str, Any], head: AnswerHead) -> dict[str, Any]:
     """Return a JSON object with the head as its first key."""
     return {"head": as_dict(head), **document}
+
+
+def line_of(head: AnswerHead) -> str:
+    """Return the head as a line of text: `cluster: a.json at 2026-11-24T10:00:00Z, Kubernetes 1.36, profile …`."""
+    return "; ".join(_clauses(head))
+
+
+def _clauses(head: AnswerHead) -> Iterator[str]:
+    origin = head.origin
+    time = f"{origin.time}{'' if origin.is_read else ' (newest object)'}" if origin.time else "an unknown time"
+    yield f"cluster: {origin.cluster} at {time}, Kubernetes {head.release}, profile {head.profile}"
+    for number, clause in enumerate(head.assumes):
+        yield clause if number else f"assumes: {clause}"
+
+
+def after_verdict(lines: Iterable[str], head: AnswerHead) -> Iterator[str]:
+    """Yield the lines of an answer as text, with the head below the first line."""
+    for number, line in enumerate(lines):
+        yield line
+        if not number:
+            yield line_of(head)
+
+
+def below_title(markdown: str, head: AnswerHead) -> str:
+    """Return an answer as Markdown, with the head below the title and the sentence that follows it, if any."""
+    parts = markdown.split("\n\n", 2)
+    first = 2 if len(parts) > 2 and parts[1][:1] not in "|-#" else 1
+    return "\n\n".join([*parts[:first], text_of(line_of(head)), *parts[first:]])
+
+
+def on_page(page: Page, head: AnswerHead) -> Page:
+    """Return an HTML page with the head below its header."""
+    from forewarn.policies.render.html.elements import display_text, element
+
+    header, *parts = page.parts
+    return page._replace(parts=[header, element("p", "; ".join(map(display_text, _clauses(head)))), *parts])
 
 
 def merged(documents: Iterable[Any]) -> AnswerHead:

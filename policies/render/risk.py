@@ -26,7 +26,7 @@ _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", 
 
 
 def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iterator[str]:
-    """One page: a table of the workloads with the largest losses, and the number of workloads with each risk.
+    """One page: the number of workloads with each risk, and a table of those with the largest losses.
 
     `width`: as in `page_table`.
     """
@@ -36,13 +36,17 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
         heads.append(_ONE_POD)
         rows = [[*row, _worst(risk)] for row, risk in zip(rows, shown, strict=True)]
     lines = list(page_table(heads, rows, width))
+    yield _verdict(risks, paint)
     yield paint(lines[0], "bold")
     yield from lines[1:]
     left = len(risks.risks) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
-    yield paint(verdict(risks), "warning" if any(risk.losses for risk in risks.risks) else "good")
     yield from (paint(note, "warning") for note in notes(risks))
+
+
+def _verdict(risks: Risks, paint: Painter) -> str:
+    return paint(verdict(risks), "warning" if any(risk.losses for risk in risks.risks) else "good")
 
 
 def _summary_row(risk: Risk) -> list[str | int]:
@@ -95,6 +99,7 @@ def _losing(risks: Risks, what: str) -> str:
 
 def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
     """The risks as text lines by workload, the largest losses first."""
+    yield _verdict(risks, paint)
     for risk in risks.risks[:MAX_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
         title = f"{risk.workload} ({named}priority {risk.priority})"
@@ -186,7 +191,6 @@ def notes(risks: Risks) -> Iterator[str]:
     yield from _cut_off(risks)
     unread = (f"not predicted: replacement Pods of {problem}" for problem in risks.unread)
     yield from limited(unread, len(risks.unread), "workload not predicted", "workloads not predicted", "")
-    yield from risks.assumes
     yield from limited(risks.not_modelled, len(risks.not_modelled), "part not modelled", "parts not modelled", "")
 
 

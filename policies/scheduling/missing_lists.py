@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import (
     BY_GROUP_KIND,
     CLAIM,
@@ -43,18 +43,18 @@ _OF_CLAIMS: Final = (
 def assumptions(
     objects: ClusterObjects, pods: Iterable[Pod] = (), *, victims: bool = False, created: bool = False
 ) -> tuple[str, ...]:
-    """Return what the answer assumes, as clauses without names of a tenant: `no LimitRanges exist: …`. The reasons are
+    """Return what the answer assumes, as clauses without names of a tenant: `no LimitRanges`. The reasons are
     missing lists that matter, missing nodes, objects stored only in part, a third-party queueSort plugin, and a preview
     release.
 
     `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
     absent = _absent(objects, pods, victims=victims, created=created) if objects.unlisted else []
-    assumed = [f"no {listed(absent, len(absent))} exist: the cluster state has no list of them"] if absent else []
+    assumed = [f"no {kinds}" for kinds in absent]
     if unknown := objects.pods_on_unknown_nodes:
         nodes = "their node is" if len(unknown) == 1 else f"their {len(unknown)} nodes are"
         pods_run = plural(sum(unknown.values()), "Pod does", "Pods do")
-        assumed.append(f"{pods_run} not run: {nodes} missing from the cluster state")
+        assumed.append(f"{pods_run} not run: {nodes} missing")
     if objects.omitted:
         large = plural(objects.omitted, "object is", "objects are")
         assumed.append(f"other namespaces are not affected: {large} too large to keep whole")

@@ -522,14 +522,14 @@ class Prediction:
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:
-        """The assumptions and the uncertainty of the prediction."""
+        """The uncertainty of the prediction."""
         if self.not_predicted:
             return (f"not predicted: {self.not_predicted}",)
         if not self.fits:
-            return *of_preemption(self.pod, self.preemption, self.snapshot), *self.assumes
+            return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
         facts = (self.feasible, self.best_nodes, self.node, self.num_feasible_nodes_to_find, self.not_scored)
         awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
-        return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *self.assumes
+        return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited
 
     @cached_property
     def assumes(self) -> tuple[str, ...]:

@@ -153,7 +153,6 @@ class Summary(NamedTuple):
             "settled": self.settled,
             "settledAt": round(self.settled_at, 4),
             **({"stopped": self.stopped} if self.stopped else {}),
-            **({"assumptions": list(self.assumes)} if self.assumes else {}),
         }
 
 

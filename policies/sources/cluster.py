@@ -38,7 +38,7 @@ See also `events_about`.
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
-_LONGEST: Final = 200
+_LONGEST: Final = 120
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _JSON: Final = re.compile(r"""\[|\{(["}]|$)""")
 """The start of JSON, without spaces: `{kind: Node}` is YAML, as kubectl reads it."""

@@ -246,7 +246,6 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "notDrained": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
         "evictionBlockedBy": {pod: list(pdbs) for pod, pdbs in sorted(answer.forbidden.items())},
         "notSimulated": list(answer.unread),
-        **({"assumptions": list(answer.summary.assumes)} if answer.summary.assumes else {}),
         "notModelled": list(answer.not_modelled),
     }
     if answer.new_nodes is not None:

@@ -279,7 +279,6 @@ def as_dict(plan: Plan) -> dict[str, Any]:
         "violatedPDBs": dict(plan.summary.violated_pdbs),
         "ignored": list(plan.ignored),
         "notModelled": list(plan.not_modelled),
-        "assumptions": list(plan.summary.assumes),
     }
 
 

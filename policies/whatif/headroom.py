@@ -129,7 +129,7 @@ class Headroom(NamedTuple):
     `without`, `preempting`: on the nodes, without preemption and with it. `reasons`: upstream's reasons why nodes
     accept no more Pods, with the number of nodes, most nodes first. `groups`: the result for each node group in the
     file's order; None without node groups. `quota`: the room in the namespace's quotas; None if no quota limits the
-    Pods.
+    Pods. `assumes`: what the cluster state lacks, as clauses.
     """
 
     name: str
@@ -199,7 +199,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         *assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True),
         *without_status(cluster, pod.namespace),
     )
-    notes = [*notes, *ahead_in_queue(pod, cluster), *assumed]
+    notes = [*notes, *ahead_in_queue(pod, cluster)]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,

@@ -126,7 +126,7 @@ class Risks(NamedTuple):
     unread: Sequence[str] = ()
     """Workloads with Pods that the simulations do not replace, because something cannot be read; with the reason."""
     assumes: Sequence[str] = ()
-    """Assumptions: lists that the cluster state lacks are empty."""
+    """What the cluster state lacks, as clauses."""
     not_modelled: Sequence[str] = ()
     without_loss: Mapping[str, int] = MappingProxyType({})
     """The replicas that workloads lose without a loss, as Pending Pods preempt running Pods; losses include these."""
@@ -391,7 +391,6 @@ def as_dict(risks: Risks) -> dict[str, Any]:
         "total": {"zones": risks.existing[0], "nodes": risks.existing[1]},
         **({"withoutLoss": dict(risks.without_loss)} if risks.without_loss else {}),
         "notPredicted": list(risks.unread),
-        **({"assumptions": list(risks.assumes)} if risks.assumes else {}),
         "notModelled": list(risks.not_modelled),
         "unfinished": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in risks.unended},
     }

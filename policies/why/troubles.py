@@ -29,7 +29,6 @@ from forewarn.policies.rules.support.pending_reasons import (
 )
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
-from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.victim import may_be_preempted, terminating_victims
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.bound import of_bound_pod
@@ -96,11 +95,9 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), *grouped, *before))
     queued = predicted_in_queue(cluster, pod)
     prediction = queued.prediction
-    assumed = assumptions(cluster.objects, (pod,), victims=bool(prediction.victims))
-    rest = (Trouble("missing-lists", sentence) for sentence in assumed)
     waiting = _waiting(cluster, queued, evidence, now)
     found = (*_of_its_class(cluster, pod), *waiting, *_of_a_daemon_set(prediction, record))
-    return Diagnosis(pod, "pending", (*found, *rest, *before), prediction)
+    return Diagnosis(pod, "pending", (*found, *before), prediction)
 
 
 def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:

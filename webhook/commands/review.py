@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_output_option,
@@ -23,7 +22,6 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import no_command_in_json
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
-from forewarn.policies.render.head import as_dict
 from forewarn.policies.sources import SourceError, read_file, status_of
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.admission.call import Hook
@@ -79,15 +77,23 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _as_dict(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> Review:
-    head: dict[str, Any] = {} if cluster is None else {"head": as_dict(head_of(cluster))}
     return {
-        **head,  # type: ignore[typeddict-item]
+        **_head(cluster),  # type: ignore[typeddict-item]
         "version": 1,
         "phase": hook.value,
         "verdict": decision.verdict.value,
         "findings": list(map(_finding, decision.findings)),
         "review": json.loads(decision.response.to_bytes()),
     }
+
+
+def _head(cluster: ClusterSnapshot | None) -> dict[str, Any]:
+    if cluster is None:
+        return {}
+    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.render.head import as_dict
+
+    return {"head": as_dict(head_of(cluster))}
 
 
 def _finding(finding: Finding) -> ReviewFinding:

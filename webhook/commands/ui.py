@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import webbrowser
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.commands import audit
 from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
 from forewarn.policies.commands.cluster_command import (
@@ -21,6 +21,7 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.config import ConfigError
 from forewarn.policies.findings import one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.render.head import line_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import described
@@ -114,8 +115,8 @@ def shown_of(state: State, source: str) -> Shown:
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
     pools = [each for each in pools_of(cluster) if is_name(each)]
-    read, picture = f"{datetime.now(UTC):%H:%M:%S} UTC", of_cluster(cluster)
-    return Shown(one_line(source), counts, state.named, picture, document_of(cluster), classes, pools, read)
+    head, picture = line_of(head_of(cluster)), of_cluster(cluster)
+    return Shown(one_line(source), counts, state.named, picture, document_of(cluster), classes, pools, one_line(head))
 
 
 def answering(load: Load) -> Load:

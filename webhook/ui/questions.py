@@ -27,7 +27,7 @@ from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppress
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.forecast.placement import outcomes
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.render.head import headed
+from forewarn.policies.render.head import headed, on_page
 from forewarn.policies.render.html import report as whatif_report
 from forewarn.policies.render.html.audit import report as audit_report
 from forewarn.policies.render.html.risk import report as risk_report
@@ -110,7 +110,7 @@ class State(NamedTuple):
             lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
         )
         document = whatif_command.as_document(options, found.head, found.answer, found.change, found.notes)
-        return _answer(whatif_report(found.answer, found.change, found.notes), document)
+        return _answer(on_page(whatif_report(found.answer, found.change, found.notes), found.head), document)
 
     def risk(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn risk`."""
@@ -121,7 +121,7 @@ class State(NamedTuple):
         options = _options(risk_command.argument_parser, arguments)
         risks = risk_command.risks_of(options, self.cache, tried)
         head = head_of(self.cache.snapshot(), risks.assumes)
-        return _answer(risk_report(risks), headed(risk_document(risks), head))
+        return _answer(on_page(risk_report(risks), head), headed(risk_document(risks), head))
 
     def audit(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
         """Return the result of `forewarn audit`."""
@@ -135,7 +135,7 @@ class State(NamedTuple):
         head = head_of_findings(cluster, findings)
         text = "".join(audit_command.for_programs("json", head, findings, self.cache, len(subjects), suppressed, None))
         page = audit_report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
-        return _answer(page, json.loads(text))
+        return _answer(on_page(page, head), json.loads(text))
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class Shown(NamedTuple):
     """The cluster of the pages, as JSON data. `source`: its description; `named`: the options that name it for a
-    command; `read`: the time at which it was read.
+    command; `head`: the head of all answers.
     """
 
     source: str
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
     classes: Sequence[tuple[str, int]]
     pools: Sequence[str] = ()
     """Each as `LABEL=VALUE`."""
-    read: str = ""
+    head: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,4 +120,3 @@ class ClassPlan(TypedDict):
     violatedPDBs: dict[str, int]
     ignored: list[str]
     notModelled: list[str]
-    assumptions: list[str]

@@ -14,4 +14,6 @@ class Head(TypedDict):
     ]
     release: Annotated[str, "Kubernetes release of the predictions, such as 1.36"]
     profile: Annotated[str, "profiles of kube-scheduler"]
-    assumes: Annotated[list[str], "what the answer assumes because the cluster state lacks it"]
+    assumes: Annotated[
+        list[str], "what the answer assumes because the cluster state lacks it, such as `no LimitRanges`"
+    ]

@@ -73,7 +73,6 @@ class Risk(TypedDict):
     total: Losses
     withoutLoss: NotRequired[dict[str, int]]
     notPredicted: list[str]
-    assumptions: NotRequired[list[str]]
     notModelled: list[str]
     unfinished: dict[str, Unfinished]
     changes: NotRequired[list[Change]]

@@ -235,7 +235,6 @@ class SimulationSummary(TypedDict):
     settled: bool
     settledAt: float
     stopped: NotRequired[str]
-    assumptions: NotRequired[list[str]]
     fewer: NotRequired[int]
 
 
@@ -298,7 +297,6 @@ class WhatIf(TypedDict):
     notDrained: dict[str, list[str]]
     evictionBlockedBy: dict[str, list[str]]
     notSimulated: list[str]
-    assumptions: NotRequired[list[str]]
     notModelled: list[str]
     newNodes: NotRequired[NewNodes]
     pendingDaemonSets: NotRequired[list[PendingDaemonSet]]

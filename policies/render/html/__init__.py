@@ -6,6 +6,6 @@ their hashes.
 
 from __future__ import annotations
 
-from forewarn.policies.render.html.whatif import page, report
+from forewarn.policies.render.html.whatif import report
 
-__all__ = ["page", "report"]
+__all__ = ["report"]

@@ -20,15 +20,8 @@ _HEADS: Final = ("severity", "rule", "object", "message", "fix")
 _NAMED_BY: Final = _HEADS.index("object")
 
 
-def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> str:
-    """Return the complete HTML file. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or
-    "".
-    """
-    return report(findings, objects, pods, suppressed, unknown).document()
-
-
 def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
-    """Return the page as a tree of elements. Parameters as for `page`."""
+    """Return the page. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or ""."""
     found, shown = counts(findings), _listed_findings(findings)
     figures = element(
         "dl",

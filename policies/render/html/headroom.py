@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import one_line
 from forewarn.policies.render.headroom import limits_text, size_of, stranded_text, with_limits
-from forewarn.policies.render.html.elements import data, display_text, document, element, section, table, tile
+from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.whatif.node_bands import NodeBands
@@ -26,13 +26,13 @@ _MAX_DRAWN = 200_000
 _TILES: Final = ("more Pods fit", "more Pods with preemption")
 
 
-def page(headroom: Headroom, cluster: ClusterSnapshot) -> str:
-    """Return the complete HTML file, with the nodes now and after adding Pods until no more fit without preemption."""
+def report(headroom: Headroom, cluster: ClusterSnapshot) -> Page:
+    """Return the page, with the nodes now and after adding Pods until no more fit without preemption."""
     drawn = node_data(NodeBands(Placed(cluster, _new_pods(headroom)), ()), (), between=False)
     below = *_why(headroom), *_classes(headroom), *_groups(headroom), *_where(headroom), *_notes(headroom)
-    main = element("main", _header(headroom), nodes(drawn), *below)
     skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
-    return document(f"headroom: {headroom.name}", [skip, main, data("nodes-data", drawn)])
+    parts = [_header(headroom), nodes(drawn), *below, data("nodes-data", drawn)]
+    return Page(f"headroom: {headroom.name}", parts, skip)
 
 
 def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import plural
-from forewarn.policies.render.html.elements import Amount, Cell, display_text, document, element, section, table, tile
+from forewarn.policies.render.html.elements import Amount, Cell, Page, display_text, element, section, table, tile
 from forewarn.policies.render.node_pressure import (
     GROUPS,
     PLACES,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from forewarn.policies.render.node_pressure import Answer, Order
 
 
-def page(answer: Answer) -> str:
-    """The complete HTML file."""
+def report(answer: Answer) -> Page:
+    """Return the page."""
     title = display_text(f"Eviction order on {answer.node}")
     header = element(
         "header",
@@ -44,7 +44,7 @@ def page(answer: Answer) -> str:
         parts.append(section("Kubelet admission", "door", *_admission(answer.admission, answer.node)))
     if answer.shutdown is not None:
         parts.append(section(SHUTDOWN.capitalize(), "shutdown", *_shutdown(answer.shutdown)))
-    return document(title, [element("main", *parts)], ("tables.js",))
+    return Page(title, parts, scripts=("tables.js",))
 
 
 def _tiles(answer: Answer) -> Iterator[Element]:

@@ -25,13 +25,8 @@ _OUTCOME_TEXTS: Final = {"fits": "fits", "preempts": "preempts", "pending": "sta
 _MAX_LINES: Final = 500
 
 
-def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> str:
-    """Return the complete HTML file. `lines`: the text output of the command."""
-    return report(placements, cluster, lines).document()
-
-
 def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> Page:
-    """Return the page as a tree of elements. Parameters as for `page`."""
+    """Return the page. `lines`: the text output of the command."""
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
     preemptions = list(preemptions_of(every, cluster))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}

@@ -13,13 +13,8 @@ if TYPE_CHECKING:
 _TITLE = "Risks by workload"
 
 
-def page(risks: Risks) -> str:
-    """The complete HTML file."""
-    return report(risks).document()
-
-
 def report(risks: Risks) -> Page:
-    """Return the page as a tree of elements."""
+    """Return the page."""
     losing = sum(bool(risk.losses) for risk in risks.risks)
     exposed = sum(bool(preempted_by(risk)) for risk in risks.risks)
     figures = element(

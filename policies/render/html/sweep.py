@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import duration
-from forewarn.policies.render.html.elements import display_text, document, element, table
+from forewarn.policies.render.html.elements import Page, display_text, element, table
 from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
 from forewarn.policies.whatif import EVERY
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Row, Sweep
 
 
-def page(sweep: Sweep) -> str:
-    """The complete HTML file."""
+def report(sweep: Sweep) -> Page:
+    """Return the page."""
     title = f"What if {EVERY[sweep.kind]}"
     lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
     header = element(
@@ -34,7 +34,7 @@ def page(sweep: Sweep) -> str:
     if items:
         also = element("h2", "Notes", id="also")
         parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
-    return document(title, [element("main", *parts)], ("tables.js",))
+    return Page(title, parts, scripts=("tables.js",))
 
 
 def _heads(sweep: Sweep) -> list[str]:

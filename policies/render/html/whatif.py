@@ -48,13 +48,8 @@ _MAX_OPEN: Final = 40
 """The most events of a timeline that is shown unfolded."""
 
 
-def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
-    """Return the complete HTML file. `answer` must have `occupancy`. `notes`: about ignored objects."""
-    return report(answer, change, notes).document()
-
-
 def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
-    """Return the page as a tree of elements. Parameters as for `page`."""
+    """Return the page. `answer` must have `occupancy`. `notes`: about ignored objects."""
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.preemptions)
     drawn = node_data(bands, answer.preemptions)

@@ -71,16 +71,18 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
     if impact.why_not:
         yield f"not predicted: {impact.why_not}"
-    yield from gaps(impact)
+    yield from unfinished(impact)
     yield ROLLOUT
 
 
 def gaps(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
     """Gaps and assumptions of a prediction as sentences, in lower case: `time ran out after 3 of 10 new Pods`."""
-    return (*_unfinished(impact, audience), *(f"assumes {each}" for each in impact.assumes))
+    assumed = (f"assumes {'; '.join(impact.assumes)}",) if impact.assumes else ()
+    return (*unfinished(impact, audience), *assumed)
 
 
-def _unfinished(impact: Impact, audience: Audience) -> tuple[str, ...]:
+def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
+    """Return the reason why a prediction is incomplete as a sentence in lower case; empty if it is complete."""
     if impact.rest != "unknown":
         return ("the rollout is too large to predict it to its end",) if impact.first_only else ()
     if impact.excess is not None:

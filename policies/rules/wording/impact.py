@@ -186,7 +186,7 @@ def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
 
 def _unfinished(impact: Impact, gaps: tuple[str, ...]) -> tuple[str, ...]:
     """Return the sentences about an incomplete prediction, without those about missing lists in the cluster state."""
-    return gaps[: len(gaps) - len(impact.assumes)]
+    return gaps[: len(gaps) - bool(impact.assumes)]
 
 
 def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:

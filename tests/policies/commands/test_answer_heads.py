@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from forewarn.policies.sources import load_cluster
-from tests.builders import make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod
 from tests.policies.commands.test_incomplete_clusters import COMMANDS, answer, state, written
 from tests.webhook.builders import body
 
@@ -27,6 +27,8 @@ MORE: Final = {
     "why workload": ("why", "deployment/web"),
 }
 ANSWERS: Final = [*(name for name in {**COMMANDS, **MORE} if name != "ui")]
+WITHOUT_TEXT: Final = ("dry-run", "webhook review")
+ON_STDERR: Final = ("audit", "lint")
 
 
 def asked(command: str, directory: Path, *more: str) -> tuple[str, str]:
@@ -58,7 +60,50 @@ def test_json_has_the_head(command: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["headroom", "lint", "risk", "whatif", "whatif apply"])
 def test_the_head_names_what_is_missing(command: str, tmp_path: Path) -> None:
     head = json.loads(asked(command, tmp_path, "-o", "json")[0])["head"]
-    assert any("ResourceQuotas" in clause for clause in head["assumes"])
+    assert "no ResourceQuotas" in head["assumes"]
+
+
+def line(directory: Path, time: str = READ) -> str:
+    return f"cluster: {directory / 'cluster.json'} at {time}, Kubernetes 1.37, profile default-scheduler"
+
+
+@pytest.mark.parametrize("command", [name for name in ANSWERS if name not in (*WITHOUT_TEXT, *ON_STDERR)])
+def test_the_second_line_of_text_is_the_head(command: str, tmp_path: Path) -> None:
+    verdict, head, *rest = asked(command, tmp_path)[0].splitlines()
+    assert head.partition("; assumes: ")[0] == line(tmp_path)
+    assert "cluster: " not in "\n".join((verdict, *rest))
+
+
+@pytest.mark.parametrize("command", ON_STDERR)
+def test_the_head_follows_the_summary_of_findings(command: str, tmp_path: Path) -> None:
+    summary, head, *_ = asked(command, tmp_path)[1].splitlines()
+    assert "checked: " in summary
+    assert head.partition("; assumes: ")[0] == line(tmp_path)
+
+
+IN_MARKDOWN: Final = ("audit", "classes", "classes plan", "headroom", "lint", "risk", "whatif", "whatif --each")
+IN_HTML: Final = ("audit", "headroom", "predict", "risk", "whatif", "whatif --each", "whatif pressure")
+
+
+@pytest.mark.parametrize("command", [*IN_MARKDOWN, "whatif pressure"])
+def test_markdown_has_the_head_below_its_title(command: str, tmp_path: Path) -> None:
+    title, *rest = asked(command, tmp_path, "-o", "markdown")[0].replace("\\", "").splitlines()
+    assert title.startswith("### ")
+    assert any(text.startswith(line(tmp_path)) for text in rest[:4])
+
+
+@pytest.mark.parametrize("command", IN_HTML)
+def test_pages_have_the_head(command: str, tmp_path: Path) -> None:
+    assert f"</header><p>{line(tmp_path)}" in asked(command, tmp_path, "-o", "html")[0]
+
+
+def test_what_is_missing_is_named_once_for_all_objects(tmp_path: Path) -> None:
+    pods = [make_pod(f"p{number}").request(cpu="1").priority(number).obj for number in range(3)]
+    paths = written(tmp_path, *json.loads(cluster_text([make_node("n1").has(cpu="2"), *pods[:1]]))["items"])
+    paths["pod"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods[1:]}))
+    out = answer("whatif apply", paths)[1]
+    assert out.splitlines()[1].endswith("; assumes: no PodDisruptionBudgets; no ResourceQuotas; no LimitRanges")
+    assert out.count("ResourceQuotas") == 1
 
 
 @pytest.mark.parametrize(
@@ -83,5 +128,4 @@ def test_without_a_time_the_newest_object_tells_it(tmp_path: Path) -> None:
     paths = written(tmp_path, *state(absent="/Node"), node)
     origin = load_cluster(str(paths["cluster"])).snapshot().origin
     assert (origin.time, origin.is_read) == (READ, False)
-    head = json.loads(answer("classes", paths, "-o", "json")[1])["head"]
-    assert (head["time"], head["timeOf"]) == (READ, "newest object")
+    assert answer("classes", paths)[1].splitlines()[1] == line(tmp_path, f"{READ} (newest object)")

@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from tests.builders import Made, MadePod, make_node, make_pod
+from tests.in_process import without_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,7 +174,7 @@ def test_the_pods_of_a_workload_in_turn(tmp_path: Path, capsys: pytest.CaptureFi
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["whatif", "resize", "sts/web", "--requests", "cpu=2500m", "--cluster", str(file)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = without_head(capsys.readouterr().out).splitlines()
     assert lines[:4] == [
         "Pod default/web-1 on a: accepted",
         "Pod default/web-0 on a: deferred: insufficient cpu",

@@ -18,6 +18,7 @@ from forewarn.policies.expectations.document import read_expectations
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.sources import load_cluster
 from tests.builders import Made
+from tests.in_process import without_head
 
 CLUSTER = ("--cluster", "docs/examples/whatif/cluster.yaml")
 CLASS = """
@@ -181,8 +182,7 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
     assert (status, json.loads(out)["expectations"][0].get("notes", [])) == (0, unanswered)
     if unanswered:
         status, out, _ = run(capsys, path, *CLUSTER)
-        assert out.splitlines()[0] == "NOT EVALUATED  it (2 cases)"
-        assert out.splitlines()[-2] == "1 expectation: 1 not evaluated"
+        assert without_head(out).splitlines()[:2] == ["1 expectation: 1 not evaluated", "NOT EVALUATED  it (2 cases)"]
         errors = [
             each.get("message")
             for each in ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).iter("error")
@@ -203,7 +203,7 @@ def test_a_typo_beside_a_failure_has_no_answer_and_both_are_reported(
         (True, True),
     ]
     status, out, _ = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
-    assert (status, out.splitlines()[-2]) == (3, "3 expectations: 2 failed, 2 not evaluated")
+    assert (status, out.splitlines()[0]) == (3, "3 expectations: 2 failed, 2 not evaluated")
 
 
 def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
     assert (told["met"], told["notes"]) == (True, ["by: no Pod of class gold in namespace elsewhere exists"])
     path = str(tmp_path / "expectations.json")
     note = "  note: by: no Pod of class gold in namespace elsewhere exists"
-    assert run(capsys, path, *CLUSTER)[1].splitlines()[1:-1] == [note]
+    assert run(capsys, path, *CLUSTER)[1].splitlines()[3:] == [note]
     assert ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).find(".//system-out") is not None
     whole, parts = run(capsys, path, *CLUSTER)[1], [str(tmp_path / f"part-{number}.json") for number in range(2)]
     for number, part in enumerate(parts):

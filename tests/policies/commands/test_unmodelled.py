@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -493,7 +492,7 @@ def test_an_answer_with_victims_says_that_no_budgets_were_listed(
 ) -> None:
     lists = listed("PodDisruptionBudget") if is_listed else []
     told = Asked(tmp_path, [*with_low_pods(), *lists], new_pod()).told(entry, capsys)
-    assert (re.search("no (.*, )?PodDisruptionBudgets.* exist: ", told) is not None) == (not is_listed)
+    assert ("no PodDisruptionBudgets" in told) == (not is_listed)
 
 
 @pytest.mark.parametrize(
@@ -504,7 +503,7 @@ def test_an_answer_without_victims_and_claims_says_nothing_of_lists(
 ) -> None:
     lists = listed("ResourceQuota", "LimitRange")
     told = Asked(tmp_path, [*base(), *lists], new_pod()).told(entry, capsys)
-    assert "no list of" not in told
+    assert "no ResourceQuotas" not in told
 
 
 @pytest.mark.parametrize(
@@ -527,10 +526,7 @@ def test_an_answer_with_new_pods_names_the_lists_that_their_admission_depends_on
     kinds = ("ResourceQuota", "LimitRange", "PodDisruptionBudget")
     lists = listed(*(kind for kind in kinds if kind not in missing))
     told = Asked(tmp_path, [*base(), *lists], new_pod()).told(entry, capsys)
-    names = ", ".join(f"{kind}s" for kind in missing)
-    assert (
-        (f"no {names} exist: the cluster state has no list of them" in told) if missing else ("no list of" not in told)
-    )
+    assert [kind for kind in kinds if f"no {kind}s" in told] == list(missing)
 
 
 @pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
@@ -542,10 +538,7 @@ def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
     there = [make_claim("data", "volume-1", "shop")] if "PersistentVolumeClaim" not in missing else []
     lists = listed("ResourceQuota", "LimitRange", *(kind for kind in KINDS[2:] if kind not in missing))
     told = Asked(tmp_path, [*base(), *there, *lists], new).told(entry, capsys)
-    names = ", ".join("StorageClasses" if kind == "StorageClass" else f"{kind}s" for kind in missing)
-    assert (
-        (f"no {names} exist: the cluster state has no list of them" in told) if missing else ("no list of" not in told)
-    )
+    assert [kind for kind in KINDS if f"no {kind}{'es' if kind.endswith('s') else 's'}" in told] == [*missing]
 
 
 @pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
@@ -561,7 +554,7 @@ def test_an_answer_for_a_pod_that_selects_namespaces_says_that_none_were_listed(
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     lists = listed("ResourceQuota", "LimitRange", *(["Namespace"] if is_listed else []))
     told = Asked(tmp_path, [*base(), *lists], new_pod().spec(affinity=apart)).told(entry, capsys)
-    assert ("no Namespaces exist: " in told) == (not is_listed)
+    assert ("no Namespaces" in told) == (not is_listed)
 
 
 def owned(api_version: str, kind: str) -> list[Made]:
@@ -648,4 +641,4 @@ def test_an_answer_with_devices_says_that_no_taint_rules_were_listed(
 ) -> None:
     new = new_pod().request(cpu="1").spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
     asked = Asked(tmp_path, with_a_device(rules=False), new)
-    assert re.search(r"no .*DeviceTaintRules exist: ", asked.told(entry, capsys))
+    assert "no DeviceTaintRules" in asked.told(entry, capsys)

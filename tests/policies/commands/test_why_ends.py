@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from tests.builders import Made, make_budget, make_node, make_pod
+from tests.in_process import without_head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -359,7 +360,7 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
         owned(pod(condition("EvictionByEvictionAPI")).metadata(name="web-api-5f-x"), "ReplicaSet", "web-api-5f"),
     ]  # fmt: skip
     status, out, _ = why(capsys, tmp_path, made, "deploy/web", "--fail-on", "node-pressure-evicted")
-    lines = out.splitlines()
+    lines = without_head(out).splitlines()
     assert status == 1
     assert lines[0] == "Deployment default/web: 1 running, 1 ended, 1 pending, 2 gone"
     assert [line.split(": ")[0] for line in lines[1:4]] == [
@@ -407,7 +408,7 @@ def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
 ) -> None:
     made = owned(pod(phase="Succeeded", containerStatuses=[ended("Completed", 0)]), "Job", "report")
     status, out, _ = why(capsys, tmp_path, [made, job("report")], "web", "--fail-on", "completed")
-    assert (status, out.splitlines()[1]) == (1, f"  completed at {T0}: the phase of the Pod is Succeeded")
+    assert (status, without_head(out).splitlines()[1]) == (1, f"  completed at {T0}: the phase of the Pod is Succeeded")
     _, out, _ = why(capsys, tmp_path, [made, job("report")], "job/report")
     assert out.splitlines()[0] == "Job default/report: 1 ended"
     assert "completed" not in out

@@ -71,7 +71,7 @@ def test_budgets_with_an_empty_selector(minor: int, node: str, labels: dict[str,
     budget = make_budget("all", 0, "team").spec(selector={})
     found = predicted(minor, make_pod("new").priority(10).request(cpu="1"), *nodes, first, second, budget)
     assert found.nominated_node == found.to_dict()["nominatedNode"] == node
-    assert (TOLD in found.caveats) == (minor == 38)
+    assert (TOLD in found.assumes) == (minor == 38)
 
 
 @pytest.mark.parametrize(("minor", "pdbs"), [(37, []), (38, ["team/all"])])

@@ -214,9 +214,7 @@ def test_an_own_order_of_the_queue_is_reported() -> None:
     own = with_method("less", lambda self, first, second: False)
     prediction = asked(own, {"queueSort": point("Mine", disabled=("*",))})
     assert prediction.fits
-    assert prediction.caveats == (
-        "plugin Mine sorts the queue (queueSort): which Pending Pod is first is not predicted",
-    )
+    assert prediction.assumes == ("priority orders the queue, although plugin Mine sorts it (queueSort)",)
 
 
 def test_priority_sort_is_the_order_of_the_queue() -> None:
