@@ -132,7 +132,7 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
         render(given, options, config)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
     named = config.options._replace(
-        template_classes=frozenset(given.class_names),
+        template_classes=frozenset((*given.class_names, *given.renamed_classes)),
         input_classes=given.defined_classes,
         class_uses=given.class_uses,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
@@ -56,6 +57,9 @@ def wanted_kinds(config: Config) -> frozenset[str]:
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
     """True if `exclude` matches a file. Patterns may start with `./`, like paths in reports."""
     return any(matches(path, pattern.removeprefix("./")) for pattern in patterns)
+
+
+_MAX_AFFIXES: Final = 100
 
 
 class Rendered(NamedTuple):
@@ -120,6 +124,13 @@ class Input:
     def defined_classes(self) -> frozenset[str]:
         """The names of all PriorityClasses that the input defines."""
         return frozenset(m.identity[2] for m in self.members if m.identity[0] == PRIORITY_CLASS)
+
+    @property
+    def renamed_classes(self) -> Iterator[str]:
+        """The names that kustomizations give to the PriorityClasses of the input with `namePrefix` and `nameSuffix`."""
+        affixes = {kustomization.affixes for kustomization in self.kustomizations}
+        for prefix, suffix in islice(affixes - {("", "")}, _MAX_AFFIXES):
+            yield from (f"{prefix}{name}{suffix}" for name in self.defined_classes)
 
     @property
     def subjects(self) -> list[ReviewedObject]:

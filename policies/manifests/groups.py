@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Kustomization(NamedTuple):
     """The `resources` and `patches` of a kustomization.yaml as real paths.
 
-    `home`: the directory as named in the input; None for a path relative to the working directory.
+    `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
+    `namePrefix` and `nameSuffix`.
     """
 
     directory: str
@@ -38,6 +39,7 @@ class Kustomization(NamedTuple):
     patches: tuple[str, ...] = ()
     namespace: str = ""
     home: str | None = None
+    affixes: tuple[str, str] = ("", "")
 
 
 class Grouping(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.groups import Kustomization
 from forewarn.policies.manifests.values import values
+from forewarn.policies.objects.fields import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ def read_kustomization(text: bytes, path: str) -> Kustomization | None:
         tuple(_real(directory, p) for p in _paths(found, _PATCHES)),
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),
+        (text_at(found, "namePrefix"), text_at(found, "nameSuffix")),
     )
 
 
