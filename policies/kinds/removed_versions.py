@@ -23,7 +23,6 @@ REMOVED: Final = {
     "batch/v1beta1/CronJob": Removed("batch/v1", 25),
     "batch/v2alpha1/CronJob": Removed("batch/v1", 21),
     "policy/v1beta1/PodDisruptionBudget": Removed("policy/v1", 25),
-    **{f"storage.k8s.io/v1beta1/{kind}": Removed("storage.k8s.io/v1", 22) for kind in ("StorageClass", "CSIDriver")},
 }
 """`apiVersion/kind` -> its replacement, for kinds that the linter reads, except PriorityClasses."""
 

@@ -2,7 +2,7 @@
 
 Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
 
-Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets, StorageClasses and CSIDrivers.
+Details: the rule checks PriorityClasses, workloads and PodDisruptionBudgets.
 
 Bad:
 
