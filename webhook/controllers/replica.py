@@ -57,9 +57,12 @@ class ReplicaControllers:
         self._stop = Event()
 
     def fault(self) -> str:
-        """Return why the replica is not ready: API servers do not trust its certificate; "" if they trust it."""
+        """Return why the replica is not ready: its certificate is not valid now, or API servers do not trust it."""
         why = self._tasks.faults.get(_CERTIFICATE, self._why)
-        return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
+        if not self._trusted:
+            return f"API servers do not trust the certificate yet: {why}"
+        untimely = self._serving.fault() if self._serving else ""
+        return untimely and f"the certificate is {untimely}; wait for forewarn-ca-injector to renew it"
 
     def grants(self) -> Mapping[str, Grant]:
         """Return token -> scope from the last read of the webhook configurations; empty if there are no tokens."""
@@ -83,7 +86,7 @@ class ReplicaControllers:
     def reconcile(self) -> None:
         """Run all tasks that are due. Raises nothing."""
         if self._serving:
-            seconds = CERTIFICATE_SECONDS if self._trusted else 0
+            seconds = 0 if self.fault() else CERTIFICATE_SECONDS
             self._tasks.attempt(_CERTIFICATE, seconds, self._certificate)
         self._tasks.attempt("global default reservation", 0, self.reservations.reconcile)
         self._tasks.attempt("count global defaults", RECONCILE_SECONDS, self._count_defaults)
@@ -95,7 +98,7 @@ class ReplicaControllers:
         while not self._stop.is_set():
             wake.clear()
             self.reconcile()
-            wake.wait(_PENDING_SECONDS if self.reservations.pending or not self._trusted else RECONCILE_SECONDS)
+            wake.wait(_PENDING_SECONDS if self.reservations.pending or self.fault() else RECONCILE_SECONDS)
 
     def _certificate(self) -> None:
         """Serve the certificate that the CA injector has issued, and check whether API servers trust its CA."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.http.tls import server_context
+from forewarn.webhook.http.tls import server_context, untimely, worse
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of
 
@@ -97,20 +97,24 @@ class ServingCertificate:
     def reconcile(self) -> None:
         """Read the Secret, and serve its certificate from the next handshake on. Raises ObjectApiError, BadSecret.
 
-        Ignores an empty Secret. Raises BadSecret for an expired certificate while the current one is valid.
+        Ignores an empty Secret. Raises BadSecret for a certificate that is not valid now, unless the served one is not
+        valid either.
         """
         served = Served.from_secret(self._api.get(self._path))
         if served.certificate is None or served.certificate == self.served.certificate:
             return
         ours, now = self.served.certificate, self._now()
-        if ours and now < ours.not_after and not now < served.certificate.not_after:
-            raise bad(
-                "tls.crt",
-                f"expired at {served.certificate.not_after.isoformat()}; the previous certificate stays in use",
-            )
+        why = worse(ours, served.certificate, now) if ours else untimely(served.certificate, now)
+        if why:
+            raise bad("tls.crt", why)
         self._contexts.swap(served.certificate)
         self.served = served
         log_event("serving certificate loaded", {"not_after": served.certificate.not_after.isoformat()})
+
+    def fault(self) -> str:
+        """Return why the served certificate is not valid now; "" if it is, or if none is served yet."""
+        certificate = self.served.certificate
+        return untimely(certificate, self._now()) if certificate else ""
 
     def _expiry(self) -> float:
         served = self.served.certificate

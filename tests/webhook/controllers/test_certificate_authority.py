@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from forewarn.webhook.apiserver.object_api import Forbidden, ObjectApiError
 from forewarn.webhook.controllers.certificate_authority import ANNOUNCED_FOR, LEAF_LIFE, CertificateAuthorities, Issuer
+from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.registration import PATHS, Registration
+from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, ServingCertificate
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
@@ -241,10 +243,42 @@ def test_what_is_served_is_not_given_up_for_nothing_or_for_what_has_ended() -> N
     old = Authority.make(NOW - 30 * DAY)
     ended = Served(old.sign(NOW - 20 * DAY, ("forewarn.forewarn.svc",), LEAF_LIFE))
     installed.api.put(LEAF, {"data": ended.to_data()})
-    with pytest.raises(BadSecret, match=r"tls.crt: expired at 2029-12-19T.* the previous certificate stays in use"):
+    with pytest.raises(
+        BadSecret, match=r"tls.crt: expired at 2029-12-19T.* the current certificate is valid and stays in use"
+    ):
         installed.replica.reconcile()
     assert installed.replica.contexts.certificate == served
     assert installed.reconcile() != served, "the injector puts out a good one"
+
+
+@pytest.mark.parametrize(("days", "why"), [(-20, "expired at "), (2, "not valid before ")])
+def test_a_replica_that_starts_with_a_certificate_that_is_not_valid_now_does_not_serve_it(days: int, why: str) -> None:
+    installed = Installed()
+    installed.reconcile()
+    authority = Authority.make(NOW - 30 * DAY)
+    untimely = Served(authority.sign(NOW + days * DAY, ("forewarn.forewarn.svc",), LEAF_LIFE))
+    installed.api.put(LEAF, {"data": untimely.to_data()})
+    started = Replica(installed.api, installed.clock)
+    with pytest.raises(BadSecret, match=f"the Secret's tls.crt: {why}"):
+        started.reconcile()
+    assert started.serving.served.certificate is None
+    installed.injector.reconcile()
+    assert trusts(installed.api, started.reconcile(), NOW)
+
+
+def test_a_replica_is_not_ready_while_its_certificate_is_not_valid_and_says_why() -> None:
+    installed = Installed()
+    installed.reconcile()
+    installation = Installation("forewarn", "pod-1")
+    replica = ReplicaControllers(installed.api, installation, Metrics(), Contexts(), lambda: None)
+    replica._serving = installed.replica.serving
+    replica._certificate()
+    assert replica.fault() == ""
+    installed.clock.now = NOW + 8 * DAY
+    assert replica.fault().startswith("the certificate is expired at 2030-")
+    installed.injector.reconcile()
+    replica._certificate()
+    assert replica.fault() == ""
 
 
 @pytest.mark.parametrize("key", ["tls.crt", "tls.key", "ca.crt"])
@@ -438,5 +472,5 @@ def after(requests: int) -> Callable[[str, str], None]:
 
 
 def _quietly(run: Callable[[], object]) -> None:
-    with contextlib.suppress(ObjectApiError):
+    with contextlib.suppress(ObjectApiError, BadSecret):
         run()
