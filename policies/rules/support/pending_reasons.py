@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
-from forewarn.policies.scheduling.reasons import Reason, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info scheduler`"
@@ -62,6 +62,7 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
     For Pods with one possible node, the reason of that node. Without candidates for preemption, the reasons before it.
     """
     from forewarn.policies.scheduling.preemption import NO_VICTIMS
+    from forewarn.policies.scheduling.reasons import Reason, joined
 
     first = predictions[0]
     if first.error:

@@ -21,7 +21,7 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
-MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads", "grouped_pods"}
+MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads", "grouped_pods", "pods_on_unknown_nodes"}
 NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
 """Kinds of which an object that is no more than its name cannot be read."""
 
