@@ -18,12 +18,11 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     from_provider,
     is_good_template,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, Settings
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text_at
-from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 MAX_GROUPS: Final = 500
 ZONE: Final = "topology.kubernetes.io/zone"
 STATUS: Final = "cluster-autoscaler-status"
-BACK_OFF: Final = "in backoff after failed scale-up"
-NOT_READY: Final = "not ready for scale-up"
 NO_TEMPLATE: Final = "no node to make a template of"
 _MAX_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
@@ -96,7 +93,7 @@ class _Seen:
         if self.is_good:
             return
         try:
-            self.is_good = is_good_template(Node.from_api(obj))
+            self.is_good = is_good_template(obj)
         except InvalidObject:
             return
         if self.is_good or self.model is None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
 from forewarn.policies.controllers.templates import made_of, template_of
-from forewarn.policies.objects.fields import ref_of, text
+from forewarn.policies.objects.fields import boolean, ref_of, text
+from forewarn.policies.objects.items import items
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_spec import shared_labels
@@ -62,7 +63,9 @@ _PASSING_PREFIXES: Final = (*_STARTUP_PREFIXES, "status-taint.cluster-autoscaler
 
 Source: `SanitizeTaints`.
 """
-_UNREADY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", _DELETED)
+_UNREADY_TAINTS: Final = tuple(
+    f"node.kubernetes.io/{key}" for key in ("not-ready", "disk-pressure", "network-unavailable")
+)
 
 
 class NodeGroup(NamedTuple):
@@ -116,14 +119,31 @@ def _group(name: str, size: int, max_size: int | None, obj: ApiObject, example: 
     return NodeGroup(name, size, max_size, node, capacity, allocatable, example)
 
 
-def is_good_template(node: Node) -> bool:
-    """Report whether cluster-autoscaler prefers a node as a template: ready and schedulable.
+def is_ready(node: ApiObject) -> bool:
+    """Report whether cluster-autoscaler counts a node as ready. Raises InvalidObject.
 
-    Source: `isNodeGoodTemplateCandidate`; taints stand for the conditions.
+    Without the condition Ready, a node counts as ready. Source: `GetNodeReadiness`, `FilterOutNodesWithStartupTaints`.
     """
-    return not node.unschedulable and not any(
-        taint.key in _UNREADY_TAINTS or taint.key.startswith(_STARTUP_PREFIXES) for taint in node.taints
+    states = {text(condition, "type"): text(condition, "status") for condition in items(node, "status", "conditions")}
+    keys = [text(taint, "key") for taint in items(node, "spec", "taints")]
+    return (
+        states.get("Ready", "True") == "True"
+        and not any(states.get(kind) == "True" for kind in ("DiskPressure", "NetworkUnavailable"))
+        and not any(key in _UNREADY_TAINTS or key.startswith(_STARTUP_PREFIXES) for key in keys)
     )
+
+
+def is_schedulable(node: ApiObject) -> bool:
+    """Report whether a node is ready and not cordoned. Source: `IsNodeReadyAndSchedulable`. Raises InvalidObject."""
+    return is_ready(node) and not boolean(node, "spec", "unschedulable")
+
+
+def is_good_template(node: ApiObject) -> bool:
+    """Report whether cluster-autoscaler prefers a node as a template. Raises InvalidObject.
+
+    Source: `isNodeGoodTemplateCandidate`.
+    """
+    return is_schedulable(node) and all(text(taint, "key") != _DELETED for taint in items(node, "spec", "taints"))
 
 
 def template_info(

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_SIZE_REACHED: Final = "max node group size reached"
-"""Upstream's reason for a group at its maximum size. Source: orchestrator/skippedreasons.go."""
+BACK_OFF: Final = "in backoff after failed scale-up"
+NOT_READY: Final = "not ready for scale-up"
+"""Upstream's reasons for groups that do not grow. Source: orchestrator/skippedreasons.go."""
 
 
 class Settings(NamedTuple):

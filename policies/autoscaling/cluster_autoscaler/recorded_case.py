@@ -18,9 +18,17 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     from_provider,
     is_daemon_pod,
     is_good_template,
+    is_ready,
+    is_schedulable,
     template_info,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Orchestrator, Settings, node_amounts
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
+    NOT_READY,
+    Decision,
+    Orchestrator,
+    Settings,
+    node_amounts,
+)
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
     filter_out_schedulable,
     is_expendable,
@@ -42,6 +50,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 DEFAULT_CUTOFF: Final = Options().autoscaler_cutoff
+_OK_UNREADY: Final = 3
+_MAX_UNREADY: Final = 0.45
+"""Defaults of --ok-total-unready-count and --max-total-unready-percentage."""
 _LISTS: Final = ("nodes", "pods", "daemonsets", "pvcs", "pvs", "storageClasses", "namespaces")
 
 
@@ -84,9 +95,14 @@ class _Scene:
         self.snapshot = snapshot.with_nodes(list(_upcoming(self.groups, self._templates, self._upcoming)))
 
     def decide(self, snapshot: Snapshot, equivalence_groups: Sequence[EquivalenceGroup]) -> Decision:
-        """Return the scale-up, nothing if the cluster has the maximum number of nodes. Source: `RunOnce`."""
-        settings = self._settings
-        if not equivalence_groups or 0 < settings.max_nodes_total <= sum(map(_is_ready, self._nodes.values())):
+        """Return the scale-up; nothing if the cluster has the maximum number of nodes, or too few ready ones.
+
+        Source: `RunOnce`.
+        """
+        settings, nodes = self._settings, self._nodes.values()
+        ready, schedulable = sum(map(is_ready, nodes)), sum(map(is_schedulable, nodes))
+        is_stopped = not schedulable or _is_unhealthy(len(nodes), ready, len(nodes))
+        if is_stopped or not equivalence_groups or 0 < settings.max_nodes_total <= schedulable:
             return Decision()
         used = _used(self._nodes.values(), self.groups, self._upcoming)
         left = {name: max(limit - used[name], 0) for name, limit in settings.limits.items()}
@@ -147,19 +163,28 @@ def _snapshot(case: ApiObject) -> Snapshot:
     return cache.snapshot().scheduling
 
 
-def _is_ready(node: ApiObject) -> bool:
-    conditions = items(node, "status", "conditions")
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+def _is_unhealthy(expected: int, ready: int, total: int) -> bool:
+    """Report whether too many of the expected nodes are not ready.
+
+    `total`: number of existing nodes. Source: `IsClusterHealthy`, `IsNodeGroupHealthy`.
+    """
+    unready = expected - ready
+    return unready > _OK_UNREADY and unready > _MAX_UNREADY * total
 
 
 def _node_group(entry: ApiObject, nodes: Mapping[str, ApiObject], snapshot: Snapshot) -> NodeGroup:
     """Return a group with its template, if possible made of a good node. Source: `MixedTemplateNodeInfoProvider`."""
     name, size, most = text(entry, "name"), _number(entry, "size"), int32(entry, "maxSize")
-    for member in strings(entry, "nodes"):
-        info = snapshot.get(member)
-        if info is not None and is_good_template(info.node) and _is_ready(nodes[member]):
-            return from_node(name, size, most, nodes[member], info.pods)
-    return from_provider(name, size, most, mapping(entry, "template"))
+    members = [member for member in strings(entry, "nodes") if member in snapshot.rows]
+    ready = sum(is_ready(nodes[member]) for member in members)
+    good = next((nodes[member] for member in members if is_good_template(nodes[member])), None)
+    if good is None:
+        group = from_provider(name, size, most, mapping(entry, "template"))
+    else:
+        pods = snapshot.node_infos[snapshot.rows[text(good, "metadata", "name")]].pods
+        group = from_node(name, size, most, good, pods)
+    expected = min(size, len(members))
+    return group._replace(blocked=NOT_READY if _is_unhealthy(expected, ready, len(members)) else "")
 
 
 def _upcoming(

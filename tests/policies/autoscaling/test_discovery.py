@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import (
-    BACK_OFF,
     MAX_GROUPS,
     Discovery,
     GroupCache,
     Pool,
 )
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF
 from forewarn.policies.cli import main
 from tests.builders import make_node
 

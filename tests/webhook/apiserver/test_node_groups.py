@@ -1,0 +1,58 @@
+"""What a live cluster says about node groups: the status ConfigMap, and objects of kinds that are served."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.sources import SourceError
+from forewarn.webhook.apiserver.client import Page
+from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.source import live
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.kinds.registry import KindSpec
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, configmap: int, machines: int) -> None:
+    """An API server that answers with these statuses."""
+
+    def get(_: object, path: str, *__: object, **___: object) -> dict[str, Any]:
+        if configmap != 200:
+            raise ApiError(configmap, "no")
+        assert path == "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
+        return {"metadata": {"name": "cluster-autoscaler-status"}}
+
+    def pages(_: object, resource: KindSpec, **__: object) -> Iterator[Page]:
+        if machines != 200:
+            raise ApiError(machines, "no")
+        yield Page([{"kind": resource.kind, "metadata": {"name": "m"}}], "1", 0)
+
+    monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.get", get)
+    monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)
+
+
+@pytest.mark.parametrize(
+    ("configmap", "machines", "kinds"),
+    [
+        (200, 404, ["ConfigMap"]),
+        (403, 403, []),
+        (404, 200, ["MachineDeployment", "MachineSet", "NodePool"]),
+        (200, 200, ["ConfigMap", "MachineDeployment", "MachineSet", "NodePool"]),
+    ],
+)
+def test_what_is_served_and_allowed_is_read(
+    configmap: int, machines: int, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(monkeypatch, configmap, machines)
+    assert [obj["kind"] for obj in live.node_groups("")] == kinds
+
+
+@pytest.mark.parametrize(("configmap", "machines"), [(500, 404), (404, 500)])
+def test_another_error_is_reported(configmap: int, machines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, configmap, machines)
+    with pytest.raises(SourceError):
+        list(live.node_groups(""))
