@@ -173,7 +173,10 @@ def test_the_answers_over_tls_are_those_of_review(
             connection = started.connect()
             try:
                 connection.request("POST", f"/{phase}", data, JSON)
-                assert answer_of(connection)[2].decode() == capsys.readouterr().out.rstrip("\n")
+                answer = (
+                    answer_of(connection)[2].decode().replace("Deployment team/web: ", "")
+                )  # review names no object
+                assert answer == capsys.readouterr().out.rstrip("\n")
             finally:
                 connection.close()
 
