@@ -232,7 +232,7 @@ def test_what_the_pods_of_a_sweep_write_is_put_together_as_what_one_process_says
     (merge,) = job("sweep-result")["spec"]["template"]["spec"]["containers"]
     commands = [
         _expanded(merge["args"], tmp_path, {}),
-        ["whatif", "lose", "--each", "node", "--cluster", "docs/examples/whatif/cluster.yaml"],
+        ["whatif", "lose", "--each", "node", "--cluster", str(state)],
     ]
     told = [
         subprocess.run([sys.executable, "-m", "forewarn", *c], capture_output=True, check=True, timeout=500)

@@ -200,6 +200,7 @@ class Cache:
         A missing object of another kind may still exist in the cluster.
         """
         self._unlisted: frozenset[str] = frozenset()
+        self._on_unknown_nodes: dict[str, int] = {}
         self.devices_known: bool | None = None
         """Whether all device objects of the cluster are present; None: present if there are any."""
         self._replaced, self._templates = replaced, templates
@@ -369,14 +370,17 @@ class Cache:
             grouped_pods=self._grouped.freeze(),
             omitted=len(self._omitted),
             unlisted=self._not_listed(),
-            pods_on_unknown_nodes={} if self.listed is None else self._without_node(pods_by_node),
+            pods_on_unknown_nodes=self._without_node(pods_by_node),
             **tables,
         )
 
     def _without_node(self, pods_by_node: Mapping[str, tuple[Pod, ...]]) -> dict[str, int]:
-        """Return node name -> number of its Pods, for nodes that are not in the cache."""
-        nodes = self._tables[NODE]
-        return {name: len(pods) for name, pods in pods_by_node.items() if pods and nodes.get(("", name)) is None}
+        """Return node name -> number of its Pods, for nodes that are not in the cache. Equal results are the same object."""
+        if self.listed is not None:
+            nodes = self._tables[NODE]
+            counts = {name: len(pods) for name, pods in pods_by_node.items() if pods and nodes.get(("", name)) is None}
+            self._on_unknown_nodes = self._on_unknown_nodes if counts == self._on_unknown_nodes else counts
+        return self._on_unknown_nodes
 
     def _not_listed(self) -> frozenset[str]:
         """Return the `group/Kind` of objects that may exist in the cluster but were not listed and are not in the

@@ -201,7 +201,6 @@ REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
     "risk": _PODS,
     "test": _PODS,
     "ui": _PODS,
-    "webhook review": _CLASSES,
     "whatif": _PODS,
     "whatif apply": (POD,),
     "whatif class": (*_PODS, *_CLASSES),

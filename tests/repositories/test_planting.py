@@ -35,7 +35,7 @@ _JOB = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: job\nspec:\n  backof
 TREE = {
     "classes.yaml": "---\n".join([_CLASS.format("gold", 10), _CLASS.format("silver", 5)]),
     "web.yaml": _WEB.format("gold"),
-    "system.yaml": _WEB.format("system-node-critical").replace("name: web", "name: system"),
+    "other/system.yaml": _WEB.format("system-node-critical").replace("name: web", "name: system"),
     "job.yaml": _JOB,
 }
 
@@ -81,5 +81,5 @@ def test_templates_and_patches_are_known() -> None:
 
 def test_every_literal_class_gets_a_name_of_its_own() -> None:
     changed, names = with_nonsense(TREE | {"t.yaml": _WEB.format("{{ .Values.class }}")})
-    assert sorted(changed) == ["system.yaml", "web.yaml"]
+    assert sorted(changed) == ["other/system.yaml", "web.yaml"]
     assert len(set(names)) == len(names) == 2

@@ -53,4 +53,4 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if until and until != text_at(subject.old or {}, *_PATH):
         why = not_honoured(until, context.now, context.options.break_glass.max_duration)
         if why:
-            yield Problem(f"annotation {EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, _FIX)
+            yield Problem(f"{EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, _FIX)

@@ -56,7 +56,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     elif group_kind(subject.object) != PRIORITY_CLASS:
         kind = subject.object.get("kind")
         removed = None if subject.is_partial else removed_version(version, kind)
-        if removed and (context.minor is None or context.minor >= removed.minor):
+        if removed:
             message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
             yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}")
     elif version != SERVED_VERSION:

@@ -85,6 +85,7 @@ MISSING: Final = {
     ("whatif", "--each zone"): ("whatif", "lose", "--each", "zone", "--cluster", "{none}"),
     ("whatif", "--config"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "-c", "{none}"),
     ("whatif", "--node-templates"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("whatif", "--instance-types"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "--instance-types", "{none}"),
     ("whatif", "--scheduler-config"): ("whatif", "lose", "node", "n1", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("test", "EXPECTATIONS"): ("test", "{none}", *WITH_CLUSTER),
     ("test", "a file of an expectation"): ("test", "{expectations}", *WITH_CLUSTER),

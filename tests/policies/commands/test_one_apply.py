@@ -296,11 +296,10 @@ def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
     assert not counts["pending"]["byWorkload"]
 
 
-@pytest.mark.parametrize(("namespace", "noted"), [("default", True), ("other", False)])
-def test_victims_that_free_quota_are_named(namespace: str, noted: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("namespace", "second"), [("default", "would fit"), ("other", "rejected by a ResourceQuota")])
+def test_victims_of_the_same_namespace_free_quota(namespace: str, second: str, tmp_path: Path) -> None:
     old = make_pod("old", namespace).request(cpu="4").priority(-1).on("n1")
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
-    new = write(tmp_path / "new.json", [quota(pods="2" if noted else "1").obj, deployment(2).obj])
+    new = write(tmp_path / "new.json", [quota(pods="2" if namespace == "default" else "1").obj, deployment(2).obj])
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert "2 new Pods: 1 would preempt other Pods, 1 rejected by a ResourceQuota" in text
-    assert ("note: victims of the same namespace free quota" in text) is noted
+    assert f"2 new Pods: 1 would preempt other Pods, 1 {second}" in text

@@ -388,7 +388,7 @@ MISSPELT = _named("Deployment", "apps/v1", "web", OWN, spec={"template": {"spec"
         (
             Disclose.NAMES,
             "payroll-glod",
-            'Did you mean "payroll-gold"? Fix: create it, or use batch-low, gold, ',
+            'Did you mean "payroll-gold"? Fix: create it, or use payroll-gold',
         ),
         (
             Disclose.OWN_NAMESPACE,
@@ -398,7 +398,7 @@ MISSPELT = _named("Deployment", "apps/v1", "web", OWN, spec={"template": {"spec"
         (
             Disclose.OWN_NAMESPACE,
             "web-glod",
-            'Did you mean "web-gold"? Fix: create it, or use standard or web-gold',
+            'Did you mean "web-gold"? Fix: create it, or use web-gold',
         ),
         (Disclose.COUNTS, "web-glod", "Pods will be rejected Fix: create it, or use standard"),
         (Disclose.COUNTS, "standrad", 'Did you mean "standard"? Fix: create it, or use standard'),
