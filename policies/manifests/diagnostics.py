@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Location, ObjectRef
     from forewarn.policies.manifests.documents import Document, Fault
     from forewarn.policies.manifests.json.source import Spans
-    from forewarn.policies.manifests.yaml.construct import MappingEntry, Repeated
+    from forewarn.policies.manifests.yaml.construct import Repeated
     from forewarn.policies.manifests.yaml.nodes import Node
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
@@ -116,10 +116,14 @@ def of_yaml(
     """Yield the problems of a parsed YAML document: repeated keys (everywhere) and ambiguous scalars in the
     subjects.
     """
-    owner_at, typed = _yaml_owners(root, subjects), _types_of_other_objects(root, repeats)
+    owner_at = _yaml_owners(root, subjects)
+    keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
+    repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
+    # The key with which further objects begin in a document without separators.
+    typed = repeats_of_root[0] if {"apiVersion", "kind"} <= {*repeats_of_root} else ""
     for lost, kept in repeats:
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
-        if typed and _is_of_root(kept, root):
+        if typed and id(kept.key_node) in keys_of_root:
             if kept.key == typed:
                 yield _not_separated(line, where, owner_at(kept.key_node.start))
         elif kept.merged:
@@ -159,16 +163,6 @@ _LONGEST_KEY: Final = 40
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
     message = f"duplicate key {quote(_cut(key))}: kubectl drops the value on line {line} without a warning"
     return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
-
-
-def _types_of_other_objects(root: Node, repeats: Sequence[Repeated]) -> str:
-    """Return the key with which further objects begin in a document without separators; "" for a single object."""
-    keys = [kept.key for _, kept in repeats if _is_of_root(kept, root)]
-    return keys[0] if {"apiVersion", "kind"} <= {*keys} else ""
-
-
-def _is_of_root(kept: MappingEntry, root: Node) -> bool:
-    return isinstance(root, Collection) and any(kept.key_node is key for key in root.children[::2])
 
 
 def _not_separated(line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
