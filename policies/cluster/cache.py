@@ -375,7 +375,10 @@ class Cache:
         )
 
     def _without_node(self, pods_by_node: Mapping[str, tuple[Pod, ...]]) -> dict[str, int]:
-        """Return node name -> number of its Pods, for nodes that are not in the cache. Equal results are the same object."""
+        """Return node name -> number of its Pods, for nodes that are not in the cache.
+
+        Equal results are the same object.
+        """
         if self.listed is not None:
             nodes = self._tables[NODE]
             counts = {name: len(pods) for name, pods in pods_by_node.items() if pods and nodes.get(("", name)) is None}
