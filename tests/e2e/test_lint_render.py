@@ -96,7 +96,7 @@ def test_helm(tmp_path: Path) -> None:
     wrong = {"templates/pods.yaml": '{{ .Values.tiers.none.more }}\n{{ fail "nothing \x1b[31mdoing" }}\n'}
     status, report, _ = _lint(tmp_path / "shop", wrong, binaries(HELM))
     (message,) = [f["message"] for f in report["findings"] if f["rule"] == "parse-error"]
-    assert (status, message.startswith("cannot render: helm template"), "\x1b" in message) == (0, True, False)
+    assert (status, message.startswith("cannot render: helm template"), "\x1b" in message) == (1, True, False)
 
 
 def test_kustomize(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_kustomize(tmp_path: Path) -> None:
     wrong = {"stage/kustomization.yaml": "resources: [../nothing]\n"}
     status, report, said = _lint(tmp_path / "shop", wrong, kubectl)
     (message,) = [f["message"] for f in report["findings"] if f["file"] == "./stage/kustomization.yaml"]
-    assert (status, message.startswith("cannot render: kubectl kustomize")) == (0, True), said
+    assert (status, message.startswith("cannot render: kubectl kustomize")) == (1, True), said
 
 
 SECRET = "s3cret-of-the-environment"
