@@ -89,7 +89,7 @@ class Ending(NamedTuple):
 
     @classmethod
     def seen(cls, api: Api, kubelets: GracefulKubelets, rejected: Sequence[str] = ()) -> Ending:
-        """What is there now, and whom kube-scheduler has pushed out since that was forgotten. `rejected`: Pods that
+        """What is there now, and which Pods kube-scheduler has preempted since the last reset. `rejected`: Pods that
         somebody tried to create."""
         return cls.of(Counter(kubelets.preempted.values()), pending(api), missing(api) + Counter(rejected))
 

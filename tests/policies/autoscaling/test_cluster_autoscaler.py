@@ -1,4 +1,4 @@
-"""cluster-autoscaler's scale-up: recorded cases of upstream's own loop, and input that nobody should write."""
+"""cluster-autoscaler's scale-up: recorded cases of upstream's own loop, and hostile numbers."""
 
 from __future__ import annotations
 
