@@ -303,3 +303,15 @@ def test_victims_of_the_same_namespace_free_quota(namespace: str, second: str, t
     new = write(tmp_path / "new.json", [quota(pods="2" if namespace == "default" else "1").obj, deployment(2).obj])
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
     assert f"2 new Pods: 1 would preempt other Pods, 1 {second}" in text
+
+
+def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: Path) -> None:
+    second = deployment(2)
+    second.obj["metadata"]["name"] = "second"
+    old = make_pod("old").request(cpu="4").priority(-1).on("n1")
+    cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
+    new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(1).obj, second.obj])
+    *_, row = map(json.loads, forewarn("predict", "-f", new, "--cluster", cluster, "-o", "json").stdout.splitlines())
+    assert (row["outcome"], row["pods"]) == ("refused", 1)
+    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
+    assert "  note: victims of the same namespace free quota: more Pods may be created after these" in text
