@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers.taint_eviction import tolerated_for
 from forewarn.policies.findings import cut, listed
-from forewarn.policies.why.containers import of_containers
+from forewarn.policies.objects.taints import NO_EXECUTE
 from forewarn.policies.why.events import DEADLINE, LONG, TAINT
 from forewarn.policies.why.records import PodRecord, shown_time
 from forewarn.policies.why.trouble import Trouble
@@ -19,8 +20,78 @@ from forewarn.policies.why.trouble import Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.why.events import Event
     from forewarn.policies.why.evidence import Evidence
+    from forewarn.policies.why.records import Container, WaitingContainer
+
+
+_BY_SIGNAL: Final = (128 + 9, 128 + 15)
+_PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
+
+
+def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Iterator[Trouble]:
+    """Yield the causes in container statuses. `explained`: the Pod's end has a cause, which explains other errors."""
+    for container in pod.terminated:
+        if container.reason == "OOMKilled":
+            yield _oom(container)
+        elif not explained and container.exit_code:
+            yield _failed(evidence, pod, container)
+    if not explained:
+        yield from map(_waiting, pod.waiting)
+
+
+def _oom(container: Container) -> Trouble:
+    where = (
+        f"at its memory limit of {container.limit}"
+        if container.limit
+        else "without a memory limit: its node ran out of memory"
+    )
+    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
+    fix = "raise the memory limit, or use less memory" if container.limit else "set a memory request and limit"
+    return Trouble("oom-killed", f"container {container.name} was OOMKilled {where}{more}", fix, container.when)
+
+
+def _waiting(container: WaitingContainer) -> Trouble:
+    text = f"container {container.name} does not start: {container.reason}: {cut(container.message, LONG)}"
+    return Trouble("container-waiting", text.rstrip(": "))
+
+
+def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble:
+    why = f" ({container.reason})" if container.reason not in ("", "Error") else ""
+    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
+    probe, in_this_run = _failed_probe(evidence, pod, container)
+    if probe:
+        text = (
+            f"was killed because its {probe} failed (exit code {container.exit_code})"
+            if in_this_run
+            else f"exited with {container.exit_code}, after its {probe} failed in an earlier run"
+        )
+        fix = f"see the Event Unhealthy; check the {probe}"
+        return Trouble("container-failed", f"container {container.name} {text}{more}", fix, container.when)
+    text = f"container {container.name} exited with {container.exit_code}{why}{more}"
+    return Trouble("container-failed", text, f"see `kubectl logs -c {container.name} --previous`", container.when)
+
+
+def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> tuple[str, bool]:
+    """The probe because of which the kubelet killed the container, and whether it was in this run; ("", False) if none.
+
+    The kubelet reports only 25 Events about a Pod, and then one in five minutes. Source: kuberuntime_manager.go;
+    client-go, tools/record, events_cache.go.
+    """
+    earlier = ""
+    for event in evidence.events.of_pod(pod.name, pod.uid):
+        found = _PROBE.match(event.message) if event.reason == "Killing" else None
+        if found is None or found[1] != container.name:
+            continue
+        by_signal = container.exit_code in _BY_SIGNAL
+        # The Event of repeated kills has only the time of the last one, which may be of the current run.
+        if event.when >= container.started and (event.when <= container.when or by_signal):
+            return found[2], True
+        earlier = found[2] if by_signal else earlier
+    return earlier, False
+
 
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
 _CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
@@ -374,3 +445,71 @@ def _finished(pod: PodRecord) -> float:
 
 def _on(node: str) -> str:
     return f" on {node}" if node else ""
+
+
+_PULLED: Final = "Pulled"
+_STARTING: Final = ("Pulling", _PULLED, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
+"""Reasons of the kubelet's Events before a container is created. Source: pkg/kubelet/events, event.go."""
+
+
+def of_bound_pod(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod, record: PodRecord) -> Iterator[Trouble]:
+    """Yield the problems of a Pod that has a node and is neither terminating nor preempted."""
+    yield from _creating(evidence, record)
+    yield from _on_lost_node(cluster, evidence, pod)
+    yield from _drain_blocked(cluster, pod)
+
+
+def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
+    """Yield what the kubelet does before it creates the containers, by its last Event."""
+    if not record.creating:
+        return
+    message = f"container {listed([*record.creating], 3)} is not created yet (ContainerCreating)"
+    events = [event for event in evidence.events.of_pod(record.name, record.uid) if event.reason in _STARTING]
+    last = events[-1] if events and events[-1].reason != _PULLED else None
+    if last is None:
+        yield Trouble("container-waiting", message)
+    else:
+        yield Trouble("container-waiting", f"{message}: {last.reason}: {cut(last.message, LONG)}", "", last.when)
+
+
+def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:
+    """Yield the problem of a node that does not exist or is not ready, and when taint eviction deletes the Pod."""
+    node = evidence.nodes.get(pod.node_name)
+    taint = next(((key, when) for key, when in node.taints if key in LOST), None) if node is not None else None
+    if node is None or node.not_ready is not None:
+        found = list(node_health(evidence, pod.node_name))
+    elif taint is not None:
+        found = [Trouble("node-not-ready", f"{node.name} has the NoExecute taint {taint[0]}", "", taint[1])]
+    else:
+        return
+    added = f" (added at {shown_time(taint[1])})" if taint is not None and taint[1] else ""
+    then = _eviction(cluster, pod, added)
+    yield from (each._replace(message=f"{each.message}; {then}") if then else each for each in found)
+
+
+def _eviction(cluster: ClusterSnapshot, pod: Pod, added: str) -> str:
+    """Return when taint eviction deletes the Pod as a phrase; "" if the node has no NoExecute taint."""
+    node = cluster.objects.nodes.get(("", pod.node_name))
+    taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node is not None else []
+    if not taints:
+        return ""
+    seconds = tolerated_for(taints, pod.spec.tolerations)
+    if seconds is None:
+        return "the Pod tolerates its NoExecute taint without limit, and stays"
+    if seconds < 0:
+        return "the Pod does not tolerate its NoExecute taint, and is deleted"
+    return f"the Pod is deleted {seconds} seconds after the NoExecute taint{added}"
+
+
+def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
+    """Yield the reason why a Pod on a cordoned node is not evicted: a PDB allows no disruption."""
+    node = cluster.objects.nodes.get(("", pod.node_name))
+    if node is None or not node.unschedulable:
+        return
+    for pdb in cluster.objects.pdbs.values():
+        if pdb.namespace == pod.namespace and pdb.disruptions_allowed <= 0 and pdb.selects(pod.labels):
+            yield Trouble(
+                "drain-blocked",
+                f"{pod.node_name} is cordoned, and PodDisruptionBudget {pdb.name} allows no disruption",
+                "start replacement Pods, or change the PodDisruptionBudget",
+            )

@@ -1,4 +1,4 @@
-"""The reasons why a Pod is Pending or was preempted, with fixes; victims are in `victims`, bound Pods in `bound`.
+"""The reasons why a Pod is Pending or was preempted, with fixes: alone, in the queue, and of a PodGroup.
 
 The reasons are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and further ones
 for Pending Pods. kube-scheduler's internal state (queue, back-off) is unknown.
@@ -10,6 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.forecast.placement import place_pods
+from forewarn.policies.forecast.pod_groups import group_forecast
+from forewarn.policies.forecast.waiting import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import text
 from forewarn.policies.objects.items import items
@@ -29,13 +32,11 @@ from forewarn.policies.rules.support.pending_reasons import (
 )
 from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
+from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import may_be_preempted, terminating_victims
-from forewarn.policies.why import pod_groups
-from forewarn.policies.why.bound import of_bound_pod
-from forewarn.policies.why.causes import causes, of_former_pod
+from forewarn.policies.why.causes import causes, of_bound_pod, of_former_pod
 from forewarn.policies.why.causes import of_deleted_pod as causes_by_events
 from forewarn.policies.why.events import PREEMPTED
-from forewarn.policies.why.queue_order import predicted_in_queue
 from forewarn.policies.why.records import PodRecord
 from forewarn.policies.why.trouble import Trouble
 from forewarn.policies.why.victims import by_preemptor, class_not_listed, of_a_victim, of_where
@@ -46,9 +47,67 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.why.evidence import Evidence
-    from forewarn.policies.why.queue_order import InQueue
+
+
+_BACK_OFF: Final = "no event shortens the back-off of a PodGroup: kube-scheduler tries it again when the back-off ends"
+
+
+def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
+    """Return the reason that the Pod's PodGroup gives; None if forewarn does not predict the PodGroup."""
+    group = group_forecast(cluster.scheduling, (pod,))
+    if group is None:
+        return None
+    name = f"PodGroup {group.group.name} ({group.policy})"
+    if group.outcome == "not-predicted":
+        return Trouble("not-predicted", f"{name}: {group.message}", "")
+    if group.missing:
+        missing = plural(group.missing, "more Pod")
+        return Trouble("group-waits", f"{name} waits for {missing}", "create the missing Pods, or lower minCount")
+    if group.outcome == "pending":
+        remedy = "lower requests or minCount, or add nodes"
+        return Trouble("group-unschedulable", f"{name} is unschedulable: {group.message}", remedy)
+    if group.outcome == "preempts":
+        victims = f"{plural(len(group.victims), 'Pod')}: {listed([victim.key for victim in group.victims])}"
+        return Trouble("group-will-preempt", f"{name} will preempt {victims}", _BACK_OFF)
+    return Trouble("group-not-tried-yet", f"{name} fits, and kube-scheduler has not tried it since", _BACK_OFF)
+
+
+class InQueue(NamedTuple):
+    """The prediction for a Pod, and those for the Pods before it in the queue.
+
+    `is_alone`: the Pod is not among the first MAX_PENDING, so no Pod before it is included.
+    """
+
+    prediction: Prediction
+    before: tuple[Prediction, ...] = ()
+    is_alone: bool = False
+
+    @property
+    def note(self) -> str:
+        """The Pods before the Pod that affect its prediction; "" without such Pods."""
+        if self.is_alone:
+            return f"predicted alone: not one of the first {MAX_PENDING} Pending Pods of the queue"
+        scheduled = [each.pod.key for each in self.before if each.outcome in ("fits", "preempts")]
+        if not scheduled:
+            return ""
+        are = plural(len(scheduled), "Pending Pod is", "Pending Pods are")
+        return f"{are} scheduled first: {listed(scheduled, 3)}"
+
+    def as_if(self, pod: Pod) -> Prediction:
+        """The prediction for the same Pod with a higher priority, which is earlier in the queue."""
+        snapshots = (each.snapshot for each in self.before if queue_key(pod) < queue_key(each.pod))
+        return Prediction(next(snapshots, self.prediction.snapshot), pod)
+
+
+def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
+    """The prediction for a Pending Pod, in the order of `pending_in_order`; a nominated Pod is before all others."""
+    ahead = before_in_queue(cluster, pod)
+    if ahead is None or pod.nominated_node_name:
+        return InQueue(Prediction(cluster.scheduling, pod), is_alone=ahead is None)
+    *before, prediction = place_pods(cluster, [*ahead.pods, pod])
+    return InQueue(prediction, tuple(before))
+
 
 _CLASSES: Final = 10
 """Maximum classes with higher priority that are tried."""
@@ -91,8 +150,8 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     if held:
         stuck = (each for each in ends if each.id == "stuck-terminating")
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
-    if grouped := tuple(Trouble(*each) for each in pod_groups.of_its_group(cluster, pod)):
-        return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), *grouped, *before))
+    if grouped := of_its_group(cluster, pod):
+        return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), grouped, *before))
     queued = predicted_in_queue(cluster, pod)
     prediction = queued.prediction
     waiting = _waiting(cluster, queued, evidence, now)
