@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.commands.shards import Shard
-    from forewarn.policies.expectations.document import Expectation
-    from forewarn.policies.expectations.evaluation import Setting
+    from forewarn.policies.expectations import Expectation, Setting
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.expectations import Result
     from forewarn.policies.simulation.dump import DumpCache
@@ -71,7 +70,7 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
     SourceError.
     """
     from forewarn.policies.config.document import place_of_entry
-    from forewarn.policies.expectations.document import read_expectations
+    from forewarn.policies.expectations import read_expectations
     from forewarn.policies.manifests import Fault, values
     from forewarn.policies.simulation.events_file import EntryFault
 
@@ -132,7 +131,7 @@ def _result(
     """Return the result of one expectation as JSON, and what it assumes. Raises InvalidObject. `place`: the directory
     for files that the expectation names.
     """
-    from forewarn.policies.expectations.evaluation import evaluate
+    from forewarn.policies.expectations import evaluate
     from forewarn.policies.render.expectations import as_dict, result_of
 
     places = Places()
@@ -203,7 +202,7 @@ class _Cluster:
 
 
 def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places: Places) -> Setting:
-    from forewarn.policies.expectations.evaluation import Setting
+    from forewarn.policies.expectations import Setting
 
     snapshot = cluster.read().snapshot()
     return Setting(

@@ -14,7 +14,7 @@ from forewarn.policies.whatif.answer import as_dict as answer_as_dict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.expectations.evaluation import Verdict
+    from forewarn.policies.expectations import Verdict
 
 MAX_LINES: Final = 30
 """Maximum lines of a counterexample."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
-from forewarn.policies.expectations.document import read_expectations
+from forewarn.policies.expectations import read_expectations
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.sources import load_cluster
 from tests.builders import Made

@@ -1,1 +1,0 @@
-"""Expectations: statements about a cluster's reaction to an event, and their evaluation."""
