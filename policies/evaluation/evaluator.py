@@ -24,7 +24,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, Revi
 from forewarn.policies.objects.workload import parts_of
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
-from forewarn.policies.rules.pod import class_not_allowed
+from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
 from forewarn.policies.rules.support.audience import audience_of
 from forewarn.policies.rules.support.context import Context, Phase, Target
 from forewarn.policies.rules.support.predictions import Predicted
@@ -174,7 +174,7 @@ def count_open(
 def _is_open(subject: ReviewedObject, context: Context) -> bool:
     try:
         target = _target(subject, context)
-        return target in class_not_allowed.TARGETS and class_not_allowed.is_open(subject, context)
+        return target in class_not_allowed.TARGETS and is_class_use_unknown(subject, context)
     except InvalidObject:
         return False
 

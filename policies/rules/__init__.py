@@ -1,10 +1,12 @@
-"""The rules: every module in these packages is a rule, without a list or decorators."""
+"""The rules: every `RuleFunction` in these modules and packages, without a list."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.rules.support.context import RuleFunction, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,14 +19,14 @@ _ENDINGS: Final = (".py", ".pyc", "")
 """File name extensions of modules and packages."""
 
 
-def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
+def _rules_in(path: Iterable[str], package: str) -> Iterator[Rule]:
     """Yield every rule in a package and its subpackages."""
     for name in _modules(path):
-        found = import_module(f"{package}.{name}")
-        if hasattr(found, "__path__"):
-            yield from _found(found.__path__, found.__name__)
+        module = import_module(f"{package}.{name}")
+        if hasattr(module, "__path__"):
+            yield from _rules_in(module.__path__, module.__name__)
         else:
-            yield cast("Rule", found)
+            yield from (value for value in vars(module).values() if isinstance(value, RuleFunction))
 
 
 def _modules(path: Iterable[str]) -> list[str]:
@@ -36,10 +38,8 @@ def _modules(path: Iterable[str]) -> list[str]:
 
 def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:
     """Return the rules sorted by target, then by id, the order of the documentation."""
-    from forewarn.policies.rules.support.context import Target
-
     subjects = list(Target)
     return tuple(sorted(rules, key=lambda rule: (subjects.index(rule.TARGETS[0]), rule.ID)))
 
 
-RULES: Final = _ordered(_found(__path__, __name__))
+RULES: Final = _ordered(_rules_in(__path__, __name__))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -23,7 +23,7 @@ from forewarn.policies.objects.workload import PodTemplate, pod_template_of
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -359,7 +359,7 @@ ALL_SCHEDULED = ("everything the scheduler reads",)
 
 
 class Rule(Protocol):
-    """A rule: a module with these names. The module's docstring is the documentation; `check` finds the problems."""
+    """A rule: a `RuleFunction`, or a module of another package with these names. The docstring is the documentation."""
 
     @property
     def ID(self) -> str:  # noqa: N802  (a module's constant)
@@ -387,3 +387,33 @@ class Rule(Protocol):
         """Yield the problems of one subject. A pure function, without side effects, independent of the configured
         action.
         """
+
+
+Check = Callable[[ReviewedObject, Context], Iterator[Problem]]
+
+
+class RuleFunction:
+    """A generator of problems as a rule. Its name is the id, with `_` for `-`; see `Rule` for the other fields."""
+
+    def __init__(
+        self,
+        check: Check,
+        targets: tuple[Target, ...],
+        severity: Severity | None,
+        action: Action | None,
+        depends_on: DependsOn,
+    ) -> None:
+        self.__doc__, self.__module__ = check.__doc__, check.__module__
+        self.ID = check.__name__.replace("_", "-")
+        self.TARGETS, self.SEVERITY, self.ACTION, self.DEPENDS_ON = targets, severity, action, depends_on
+        self.check = check
+
+
+def rule(
+    *targets: Target,
+    severity: Severity | None = None,
+    action: Action | None = None,
+    depends_on: DependsOn = NOTHING_STORED,
+) -> Callable[[Check], RuleFunction]:
+    """Make a rule of a generator of problems."""
+    return lambda check: RuleFunction(check, targets, severity, action, depends_on)

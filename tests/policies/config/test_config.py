@@ -18,7 +18,7 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.policies.options import AllowedClasses, LimitedResource, Permission, Rendering, ScopeSelector
-from forewarn.policies.rules.pod import unknown_priority_class
+from forewarn.policies.rules.pod.classes import unknown_priority_class
 from forewarn.policies.rules.priority_class import global_default_not_unique
 from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import parse_label_selector

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +23,7 @@ from forewarn.policies.manifests import read
 from forewarn.policies.metering import never
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Rule, Target
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Rule, Target, rule
 from forewarn.policies.rules.support.documentation import documentation_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 from forewarn.webhook.admission.messages import BEST, is_shortened, warnings_of
@@ -36,10 +37,42 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
 
 
-def test_every_rule_is_a_module_of_its_name_and_is_found_once() -> None:
-    names = [rule.__name__.rpartition(".")[2] for rule in RULES]  # type: ignore[attr-defined]
-    assert [rule.ID.replace("-", "_") for rule in RULES] == names
-    assert len({rule.ID for rule in RULES}) == len(RULES) >= 40
+def test_every_rule_is_a_function_of_its_name_and_is_found_once() -> None:
+    decorated = sum(path.read_text().count("\n@rule(") for path in Path("policies/rules").rglob("*.py"))
+    assert all(getattr(import_module(rule.__module__), rule.ID.replace("-", "_")) is rule for rule in RULES)
+    assert len({rule.ID for rule in RULES}) == len(RULES) == decorated >= 40
+
+
+def test_an_example_stands_for_bad_and_good_and_abbreviates_heads() -> None:
+    @rule(Target.POD)
+    def sample(_: ReviewedObject, __: Context) -> Iterator[Problem]:
+        """A rule.
+
+        Why: a reason.
+
+        Cluster:
+
+            Namespace team
+            ---
+            Unknown kind
+
+        Example (also other-rule):
+
+              Pod team/web
+              spec:
+            -   a: 1
+            +   b:
+            +   - 2
+
+        Fix: a fix.
+        """
+        yield from ()
+
+    cluster, bad, good = documentation_of(sample).examples
+    assert cluster.yaml == "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team\n---\nUnknown kind\n"
+    head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: team\nspec:\n"
+    assert (bad.heading, bad.also, bad.yaml) == ("Bad", "other-rule", f"{head}  a: 1\n")
+    assert (good.heading, good.also, good.yaml) == ("Good", "", f"{head}  b:\n  - 2\n")
 
 
 class Looked(ClusterSnapshot):

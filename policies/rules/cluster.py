@@ -1,0 +1,420 @@
+"""Rules about the whole cluster: findings of `forewarn audit` that no single object shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import ObjectRef, Problem, Severity, cut
+from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.details import (
+    Cause,
+    NotPredicted,
+    PlaceholdersPreempted,
+    PodsOfMissingClass,
+    PodsWithPriority,
+    Preemption,
+    StaysPending,
+)
+from forewarn.policies.rules.support.pending_reasons import needs_class
+from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.rules.support.restarts import restarts_of
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_name, naming, priorities_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+
+@rule(
+    Target.CLUSTER,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("classes", "pods"), "the class may have been created a moment ago"),
+)
+def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Running Pods have a PriorityClass that was deleted.
+
+    Why: the Pods keep their priority while they run. If a workload still names the class, kube-apiserver rejects its
+    replacement Pods after the next restart, rollout or node failure.
+
+    Example:
+
+        + PriorityClass gold
+        + value: 1000
+        + ---
+          Pod team/web-1
+        +   ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, controller: true}]
+          spec:
+            priorityClassName: gold
+            priority: 1000
+            nodeName: node-1
+
+    Fix: recreate the class with the priority of these Pods as its value. Or move the workloads of these Pods to another
+    class, and restart the workloads.
+    """
+    names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
+    pods: dict[str, list[Pod]] = {name: [] for name in sorted(names)}
+    for pod in context.pods if names else ():
+        if pod.priority_class_name in names and not pod.terminal:
+            pods[pod.priority_class_name].append(pod)
+    for name, found in pods.items():
+        ref = ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name)
+        yield Problem(PodsOfMissingClass(name, found), object=ref)
+
+
+@rule(
+    Target.CLUSTER,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("classes", "pods"), "the Pods that it counts may be deleted"),
+)
+def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
+
+    Why: a global default applies only to new Pods. Replacement Pods get a different priority than old Pods. If the new
+    priority is higher, replacement Pods can preempt old Pods, and then the replacement Pods of these victims can
+    preempt further old Pods.
+
+    Example:
+
+          PriorityClass normal
+          value: 1000
+          globalDefault: true
+          ---
+          Pod team/web-1
+          spec:
+        -   priority: 0
+        +   priorityClassName: normal
+        +   priority: 1000
+            nodeName: node-1
+
+    Fix: restart the workloads of these Pods one after the other while nodes have free capacity. To see which restarts
+    would preempt Pods, run `forewarn audit`.
+    """
+    default = context.classes.default if context.cluster else None
+    if default is None or not any(_is_older(n, p, default) for n, p in context.pod_counts_by_priority):
+        return
+    pods = [
+        pod for pod in context.pods if _is_older(pod.priority_class_name, pod.priority, default) and not pod.terminal
+    ]
+    yield _older_than_default(default, pods)
+
+
+def _is_older(class_name: str, priority: int | None, default: PriorityClass) -> bool:
+    return not class_name and (priority or 0) != default.value
+
+
+def _older_than_default(default: PriorityClass, pods: list[Pod]) -> Problem:
+    above = all(pod.effective_priority < default.value for pod in pods)
+    may = " and may preempt them" if above and default.preemption_policy != "Never" else ""
+    keep = "keeps" if len(pods) == 1 else "keep"
+    after = f" without a class {keep} priority {priorities_of(pods)}; new Pods get {default.value}{may}"
+    return Problem(
+        PodsWithPriority(pods, after, "restart their workloads while nodes have free capacity", default.value),
+        object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", default.name),
+    )
+
+
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+_LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
+
+
+@rule(
+    Target.CLUSTER,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("pods", "workloads"), "the Pods that it counts may be deleted"),
+)
+def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Running Pods outside kube-system have the priority of system components.
+
+    Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict such a Pod
+    under node pressure, and terminates it last at node shutdown.
+
+    Details: the rule system-class-outside-kube-system reports Pod templates that name a system class. This rule reports
+    running Pods with the priority of a system class, even if their template is unknown or has changed.
+
+    Example:
+
+        - Pod team/web-1
+        + Pod kube-system/dns-1
+          spec:
+            priorityClassName: system-cluster-critical
+            priority: 2000000000
+            nodeName: node-1
+
+    Fix: use a PriorityClass of your own in the workload, and restart the workload.
+    """
+    if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
+        return
+    from forewarn.policies.controllers.view import controller_of  # the linter starts without it
+
+    reported = set(_reported(context))
+    by_namespace: dict[str, list[Pod]] = {}
+    for pod in context.pods:
+        is_counted = pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal
+        if is_counted and controller_of(pod) not in reported:
+            by_namespace.setdefault(pod.namespace, []).append(pod)
+    for namespace, pods in sorted(by_namespace.items()):
+        yield _outside_kube_system(namespace, pods)
+
+
+def _outside_kube_system(namespace: str, pods: list[Pod]) -> Problem:
+    have = "has" if len(pods) == 1 else "have"
+    after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
+    fix = "use a class of your own, and restart the workload"
+    details = PodsWithPriority(pods, after, fix, is_in_namespace=True)
+    return Problem(details, object=ObjectRef("v1", "Namespace", "", namespace))
+
+
+def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
+    """The keys of the workloads whose template names a system class, and of their ReplicaSets."""
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None and class_name(template) in _SYSTEM:
+            yield group_kind(workload.object), workload.ref.namespace, workload.ref.name
+
+
+@rule(
+    Target.CLUSTER,
+    severity=Severity.NOTE,
+    depends_on=DependsOn(("classes", "workloads", "pods"), "a user of the class may have been created"),
+)
+def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """No workload uses a PriorityClass, and at most one Pod without a controller uses it.
+
+    Why: users can select an unused class by mistake. Often, an unused class has the highest value of all classes.
+
+    Bad:
+
+        PriorityClass urgent
+        value: 900000
+
+    Good:
+
+        PriorityClass urgent
+        value: 900000
+        ---
+        Deployment team/web
+        spec:
+          template:
+            spec:
+              priorityClassName: urgent
+
+    Fix: delete the class, or suppress the finding and give the reason.
+    """
+    cluster = context.cluster
+    if cluster is None:
+        return
+    named = {*_named_by_workloads(context), *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
+    left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | _SYSTEM]
+    left = [c for c in left if not c.global_default]
+    pods = _pods_of({c.name for c in left}, cluster)
+    for unused in left:
+        users = pods[unused.name]
+        if not users or (len(users) == 1 and users[0].owner is None):
+            yield _unused(unused, users[0] if users else None)
+
+
+def _unused(unused: PriorityClass, user: Pod | None) -> Problem:
+    what = f"no Pod and no workload uses this class (value {unused.value})"
+    if user is not None:
+        after = f" uses this class (value {unused.value}), and no controller recreates it"
+        what = naming("only Pod ", [user.key], 1, after)
+    return Problem(
+        what,
+        remediation="delete it, or suppress this finding with a reason",
+        object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
+        detail={"class": unused.name, "pods": [user.key] if user else []},
+    )
+
+
+def _named_by_workloads(context: Context) -> Iterator[str]:
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None:
+            yield class_name(template)
+
+
+def _named_by_groups(cluster: ClusterSnapshot) -> Iterator[str]:
+    for group in cluster.objects.pod_groups.values():
+        yield from group.class_names
+    for templates in cluster.objects.group_templates.values():
+        yield from templates.class_names
+
+
+def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
+    for namespace in cluster.namespaces.values():
+        yield namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "")
+
+
+def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod]]:
+    """The Pods of these classes that have not terminated."""
+    found: dict[str, list[Pod]] = {name: [] for name in names}
+    if any(name in names for name, _ in cluster.pod_counts_by_priority):
+        for pod in cluster.pods.values():
+            if pod.priority_class_name in names and not pod.terminal:
+                found[pod.priority_class_name].append(pod)
+    return found
+
+
+@rule(
+    Target.CLUSTER, severity=Severity.WARNING, depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
+)
+def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """If a workload restarted now, it would preempt Pods of other workloads.
+
+    Why: while the workload runs, you do not notice that its next restart, rollout or node failure would preempt other
+    Pods. Either other Pods use the capacity that a restart needs, or the priority of the workload changed after its
+    Pods were created.
+
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. A single
+    note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in the configuration).
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod batch/report
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: report
+            resources: {requests: {cpu: 1200m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+        ---
+        Pod team/web-1
+          labels: {app: web}
+        spec:
+          nodeName: node-1
+          priorityClassName: gold
+          priority: 1000
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Deployment team/web
+          spec:
+            replicas: 1
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+                priorityClassName: gold
+                containers:
+                - name: c
+                  image: web
+        -         resources: {requests: {cpu: 500m}}
+        +         resources: {requests: {cpu: 200m}}
+
+    Fix: free capacity before you restart the workload, set maxSurge: 0 in the workload, or use a lower class.
+    """
+    of_placeholders: list[ObjectRef] = []
+    most, restarts = 0, restarts_of(context)
+    for restart in restarts.found:
+        own = restart.impact.own
+        preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
+        victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
+        if restart.impact.why_not:
+            details = NotPredicted(restart.impact, _NOT_PREDICTED_FIX, is_restart=True)
+            yield Problem(details, object=restart.ref, severity=Severity.NOTE)
+        elif not victims:
+            continue
+        elif all(is_placeholder(victim, context.options) for victim in victims):
+            of_placeholders.append(restart.ref)
+            most = max(most, len(victims))
+        else:
+            fix = "free capacity first" if restart.ref.kind == "StatefulSet" else _SURGE_FIX
+            yield Problem(Preemption(Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref)
+    if of_placeholders:
+        yield Problem(PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
+    restarts.require_all()
+
+
+_NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"
+_SURGE_FIX: Final = "free capacity first, or set maxSurge: 0"
+_QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace before you restart the workload"
+
+
+@rule(
+    Target.CLUSTER, severity=Severity.WARNING, depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
+)
+def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
+
+    Why: while the workload runs, you do not notice that replacement Pods fit on no node, or that a ResourceQuota would
+    reject them. The nodes of the running Pods are cordoned or deleted, or no node has enough free capacity.
+
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. The
+    simulation adds no nodes, although an autoscaler may add nodes.
+
+    Cluster:
+
+        Node node-1
+        spec: {unschedulable: true}
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        Pod team/db-0
+          labels: {app: db}
+          ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, controller: true}]
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: db
+            resources: {requests: {cpu: 500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          StatefulSet team/db
+          spec:
+            replicas: 1
+            selector: {matchLabels: {app: db}}
+            template:
+              metadata: {labels: {app: db}}
+              spec:
+        +       tolerations: [{key: node.kubernetes.io/unschedulable, operator: Exists}]
+                containers:
+                - name: c
+                  image: db
+                  resources: {requests: {cpu: 500m}}
+
+    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set maxUnavailable, so
+    that a Deployment terminates old Pods first. `forewarn predict` shows for each node why a Pod does not fit.
+    """
+    restarts = restarts_of(context)
+    for restart in restarts.found:
+        if restart.is_blocked:
+            pending = next(found for found in restart.impact.predictions if found.outcome == "pending")
+            details = StaysPending(restart.impact, pending, restart.reasons, True, needs_class(pending))
+            yield Problem(details, object=restart.ref)
+        elif restart.rejection:
+            problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
+            yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref)
+    restarts.require_all()

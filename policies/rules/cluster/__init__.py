@@ -1,1 +1,0 @@
-"""Rules about the whole cluster: findings of `forewarn audit` that no single object shows."""

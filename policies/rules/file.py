@@ -1,0 +1,444 @@
+"""Rules about files: what parsing has found, and objects that kube-apiserver cannot decode or decodes in part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.findings import Problem, Severity, cut, field_path, listed, quote
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kube_apiserver.validation.strict import (
+    Unknown,
+    fields_of,
+    homes,
+    minors_of,
+    type_of,
+    unknown_fields,
+)
+from forewarn.policies.objects.fields import at, group_kind, json_type
+from forewarn.policies.rules.support.context import Context, Target, rule
+from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+
+
+@rule(Target.FILE, severity=Severity.WARNING)
+def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kubectl interprets an unquoted value differently from YAML 1.2.
+
+    Why: kubectl follows YAML 1.1, which reads yes, no, on and off as booleans, 0777 as octal, and 1:30 as a base-60
+    number.
+
+    Bad:
+
+        PriorityClass low
+        value: 010
+
+    Good:
+
+        PriorityClass low
+        value: 8
+
+    Fix: quote the text, or write the value in decimal.
+    """
+    yield from diagnostics("ambiguous-value", context)
+
+
+@rule(Target.FILE, severity=Severity.WARNING)
+def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A mapping has the same key twice.
+
+    Why: only one of the two values takes effect, and programs do not agree which value. kubectl uses the last value and
+    prints no warning.
+
+    Bad:
+
+        Pod web
+          name: web-2
+
+    Good:
+
+        Pod web
+
+    Fix: keep one of the two keys.
+    """
+    yield from diagnostics("duplicate-key", context)
+
+
+@rule(Target.FILE, severity=Severity.ERROR)
+def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A suppression is malformed or expired, has no reason, or names no existing rule.
+
+    Why: an invalid suppression has no effect. With a reason and an end date, suppressions do not hide findings forever.
+
+    Example (also pinned-priority):
+
+          Deployment team/web
+          spec:
+            template:
+              spec:
+        -       priority: 0  # forewarn: ignore[pinned-priority]
+        +       priority: 0  # forewarn: ignore[pinned-priority] the vendor's chart writes it until=2099-01-31
+
+    Fix: write `# forewarn: ignore[RULE] REASON until=2027-01-31` after the value or on the line above.
+    """
+    yield from diagnostics("invalid-suppression", context)
+
+
+@rule(Target.FILE, severity=Severity.NOTE)
+def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A file is a template that is not rendered.
+
+    Why: forewarn does not know the values of a template until an engine such as Helm renders it. kube-apiserver
+    receives only the rendered manifests.
+
+    Details: the linter reports one finding for each directory, and names the engine. In the template, it checks only
+    the fields that do not depend on values.
+
+    Bad:
+
+        apiVersion: v1
+        kind: Pod
+        metadata:
+          name: {{ .Release.Name }}-web
+
+    Good:
+
+        Pod prod-web
+
+    Fix: lint the rendered manifests: `helm template CHART | forewarn lint -`, or `forewarn lint --render`.
+    """
+    yield from diagnostics("template-braces", context)
+
+
+@rule(Target.FILE, severity=Severity.ERROR)
+def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The kind or apiVersion of a PriorityClass is misspelled.
+
+    Why: kubectl does not know the misspelled kind and creates no PriorityClass, so Pods name a class that does not
+    exist. The rule ignores kinds in the API groups of custom resources.
+
+    Bad:
+
+        apiVersion: scheduling.k8s.io/v1
+        kind: Priorityclass
+        metadata:
+          name: gold
+        value: 1000
+
+    Good:
+
+        PriorityClass gold
+        value: 1000
+
+    Fix: write `apiVersion: scheduling.k8s.io/v1` and `kind: PriorityClass`.
+    """
+    yield from diagnostics("unknown-kind", context)
+
+
+@rule(Target.FILE, severity=Severity.WARNING)
+def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A suppression matches no finding.
+
+    Why: the suppressed problem was fixed, or never existed. An unused suppression can hide the next problem. If you
+    pass no cluster, the rule ignores suppressions of rules that depend on a cluster.
+
+    Example:
+
+          Deployment team/web
+          spec:
+            template:
+        -     # forewarn: ignore[pinned-priority] the vendor's chart writes it
+              spec: {}
+
+    Fix: remove the suppression.
+    """
+    yield from diagnostics("unused-suppression", context)
+
+
+_LONGEST_QUANTITY: Final = 40
+_FIELDS: Final = (
+    ("priorityClassName", str, "string"),
+    ("priority", int, "int32"),
+    ("preemptionPolicy", str, "v1.PreemptionPolicy"),
+)
+
+
+@rule(Target.FILE, Target.PRIORITY_CLASS, Target.POD, Target.UPDATED_POD, Target.TEMPLATE, severity=Severity.ERROR)
+def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """forewarn cannot read a file or an object in it.
+
+    Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents of the
+    file.
+
+    Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With
+    `forewarn lint --render`, it also reports ignored settings of `render`, and charts and kustomizations that cannot be
+    rendered: one warning for each cause.
+
+    Bad:
+
+        Pod web
+         labels: {}
+
+    Good:
+
+        Pod web
+          labels: {}
+
+    Fix: correct the syntax at the reported line and column.
+    """
+    if not subject.object:
+        yield from diagnostics("parse-error", context)
+    elif group_kind(subject.object) == PRIORITY_CLASS:
+        from forewarn.policies.kube_apiserver.validation.priority_class import (
+            decode_error,  # only where there is a class: pods start without it
+        )
+
+        fault = decode_error(subject.object)
+        if fault is not None and fault.path != ("value",):  # priority-value-invalid
+            yield Problem(fault.text, fault.path, "write a value of this type")
+    elif template := context.template(subject):
+        for name, kind, wanted in _FIELDS:
+            value = template.spec.get(name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
+                yield Problem(text, template.at(name), "write a value of this type")
+        yield from _in_containers(template)
+        yield from _quantities(subject, template, context)
+        yield from _not_strings((), subject.object)
+        if template.is_template:
+            yield from _not_strings(template.path, template.object)
+
+
+def _in_containers(template: PodTemplate) -> Iterator[Problem]:
+    """Yield a problem for each environment variable, command or argument that is not a string."""
+    for holder in ("initContainers", "containers", "ephemeralContainers"):
+        containers = template.spec.get(holder)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            for path, value, field in _words(container) if isinstance(container, Mapping) else ():
+                if value is not None and not isinstance(value, str):
+                    text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
+                    yield Problem(text, template.at(holder, index, *path), "quote the value")
+
+
+def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
+    """Yield a problem for each quantity that kube-apiserver cannot parse."""
+    holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
+    claims = at(subject.object, "spec", "volumeClaimTemplates")
+    for index, claim in enumerate(claims if isinstance(claims, list) else ()):
+        holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
+    for path, amounts in holders:
+        for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield from _quantity((*path, name), value, subject, context)
+
+
+_OF_CLAIM: Final = ("spec", "resources", "requests")
+_AMOUNTS: Final = ("requests", "limits")
+
+
+def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
+    """Yield the mappings of a Pod spec whose values are quantities."""
+    yield ("overhead",), spec.get("overhead")
+    if "resources" in spec:
+        yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
+    for holder in ("initContainers", "containers"):
+        containers = spec.get(holder)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            if isinstance(container, Mapping) and "resources" in container:
+                yield from (((holder, index, "resources", kind), at(container, "resources", kind)) for kind in _AMOUNTS)
+    volumes = spec.get("volumes")
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        if (limit := at(volume, "emptyDir", "sizeLimit")) is not None:
+            yield ("volumes", index, "emptyDir"), {"sizeLimit": limit}
+
+
+def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    if isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+        return
+    from forewarn.policies.quantity import InvalidQuantity, parse_quantity  # only for unusual quantities
+
+    try:
+        parse_quantity(value)
+    except InvalidQuantity as fault:
+        if not is_template_variable(str(value), subject, context):
+            shown = cut(str(value), _LONGEST_QUANTITY)
+            yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
+
+
+_PLAIN: Final = re.compile(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
+_SUFFIX: Final = re.compile(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
+
+
+def _quantity_fix(text: str) -> str:
+    """The fix for an invalid quantity, for example `write 128Mi`."""
+    match = _SUFFIX.fullmatch(text)
+    right = f"{match[1]}{match[2].upper()}{match[3].lower()}" if match else ""
+    return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
+
+
+def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
+    """Yield the fields of a container that must be strings: path, value, and the field's name in Go."""
+    variables = container.get("env")
+    for place, variable in enumerate(variables if isinstance(variables, list) else ()):
+        if isinstance(variable, Mapping):
+            yield ("env", place, "value"), variable.get("value"), "EnvVar.value"
+    for field in ("command", "args"):
+        words = container.get(field)
+        for place, word in enumerate(words if isinstance(words, list) else ()):
+            yield (field, place), word, f"Container.{field}"
+
+
+def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
+    """Yield a problem for each label or annotation that is not a string."""
+    for name in ("labels", "annotations"):
+        entries = at(obj, "metadata", name)
+        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+            if value is not None and not isinstance(value, str):
+                where = f"Go struct field ObjectMeta.metadata.{name} of type string"
+                text = f"cannot unmarshal {json_type(value)} into {where}"
+                yield Problem(text, (*path, "metadata", name, key), "quote the value")
+
+
+_NEAR: Final = 0.75
+_LONGEST_PATH: Final = 50
+_CONTAINERS: Final = "containers"
+_FEW: Final = 2
+
+
+@rule(
+    Target.POD_GROUP,
+    Target.OTHER,
+    Target.PRIORITY_CLASS,
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    Target.NAMESPACE,
+    Target.RESOURCE_QUOTA,
+    severity=Severity.ERROR,
+)
+def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An object has a field that its kind does not define, or that belongs to another place in the object.
+
+    Why: kubectl and server-side apply reject the object. If the client does not validate fields (Helm, older kubectl),
+    kube-apiserver drops the field without an error. A misspelled `priorityClassName` then leaves Pods at priority 0.
+
+    Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
+    `--kubernetes-version`, it accepts only the fields of the given release.
+
+    Example:
+
+          Deployment team/web
+          spec:
+        -   priorityClassName: gold
+            template:
+        -     spec:
+        -       priorityClass: gold
+        +     spec: {}
+
+    Fix: correct the spelling, or move the field to the correct place.
+    """
+    for unknown in unknown_fields(subject.object, context.minor):
+        path = unknown.path
+        detail, hint, fix = _advice(unknown, type_of(subject.object))
+        yield Problem(
+            f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}",
+            path,
+            fix,
+            location=subject.source.locate(path, key=True),
+            detail={"field": str(path[-1]), **detail},
+        )
+
+
+def _shown_path(path: Path) -> str:
+    """The path, or its last steps if it is long."""
+    text, left = field_path(path), list(path)
+    while len(text) > _LONGEST_PATH and len(left) > 1:
+        left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]
+        text = f"….{field_path(tuple(left))}"
+    return text
+
+
+def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
+    """Return the suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
+    name = str(unknown.path[-1])
+    known = fields_of(unknown.type).known
+    minors = minors_of(unknown)
+    if minors:
+        releases = listed([f"1.{minor}" for minor in minors], len(minors))
+        return {"minors": list(minors)}, f" in this release; {releases} has it", "remove it"
+    same = [other for other in known if other.lower() == name.lower()]
+    near = same or _nearest(name, known)
+    if near and (same or not _has_home(name, root)):
+        return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
+    right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
+    if not right:
+        return {}, "", "remove it"
+    where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
+    under = field_path(right[0]).replace("[0]", "[*]")
+    return {"under": under}, f"; it belongs under {where}", f"move it to {where}"
+
+
+def _home(right: Path, wrong: Path) -> str:
+    """The path where a field belongs; only its end if it is below the struct that contains the field now."""
+    if right[:-1] == wrong[:-1]:
+        right = right[-2:] if len(right) > 1 and isinstance(right[-2], str) else right[-1:]
+    return field_path(right).replace("[0]", "[*]")
+
+
+def _nearest(name: str, known: frozenset[str]) -> list[str]:
+    from difflib import get_close_matches  # only when something is wrong
+
+    return get_close_matches(name[:100], sorted(known), n=1, cutoff=_NEAR)
+
+
+def _has_home(name: str, root: str) -> bool:
+    return next(homes(name, root), None) is not None
+
+
+def _inside(unknown: Unknown, root: str) -> list[Path]:
+    """Return the structs beside an unknown field that have a field of its name, if there are one or two.
+
+    If there is one, the struct around both may also be meant.
+    """
+    holder, name = unknown.path[:-1], str(unknown.path[-1])
+    nested = [(key, many) for key, many, kind in fields_of(unknown.type).nested if name in fields_of(kind).known]
+    beside = [(*holder, key) for key, many in nested if not many]
+    if not 0 < len(beside) == len(nested) <= _FEW:
+        return []
+    around = [path for path in _outside(unknown.path, root) if path == holder[:-1]]
+    return beside if len(beside) == _FEW else [*around, *beside]
+
+
+def _outside(path: Path, root: str) -> list[Path]:
+    """Return the structs around an unknown field that have a field of its name, the nearest last."""
+    return [holder for holder, kind in _holders(path, root) if str(path[-1]) in fields_of(kind).known]
+
+
+def _holders(path: Path, root: str) -> Iterator[tuple[Path, str]]:
+    """Yield the structs that contain a field, the outermost first: (path, type)."""
+    kind, at = root, 0
+    while kind and at < len(path) - 1:
+        yield path[:at], kind
+        many, kind = next(((many, inner) for key, many, inner in fields_of(kind).nested if key == path[at]), ("", ""))
+        at += 2 if many else 1
+
+
+def _anywhere(path: Path, root: str) -> list[Path]:
+    """Return the path where a field of this name belongs: nearest to the root, preferably in containers.
+
+    Empty if it is ambiguous, or for fields of `metadata` deep in the object.
+    """
+    found = list(homes(str(path[-1]), root))
+    nearest = [home for home in found if len(home) == len(found[0])]
+    inside = [home for home in nearest if _CONTAINERS in home]
+    if nearest == [("metadata",)] and any(isinstance(step, int) for step in path):
+        return []
+    return (inside or nearest)[:1] if len(nearest) == 1 or inside else []

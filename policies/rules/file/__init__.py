@@ -1,1 +1,0 @@
-"""Rules about the text of files."""

@@ -1,0 +1,135 @@
+"""Rules about forewarn's annotations of Namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.objects.fields import text_at
+from forewarn.policies.objects.namespace import (
+    DEFAULT_CLASS_ANNOTATION,
+    EXEMPT_UNTIL_ANNOTATION,
+    exempt_until,
+    not_honoured,
+)
+from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.details import UnknownClass
+from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.rule_text import is_template_variable
+from forewarn.policies.selectors import one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+_LONGEST_VALUE: Final = 60
+_PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
+
+
+@rule(Target.NAMESPACE, action=Action.DENY)
+def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A user exempts a Namespace from forewarn without permission.
+
+    Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace. Without this rule, all users who
+    may update the Namespace could set it.
+
+    Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, the members
+    are cluster administrators. All users may remove the annotation. If the time in the annotation is in the past, the
+    annotation has no effect. The FAQ shows how to exempt a namespace.
+
+    Bad (validate):
+
+        Namespace team
+          annotations:
+            forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
+
+    Good (validate):
+
+        Namespace team
+
+    Fix: ask a member of breakGlass.groups to exempt the namespace, or add a group to breakGlass.groups.
+    """
+    until, before = text_at(subject.object, *_PATH), text_at(subject.old or {}, *_PATH)
+    end = exempt_until(until)
+    if end is None or end <= context.now or until == before:
+        return
+    user = subject.user or User()
+    if not any(one_of(context.options.break_glass.groups, group) for group in user.groups):
+        yield Problem(
+            f"user {cut(user.name, _LONGEST_VALUE) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}",
+            _PATH,
+            "remove it, or ask a member of breakGlass.groups",
+        )
+
+
+_WITHOUT_EFFECT_FIX: Final = "set an earlier time, such as 2026-01-02T12:00:00Z"
+
+
+@rule(Target.NAMESPACE, severity=Severity.WARNING, action=Action.WARN)
+def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The exemption of a Namespace has no effect, because its end is not a valid time or is too far in the future.
+
+    Why: the annotation forewarn.dev/exempt-until exempts a Namespace for a short time in an emergency. If its time is
+    more than breakGlass.maxDuration (default: 30 days) in the future, the annotation has no effect yet.
+
+    Bad:
+
+        Namespace team
+          annotations:
+            forewarn.dev/exempt-until: "2999-01-01T00:00:00Z"
+
+    Good:
+
+        Namespace team
+          annotations:
+            forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
+
+    Fix: set an earlier time in UTC, such as 2026-01-02T12:00:00Z.
+    """
+    until = text_at(subject.object, *_PATH)
+    if until and until != text_at(subject.old or {}, *_PATH):
+        why = not_honoured(until, context.now, context.options.break_glass.max_duration)
+        if why:
+            yield Problem(f"{EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, _WITHOUT_EFFECT_FIX)
+
+
+@rule(
+    Target.NAMESPACE,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
+)
+def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The default PriorityClass of a Namespace does not exist.
+
+    Why: forewarn assigns the class in the annotation forewarn.dev/default-priority-class to Pods that name no class. If
+    the class in the annotation does not exist, Pods that name no class get the global default.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Bad:
+
+        Namespace team
+          annotations:
+            forewarn.dev/default-priority-class: golden
+
+    Good:
+
+        Namespace team
+          annotations:
+            forewarn.dev/default-priority-class: gold
+
+    Fix: create the class before you set the annotation, or use an existing class.
+    """
+    name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
+    if not name or not context.classes_known or name in context.classes:
+        return
+    if not is_template_variable(name, subject, context):
+        known, fix = recommended_to(subject, context), "create it, or use one that exists"
+        details = UnknownClass(name, "; Pods here get the cluster's default", known, fix)
+        yield Problem(details, ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION))

@@ -1,1 +1,0 @@
-"""Rules about Namespaces: their default class and their exemption."""

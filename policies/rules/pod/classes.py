@@ -1,0 +1,529 @@
+"""Rules about the PriorityClass of Pods and Pod templates: it exists, and they may use it."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.findings import Action, Problem, Severity, Text, quote
+from forewarn.policies.kinds.registry import (
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    GROUP_TEMPLATES,
+    NAMESPACE,
+    POD,
+    POD_GROUP,
+    RELEASE_NAMESPACE,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE, Forbidden, establish_priority
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, text_at
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES
+from forewarn.policies.objects.workload import is_fragment, pod_template_of
+from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.details import UnknownClass
+from forewarn.policies.rules.support.meant_classes import meant_elsewhere, meant_system_class
+from forewarn.policies.rules.support.names import Names, is_misspelt, is_reserved
+from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.rule_text import (
+    class_name,
+    class_to_be,
+    is_template_variable,
+    is_test_file,
+    name_of,
+    resolved,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.findings import ObjectRef, Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+
+_REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: "PodGroups"}
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    Target.UNRENDERED,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
+)
+def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod or a template names a PriorityClass that does not exist.
+
+    Why: kube-apiserver rejects such a Pod. kube-apiserver accepts a workload whose template names a missing class, but
+    rejects the workload's Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
+
+    Details: if you pass no cluster, the class may exist in the cluster, so the finding is a warning. If the name is
+    similar to the name of a class in the input or of a system class, or begins with `system-`, which Kubernetes
+    reserves, the finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter
+    knows all classes, and every finding is an error. If no class is visible in a directory, the rule reports names that
+    are similar to a class of another directory. It also reports names that differ in one letter from a name that the
+    input uses more often. The rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%). In
+    texts, values files and kinds that forewarn does not know, it checks the keys `priorityClassName`: a name that is
+    similar to no class is a note there.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+          Deployment team/web
+          spec:
+            template:
+              spec:
+        -       priorityClassName: glod
+        +       priorityClassName: gold
+
+    Fix: create the class before the Pod, or use an existing class.
+    """
+    template = context.template(subject)
+    name = class_name(template) if template else ""
+    if template is None or not name or context.is_known(name):
+        return
+    if template.is_guess and name in context.options.input_classes:
+        return
+    system = meant_system_class(name)
+    elsewhere = "" if system or context.classes_complete else meant_elsewhere(name, context)
+    if not (context.classes_known or is_reserved(name) or system or elsewhere):
+        return
+    try:
+        establish_priority(name, context.classes)
+    except Forbidden:
+        if not is_template_variable(name, subject, context):
+            yield _unknown_class(name, template, subject, context, system, elsewhere)
+
+
+def _unknown_class(
+    name: str, template: PodTemplate, subject: ReviewedObject, context: Context, system: str, elsewhere: str
+) -> Problem:
+    rejected = _REJECTED.get(group_kind(subject.object), "Pods")
+    is_certain = context.classes_complete or is_reserved(name)
+    consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
+    known = recommended_to(subject, context)
+    near = known.nearest_name(name) if context.phase is Phase.LINT else ""
+    is_near = bool(near) and is_misspelt(name, near)
+    other = system or ("" if is_near else elsewhere)
+    return Problem(
+        UnknownClass(
+            name,
+            consequence,
+            known,
+            is_certain=context.classes_complete,
+            is_reserved=is_reserved(name),
+            suggestion=other or near,
+            meant=other,
+        ),
+        template.at("priorityClassName"),
+        severity=_severity_of_unknown(
+            template, is_certain=is_certain, is_misspelt=is_near or bool(system), is_meant=bool(other)
+        ),
+    )
+
+
+def _severity_of_unknown(
+    template: PodTemplate, *, is_certain: bool, is_misspelt: bool, is_meant: bool
+) -> Severity | None:
+    if template.is_guess:
+        return Severity.WARNING if is_misspelt or is_meant else Severity.NOTE
+    return None if is_certain or is_misspelt else Severity.WARNING
+
+
+_KUEUE_LABEL: Final = ("metadata", "labels", "kueue.x-k8s.io/priority-class")
+"""The label that names a WorkloadPriorityClass.
+
+Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controller/jobframework/reconciler.go.
+"""
+
+
+@rule(Target.POD, Target.TEMPLATE, Target.OTHER, severity=Severity.ERROR)
+def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A workload names a WorkloadPriorityClass of Kueue that does not exist.
+
+    Why: Kueue creates no Workload for such a Job, so the Job stays suspended. Only an event on the Job shows the
+    reason, WorkloadPriorityClassNotFound.
+
+    Details: forewarn checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. The
+    class may exist elsewhere, so the finding is a warning. It is an error if the name is a misspelling of a class in
+    the input.
+
+    Example:
+
+          apiVersion: kueue.x-k8s.io/v1beta1
+          kind: WorkloadPriorityClass
+          metadata:
+            name: research
+          value: 1000
+          ---
+          Job ml/train
+            labels:
+              kueue.x-k8s.io/queue-name: team
+        -     kueue.x-k8s.io/priority-class: reserach
+        +     kueue.x-k8s.io/priority-class: research
+
+    Fix: create the class first, or use an existing class.
+    """
+    name = text_at(subject.object, *_KUEUE_LABEL)
+    known = context.once(_WorkloadClasses) if name else None
+    if known is None or not known.sorted or name in known.sorted or is_template_variable(name, subject, context):
+        return
+    meant = known.nearest_name(name)
+    yield Problem(
+        Text(
+            f"WorkloadPriorityClass {quote(name)} not found in this input",
+            f"create it, or use {meant}" if meant else "create it, or use one that exists",
+            (f"Did you mean {quote(meant)}?",) if meant else (),
+        ),
+        _KUEUE_LABEL,
+        detail={"class": name},
+        severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
+    )
+
+
+class _WorkloadClasses(Names):
+    """The names of the WorkloadPriorityClasses in the change set."""
+
+    def __init__(self, context: Context) -> None:
+        subjects = context.change_set.subjects
+        super().__init__({name_of(each) for each in subjects if group_kind(each.object) == WORKLOAD_PRIORITY_CLASS})
+
+
+class _Use(NamedTuple):
+    """A PriorityClass that an object uses for Pods of a namespace, and the path of the field.
+
+    `had`: the old object already used the class.
+    """
+
+    name: str
+    namespace: str
+    path: Path
+    had: bool
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    Target.NAMESPACE,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default"),
+)
+def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod or a Pod template, or a Namespace as its default, uses a class that `allowedClasses` does not permit.
+
+    Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only how much of a class a
+    namespace may use. Users who may create ResourceQuotas can use any class.
+
+    Details: if entries of `allowedClasses` name a class, at least one of these entries must match. An entry matches if
+    all its conditions hold. A condition with a list holds if one item of the list matches. All users may use a class
+    that no entry names. When a user creates a workload or changes its class, the rule checks the user and groups. When
+    a controller of kube-system creates the Pods of the workload, the rule does not check users and groups again. The
+    StatefulSet controller also creates Pods from ControllerRevisions, so the rule checks their templates like
+    workloads. For workloads, the webhook warns by default. To deny workloads, set the action of the rule to deny. If a
+    Namespace has the annotation forewarn.dev/default-priority-class, the rule treats the Namespace like a Pod of this
+    class. The linter does not know the user, or the labels of unknown Namespaces. If a condition needs a user or an
+    unknown label, the linter only counts the object in its summary.
+
+    Options:
+
+        allowedClasses:
+        - classes: [gold]
+          namespaces: [shop, shop-*]
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+        - Deployment team/web
+        + Deployment shop-berlin/web
+          spec:
+            template:
+              spec:
+                priorityClassName: gold
+
+    Fix: use another class, or add an entry to allowedClasses.
+    """
+    use = _use_of(subject, context)
+    if use is None or _is_use_allowed(subject, use, context) is not False:
+        return
+    depends_on_user = any(entry.depends_on_user for entry in entries_of(use.name, context))
+    for_user = f" for user {subject.user.name}" if subject.user and depends_on_user else ""
+    yield Problem(
+        f"class {quote(use.name)} is not allowed in namespace {use.namespace}{for_user}",
+        use.path,
+        "use another class, or ask for an entry in allowedClasses",
+        detail={"class": use.name},
+    )
+
+
+def is_class_use_unknown(subject: ReviewedObject, context: Context) -> bool:
+    """True if the result depends on unknown facts: the requester, or labels of the namespace. Raises InvalidObject."""
+    use = _use_of(subject, context)
+    return use is not None and _is_use_allowed(subject, use, context) is None
+
+
+def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
+    """Return the class that a Pod or template uses, or that a Namespace has as default; None without one."""
+    if not context.options.allowed_classes:
+        return None
+    if group_kind(subject.object) == NAMESPACE:
+        return _default_of(subject)
+    template = context.template(subject)
+    if template is None:
+        return None
+    name, old = _class_of(subject, template, context), None
+    if subject.old:
+        old = pod_template_of(subject.old, context.options.pod_template_paths)
+    had = old is not None and _class_of(subject, old, context) == name
+    return _Use(name, subject.effective_namespace, template.at("priorityClassName"), had)
+
+
+def _default_of(subject: ReviewedObject) -> _Use | None:
+    """The default class of a Namespace; None without one. `had` is true for an unchanged default."""
+    path = ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
+    given, namespace = text_at(subject.object, *path), subject.ref.name
+    if not given or namespace == SYSTEM_NAMESPACE:
+        return None
+    return _Use(given, namespace, path, had=given == text_at(subject.old or NOTHING, *path))
+
+
+def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> bool | None:
+    """True if the class is permitted; None if unknown."""
+    return is_allowed(subject, use.name, use.namespace, context, had=use.had)
+
+
+def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:
+    """Return the class of the Pods: the named class, otherwise the default if known."""
+    name = class_to_be(template, subject.effective_namespace, context)
+    found = None if name else resolved(template, context)
+    return found.priority_class_name if found else name
+
+
+_PART_OF: Final = "app.kubernetes.io/part-of"
+
+
+@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN)
+def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod uses the PriorityClass that forewarn installs for its own Pods.
+
+    Why: the PriorityClass forewarn has the highest value that a user can define, so that forewarn's Pods also run in a
+    full cluster. Other Pods with this class can preempt all your workloads. Uninstalling forewarn deletes the class,
+    and kube-apiserver then rejects Pods that name the class.
+
+    Details: the rule also checks forewarn-sweep and forewarn-audit-cron-job, the PriorityClasses of forewarn's Jobs. A
+    Pod belongs to forewarn if its namespace has the same name as the class, or if it has the label
+    `app.kubernetes.io/part-of: forewarn`.
+
+    Cluster:
+
+        PriorityClass forewarn
+        value: 1000000000
+
+    Bad:
+
+        Pod team/web
+        spec:
+          priorityClassName: forewarn
+
+    Good:
+
+        Pod admission/forewarn-1
+          labels: {app.kubernetes.io/part-of: forewarn}
+        spec:
+          priorityClassName: forewarn
+
+    Fix: use a PriorityClass of your own.
+    """
+    template = context.template(subject)
+    name = class_name(template) if template else ""
+    if template is None or name not in OWN_CLASSES or subject.effective_namespace == name:
+        return
+    if text_at(template.object, "metadata", "labels", _PART_OF) == "forewarn":
+        return
+    yield Problem(
+        f"class {name} is for forewarn's own Pods and is deleted when forewarn is uninstalled",
+        template.at("priorityClassName"),
+        "use a class of your own",
+    )
+
+
+_SYSTEM_NAMESPACES: Final = ("kube-system", RELEASE_NAMESPACE)
+_NAMESPACE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+
+
+@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN)
+def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod outside kube-system uses a system class.
+
+    Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads, and
+    kube-apiserver allows these classes in every namespace. Both classes are meant for components that the cluster needs
+    to work.
+
+    Details: many components outside kube-system use these classes on purpose, so the finding of the linter is a note.
+    The linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or
+    `render` in the configuration.
+
+    Bad:
+
+        Pod team/web
+        spec:
+          priorityClassName: system-cluster-critical
+
+    Good:
+
+        Pod kube-system/dns
+        spec:
+          priorityClassName: system-cluster-critical
+
+    Fix: use a PriorityClass of your own, with a value of at most 1000000000.
+    """
+    template = context.template(subject)
+    if template is None or class_name(template) not in _SYSTEM:
+        return
+    if (template.namespace or subject.ref.namespace) in _SYSTEM_NAMESPACES:
+        return
+    if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
+        return
+    yield Problem(
+        f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
+        template.at("priorityClassName"),
+        "use a class of your own",
+    )
+
+
+def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
+    """Report whether a file or `-n` sets the namespace to a valid name, not a template variable or kubectl's
+    default.
+    """
+    own = at(subject.object, "metadata", "namespace")
+    is_given = own or context.options.namespace or subject.namespace != DEFAULT_NAMESPACE
+    return bool(is_given) and bool(_NAMESPACE_NAME.fullmatch(subject.ref.namespace))
+
+
+@rule(
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("classes", "pods"), "the Pods of higher priority may have been deleted"),
+)
+def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A DaemonSet has no PriorityClass, or a lower priority than other workloads.
+
+    Why: kube-scheduler preempts Pods of a DaemonSet as it preempts all Pods. On a full node, a Pod of a DaemonSet
+    without a PriorityClass stays Pending, or is preempted by every Pod with a class. The node then lacks its log
+    collector, CNI plugin, CSI driver or device plugin.
+
+    Details: the finding is a warning for agents, by the names of the DaemonSet and its images (CNI, CSI, logs, metrics,
+    devices). It is a note for other DaemonSets, and in directories for tests or examples. A global default with a
+    positive value counts as a class. A class with a lower value than the class of another workload is a note. System
+    classes of other workloads do not count.
+
+    Example:
+
+          DaemonSet logging/logs
+          spec:
+            selector:
+              matchLabels:
+                app: logs
+            template:
+              metadata:
+                labels:
+                  app: logs
+              spec:
+        +       priorityClassName: system-node-critical
+                containers:
+                - name: logs
+                  image: fluent-bit
+
+    Fix: use system-node-critical if the node does not work without the DaemonSet. Otherwise, use a class of your own
+    above the classes of your workloads.
+    """
+    template = context.template(subject) if group_kind(subject.object) == DAEMON_SET else None
+    if template is None or context.phase is not Phase.LINT or is_fragment(subject.object):
+        return
+    name = class_to_be(template, subject.effective_namespace, context)
+    own = resolved(template, context)
+    if name and (name not in context.classes or own is None):
+        return  # unknown-priority-class
+    priority = own.priority if own else 0
+    higher = context.once(_Highest).of_others
+    is_lower = higher is not None and higher.priority > priority
+    if name or priority > 0:
+        if is_lower and higher is not None and name not in _SYSTEM:
+            fix = f"use a class above {higher.priority}, or system-node-critical"
+            message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){higher.used_by}"
+            yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
+        return
+    who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of any class"
+    yield Problem(
+        Text(f"no PriorityClass: {who} preempt its Pods; on full nodes it does not start", _DAEMON_SET_FIX),
+        template.at(),
+        severity=None if _is_agent(subject, template.spec) else Severity.NOTE,
+    )
+
+
+_DAEMON_SET_FIX: Final = "set priorityClassName, such as system-node-critical for what a node needs"
+
+
+class _Workload(NamedTuple):
+    """The highest class that workloads other than DaemonSets use."""
+
+    name: str
+    priority: int
+    ref: ObjectRef | None = None
+
+    @property
+    def used_by(self) -> str:
+        """The workload, as the end of a sentence."""
+        return f" of {self.ref}" if self.ref else ""
+
+
+class _Highest:
+    """The highest class that preempts, of the workloads in the change set and the Pods of the cluster."""
+
+    def __init__(self, context: Context) -> None:
+        found = [_Workload(name, value or 0) for name, value in context.pod_counts_by_priority]
+        for subject in context.change_set.subjects:
+            with suppress(InvalidObject):
+                template = context.template(subject) if group_kind(subject.object) != DAEMON_SET else None
+                if template and class_name(template) in context.classes:
+                    own = context.classes[class_name(template)]
+                    found.append(_Workload(own.name, own.value, subject.ref))
+        classes = context.classes
+        preempting = [
+            each
+            for each in found
+            if each.name not in _SYSTEM
+            and each.name in classes
+            and classes[each.name].preemption_policy != PREEMPT_NEVER
+        ]
+        self.of_others = max(preempting, key=lambda each: (each.priority, each.ref is not None), default=None)
+
+
+_AGENT: Final = re.compile(
+    r"(?<![a-z])(?:agent|[ck]ni|csi|dns)(?![a-z])|driver|plugin|exporter|log|fluent|beat|vector|promtail|collector|proxy"
+    r"|calico|cilium|flannel|weave|antrea|multus|speaker|monitor"
+)
+
+
+def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
+    """Report whether the names of a DaemonSet and its images are those of an agent that the nodes need."""
+    containers = spec.get("containers")
+    images = (str(at(each, "image")) for each in (containers if isinstance(containers, list) else ()))
+    names = (subject.ref.name, *(image.rpartition("/")[2] for image in images))
+    return any(map(_AGENT.search, names)) and not is_test_file(subject.locate(()).file)

@@ -1,0 +1,313 @@
+"""Rules about selectors, PodDisruptionBudgets and Jobs, and the evictions that they block or do not survive."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.findings import Problem, Severity, Text, cut, plural
+from forewarn.policies.kinds.registry import DEPLOYMENT, DISRUPTION_BUDGET, STATEFUL_SET
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, mapping, text
+from forewarn.policies.rules.support.context import Context, Target, rule
+from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+_LONGEST_LABELS: Final = 60
+_SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
+
+
+@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.OTHER, severity=Severity.WARNING)
+def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
+
+    Why: an absent selector selects no Pod. The empty selector `{}` selects all Pods of the namespace, not only the Pods
+    of the workload. kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and
+    preemption ignores the PodDisruptionBudget.
+
+    Details: the finding is a warning if the selector surely does not work. That is the case for an absent selector, for
+    a topology spread constraint without effect, and for a PodDisruptionBudget with `{}` next to another
+    PodDisruptionBudget of the namespace. The Eviction API rejects evictions of Pods with two PodDisruptionBudgets.
+    Otherwise, the finding is a note. The rule ignores `{}` in a topology spread constraint with `matchLabelKeys`,
+    because these keys select Pods. Without `--kubernetes-version` or a cluster, the rule assumes a release up to 1.37.
+
+    Example:
+
+          Deployment web
+          spec:
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                topologySpreadConstraints:
+                - maxSkew: 1
+                  topologyKey: topology.kubernetes.io/zone
+                  whenUnsatisfiable: DoNotSchedule
+        -         labelSelector: {}
+        +         labelSelector:
+        +           matchLabels:
+        +             app: web
+          ---
+          PodDisruptionBudget web
+          spec:
+            maxUnavailable: 1
+        +   selector:
+        +     matchLabels:
+        +       app: web
+
+    Fix: write the labels of the workload's Pods into the selector. If a PodDisruptionBudget is meant for all Pods of
+    the namespace, suppress the finding.
+    """
+    if subject.is_partial:
+        return
+    if group_kind(subject.object) == DISRUPTION_BUDGET:
+        yield from _of_pdb(subject, context)
+        return
+    template = context.template(subject)
+    constraints = template.spec.get("topologySpreadConstraints") if template else None
+    if template is None or not isinstance(constraints, list):
+        return
+    fix = _with_labels(template.object)
+    for number, constraint in enumerate(constraints):
+        message = _fault_of_constraint(constraint, context) if isinstance(constraint, dict) else None
+        if message:
+            path = template.at("topologySpreadConstraints", number, *_present(constraint, "labelSelector"))
+            yield Problem(message, path, fix, severity=Severity.NOTE if _counts_all(constraint, context) else None)
+
+
+def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    spec = at(subject.object, "spec")
+    if subject.object.get("apiVersion") != "policy/v1" or not isinstance(spec, dict):
+        return
+    path = ("spec", *_present(spec, "selector"))
+    if spec.get("selector") is None:
+        yield Problem("no selector: the PodDisruptionBudget selects no Pod", path, _SELECT_PODS)
+    elif _is_empty(spec["selector"]):
+        if any(_selects_too(other, subject) for other in context.of_kind(DISRUPTION_BUDGET)):
+            message = "selector {} selects Pods with another PodDisruptionBudget: their evictions fail"
+            yield Problem(message, path, _SELECT_PODS)
+            return
+        message = "selector {} selects all Pods of the namespace"
+        if not _empty_counts(context):
+            message += "; preemption up to Kubernetes 1.37 ignores it"
+        yield Problem(message, path, _SELECT_PODS, severity=Severity.NOTE)
+
+
+def _selects_too(other: ReviewedObject, subject: ReviewedObject) -> bool:
+    """Report whether another PodDisruptionBudget of the same namespace has a selector."""
+    same = other.effective_namespace == subject.effective_namespace
+    return same and other.ref.name != subject.ref.name and at(other.object, "spec", "selector") is not None
+
+
+def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
+    """The problem of a topology spread constraint; "" if there is none."""
+    if constraint.get("labelSelector") is None:
+        return "topology spread constraint without labelSelector counts no Pod: it has no effect"
+    if not _is_empty(constraint["labelSelector"]) or constraint.get("matchLabelKeys"):
+        return ""
+    if _counts_all(constraint, context):
+        return "labelSelector {} counts all Pods of the namespace, not only those of the workload"
+    return "labelSelector {} counts no Pod up to Kubernetes 1.37: the topology spread constraint has no effect"
+
+
+def _counts_all(constraint: ApiObject, context: Context) -> bool:
+    return constraint.get("labelSelector") is not None and _empty_counts(context)
+
+
+def _empty_counts(context: Context) -> bool:
+    """Report whether the release counts the Pods that {} selects. Without a given release, assume at most 1.37:
+    false.
+    """
+    if context.minor is None:
+        return False
+    from forewarn.policies.releases.semantics import Semantics  # only for a given minor version
+
+    return Semantics(context.minor).empty_selectors_count
+
+
+def _is_empty(selector: Any) -> bool:
+    """True if a selector exists and has no requirements."""
+    return isinstance(selector, dict) and not selector.get("matchLabels") and not selector.get("matchExpressions")
+
+
+def _present(obj: ApiObject, field: str) -> tuple[str, ...]:
+    """The path of a field; if the field is absent, the path of the object itself."""
+    return (field,) if field in obj else ()
+
+
+def _with_labels(pod: ApiObject) -> str:
+    """A fix with the labels of the Pods, if they are short."""
+    labels = at(pod, "metadata", "labels") or NOTHING
+    shown = ", ".join(f"{key}: {value}" for key, value in labels.items()) if isinstance(labels, dict) else ""
+    if not shown or len(shown) > _LONGEST_LABELS:
+        return "set labelSelector.matchLabels to labels of the workload's Pods"
+    return f"set labelSelector.matchLabels to labels of the Pods, such as {{{cut(shown, _LONGEST_LABELS)}}}"
+
+
+_ALLOW_ONE: Final = "set maxUnavailable: 1"
+_MAX_WORKLOADS: Final = 1_000
+"""Maximum workloads that are compared with one PodDisruptionBudget."""
+
+
+@rule(Target.OTHER, severity=Severity.WARNING)
+def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A PodDisruptionBudget never allows an eviction.
+
+    Why: the Eviction API rejects every eviction of the selected Pods, so `kubectl drain` and node upgrades wait
+    forever. kube-scheduler may preempt the Pods all the same.
+
+    Details: the finding is a warning if minAvailable is at least `replicas` of a selected workload, because this may be
+    a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which state the intention. The rule
+    ignores workloads without `replicas`, which an autoscaler may scale.
+
+    Example:
+
+          PodDisruptionBudget team/web
+          spec:
+        -   minAvailable: 2
+        +   maxUnavailable: 1
+            selector:
+              matchLabels:
+                app: web
+        - ---
+        - Deployment team/web
+        - spec:
+        -   replicas: 2
+        -   selector:
+        -     matchLabels:
+        -       app: web
+        -   template:
+        -     metadata:
+        -       labels:
+        -         app: web
+        -     spec:
+        -       containers:
+        -       - name: web
+        -         image: web
+
+    Fix: set `maxUnavailable: 1`, or run more replicas.
+    """
+    if group_kind(subject.object) != DISRUPTION_BUDGET or subject.is_partial:
+        return
+    for field, values in (("maxUnavailable", (0, "0", "0%")), ("minAvailable", ("100%",))):
+        value = at(subject.object, "spec", field)
+        if value in values and not isinstance(value, bool):
+            message = f"{field} {value} allows no eviction: kubectl drain waits forever"
+            yield Problem(message, ("spec", field), f"{_ALLOW_ONE}, or suppress the finding", severity=Severity.NOTE)
+    least = at(subject.object, "spec", "minAvailable")
+    if not isinstance(least, int) or isinstance(least, bool) or least < 1:
+        return
+    for workload in _selected_workloads(subject, context):
+        replicas = at(workload.object, "spec", "replicas")
+        if isinstance(replicas, int) and 0 < replicas <= least:
+            what = plural(replicas, "replica")
+            message = (
+                f"minAvailable {least} allows no eviction of the {what} of {workload.ref.kind} {workload.ref.name}"
+            )
+            yield Problem(Text(message, f"{_ALLOW_ONE}, or run more replicas"), ("spec", "minAvailable"))
+
+
+def _selected_workloads(subject: ReviewedObject, context: Context) -> Iterator[ReviewedObject]:
+    """Yield the workloads whose Pods a PodDisruptionBudget selects."""
+    try:
+        selector = parse_label_selector(mapping(subject.object, "spec", "selector"))
+    except (InvalidObject, InvalidSelector):
+        return
+    workloads = [*context.of_kind(DEPLOYMENT), *context.of_kind(STATEFUL_SET)][:_MAX_WORKLOADS]
+    for workload in workloads:
+        with suppress(InvalidObject):
+            template = context.template(workload)
+            labels = mapping(template.object, "metadata", "labels") if template else {}
+            same = workload.effective_namespace == subject.effective_namespace
+            if selector and labels and same and selector.matches(labels):
+                yield workload
+
+
+_JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
+"""Kind -> path of the Job in an object of this kind."""
+
+
+@rule(Target.TEMPLATE, severity=Severity.NOTE)
+def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Job can fail if its Pods are evicted or preempted.
+
+    Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
+    failed Pod. If a Job runs more Pods at once than its backoffLimit (6 by default) and loses all of these Pods, the
+    Job fails and is not retried.
+
+    Details: if a rule of the podFailurePolicy has `action: Ignore` for the Pod condition DisruptionTarget, preempted
+    and evicted Pods do not count as failed. If an earlier rule fails the Job for the exit codes of terminated
+    containers (137, 143), the earlier rule takes precedence.
+
+    Example:
+
+          Job team/report
+          spec:
+            backoffLimit: 0
+        +   podFailurePolicy:
+        +     rules:
+        +     - action: Ignore
+        +       onPodConditions:
+        +       - type: DisruptionTarget
+            template:
+              spec:
+                restartPolicy: Never
+                containers:
+                - name: c
+                  image: report
+
+    Fix: add a rule with `action: Ignore` for the Pod condition DisruptionTarget as the first rule of the
+    podFailurePolicy. A podFailurePolicy needs `restartPolicy: Never` in the Pod template.
+    """
+    path = _JOBS.get(group_kind(subject.object))
+    job = None if path is None else at(subject.object, *path) if path else subject.object
+    if path is None or not isinstance(job, dict):
+        return
+    from forewarn.policies.objects.job import IGNORE_DISRUPTIONS as FIX  # the linter starts without it
+
+    try:
+        found = _fault_of_job(job)
+    except InvalidObject:
+        return  # the API server rejects it
+    if found:
+        message, field = found
+        never = text(job, "spec", "template", "spec", "restartPolicy") == "Never"
+        yield Problem(message, (*path, "spec", field), FIX if never else f"{FIX}, with restartPolicy: Never")
+
+
+def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
+    """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
+    from forewarn.policies.objects.job import (  # the linter starts without it
+        backoff_limit,
+        disruption_action,
+        wanted_active,
+    )
+
+    action, per_index = disruption_action(job), int32(job, "spec", "backoffLimitPerIndex")
+    if action == "FailJob":
+        return (
+            "eviction or preemption of one Pod fails the Job: a podFailurePolicy rule matches",
+            "podFailurePolicy",
+        )
+    if action == "Ignore":
+        return None
+    if per_index is not None:
+        fault = "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
+        return None if per_index else (fault, "backoffLimitPerIndex")
+    limit, at_once = backoff_limit(job), wanted_active(job, 0, 0)
+    if limit == 0:
+        return "eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
+    if at_once > limit:
+        return (
+            f"eviction or preemption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}",
+            "parallelism",
+        )
+    return None

@@ -1,0 +1,355 @@
+"""Rules about PodGroups, Workloads and the Pods of PodGroups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.kinds.class_paths import GROUPS
+from forewarn.policies.kinds.registry import POD_GROUP
+from forewarn.policies.objects.fields import group_kind, int32, mapping
+from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
+from forewarn.policies.releases.minors import NEWEST
+from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.pod_groups import (
+    GATE,
+    GroupToBe,
+    group_name,
+    groups_are_off,
+    is_known_missing,
+    members_of,
+    named_group,
+    priority_to_be,
+)
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_name, completed, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+    from forewarn.policies.releases.semantics import Semantics
+
+_FIXES: Final = (
+    ("immutable", "restore the field, or delete the object and create it again"),
+    ("cannot be", "restore the field, or delete the object and create it again"),
+    ("may not be", "restore the templates, or delete the object and create it again"),
+    ("exactly one", "remove all but one"),
+    ("one of", "add one"),
+    ("multiple priority", "use one PriorityClass in all templates"),
+    ("Required", "add this field"),
+)
+"""The fix by a part of kube-apiserver's message."""
+
+
+@rule(
+    Target.POD_GROUP,
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
+)
+def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kube-apiserver rejects this PodGroup, Workload or schedulingGroup.
+
+    Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The minCount of a gang is at
+    least 1, and is the only field that an update may change. All templates of a Workload have one priority.
+
+    Details: the rule checks `scheduling.k8s.io/v1beta1` of Kubernetes 1.37 and `v1alpha2` of Kubernetes 1.36. PodGroups
+    need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default). Other rules report missing classes
+    and classes with a value above 1000000000. The rule does not check Workloads with `compositePodGroupTemplates`.
+
+    Bad:
+
+        PodGroup team/model
+        spec:
+          schedulingPolicy: {gang: {minCount: 0}}
+
+    Good:
+
+        PodGroup team/model
+        spec:
+          schedulingPolicy: {gang: {minCount: 4}}
+
+    Fix: correct the field. To change a field that is immutable, delete the PodGroup and create it again.
+    """
+    template = context.template(subject)
+    found = _faults(subject, context) if template is None else _of_template(template)
+    for message in dict.fromkeys((str(fault), fault.path) for fault in found):
+        text, path = message
+        fix = next((fix for part, fix in _FIXES if part in text), "correct this field")
+        yield Problem(cut(text, MAX_CHARACTERS), path, fix, detail={"rejection": text})
+
+
+def _of_template(template: PodTemplate) -> Iterable[FieldError]:
+    """The errors in a Pod's `schedulingGroup`. Raises InvalidObject."""
+    if template.spec.get("schedulingGroup") is None:
+        return ()
+    from forewarn.policies.kube_apiserver.validation.pod import (
+        validate_scheduling_group,  # the linter starts without it
+    )
+
+    mapping(template.object, "spec", "schedulingGroup")
+    spec = {"schedulingGroup": _texts(template.spec["schedulingGroup"])}
+    where = len(("spec",))
+    faults = validate_scheduling_group(spec)
+    return [type(f)(template.at(*f.path[where:]), f.text) for f in faults]
+
+
+def _texts(group: Any) -> dict[str, str]:
+    return {key: value for key, value in group.items() if isinstance(value, str)}
+
+
+def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
+    """Return the errors of a PodGroup or Workload, without errors that other rules report."""
+    from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod_group
+    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+    from forewarn.policies.kube_apiserver.validation.pod_group import (
+        GROUP_VERSIONS,
+        admission_gates,
+        defaulted_group,
+        group_decode_error,
+        validate_group,
+    )
+
+    if subject.object.get("apiVersion") not in GROUP_VERSIONS:
+        return []
+    if fault := group_decode_error(subject.object):
+        return [fault]
+    old = subject.old and {**subject.old, "apiVersion": subject.object["apiVersion"], "kind": subject.object["kind"]}
+    if old and group_decode_error(old):
+        return []
+    semantics = _semantics(context)
+    spec = defaulted_group(subject.object, semantics)
+    if spec.get("compositePodGroupTemplates"):
+        return []
+    name, given = spec.get("priorityClassName") or "", spec.get("priority")
+    is_known = name in context.classes if name else context.cluster is not None or context.classes_known
+    is_on, with_policy = admission_gates(subject.object, semantics)
+    if is_known and is_on and old is None and group_kind(subject.object) == POD_GROUP:
+        try:
+            spec = admit_pod_group(spec, context.classes, with_policy=with_policy)
+        except Forbidden as rejection:
+            return [FieldError(rejection.path, str(rejection))]
+    faults, _ = validate_group(completed(subject), spec, old, semantics)
+    by_class = given is None and old is None
+    return [fault for fault in faults if not (by_class and fault.path == ("spec", "priority"))]
+
+
+def _semantics(context: Context) -> Semantics:
+    """The semantics of the cluster; without a cluster, of the configured release and feature gates."""
+    if context.cluster is not None:
+        return context.cluster.semantics
+    from forewarn.policies.releases.semantics import Semantics
+
+    return Semantics(context.minor or NEWEST, context.options.gates)
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.NOTE,
+    depends_on=DependsOn(("podgroups",), "the PodGroup may have been created"),
+)
+def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod or a template names a PodGroup that does not exist.
+
+    Why: kube-apiserver accepts the Pod. kube-scheduler does not try to schedule the Pod before the PodGroup exists. The
+    Pod gets no condition and no Event.
+
+    Details: the rule needs a cluster whose PodGroups are listed, or the option `--closed`. PodGroups need the feature
+    gate GenericWorkload (Kubernetes 1.37: beta, off by default). Without this gate, kube-apiserver drops the field.
+
+    Cluster:
+
+        PodGroup other-team/model
+        spec:
+          schedulingPolicy: {gang: {minCount: 1}}
+
+    Example:
+
+        + PodGroup team/model
+        + spec:
+        +   schedulingPolicy: {gang: {minCount: 1}}
+        + ---
+          Pod team/worker
+          spec:
+            schedulingGroup: {podGroupName: model}
+            containers:
+            - name: worker
+              image: worker
+
+    Fix: create the PodGroup in the namespace of the Pod, or correct the name.
+    """
+    template = context.template(subject)
+    if template is not None and is_known_missing(template, subject, context):
+        name, pods = group_name(template), "Pods are" if template.is_template else "the Pod is"
+        yield Problem(
+            Text(
+                f"PodGroup {quote(name)} not found; {pods} not scheduled",
+                "create it, or correct the name",
+                (GATE,),
+            ),
+            template.at("schedulingGroup", "podGroupName"),
+            detail={"podGroup": name},
+        )
+
+
+_MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
+
+
+@rule(
+    Target.POD_GROUP,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("pods",), "further Pods of the group may have been created"),
+)
+def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The minCount of a PodGroup is higher than the count of its Pods in the input.
+
+    Why: kube-scheduler does not schedule any Pod of a gang until minCount Pods exist. The Pods stay gated, without a
+    condition and without an Event.
+
+    Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
+    PodGroup. If you pass a cluster, the rule adds the stored Pods of the group. The rule does not report groups with
+    members in DaemonSets, in custom resources or in suspended Jobs. PodGroups need the feature gate GenericWorkload
+    (Kubernetes 1.37: beta, off by default).
+
+    Example:
+
+          PodGroup team/model
+          spec:
+        -   schedulingPolicy: {gang: {minCount: 8}}
+        +   schedulingPolicy: {gang: {minCount: 4}}
+          ---
+          Job team/model
+          spec:
+            parallelism: 4
+            completions: 4
+            template:
+              spec:
+                schedulingGroup: {podGroupName: model}
+                restartPolicy: Never
+                containers:
+                - name: worker
+                  image: worker
+
+    Fix: lower minCount, or create as many Pods as minCount.
+    """
+    least = int32(subject.object, *_MIN_COUNT) if subject.ref.kind == "PodGroup" else None
+    if not least or groups_are_off(context):
+        return
+    found = members_of(subject.effective_namespace, name_of(subject), context)
+    if found and found < least:
+        yield Problem(
+            Text(
+                f"minCount is {least}, but the group has {plural(found, 'Pod')}; they stay gated",
+                f"lower minCount to {found}, or create {least} Pods",
+                (GATE,),
+            ),
+            _MIN_COUNT,
+            detail={"minCount": least, "pods": found},
+        )
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=DependsOn(("classes", "podgroups"), "the PodGroup may have been recreated with another class"),
+)
+def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The priority of a Pod differs from the priority of its PodGroup.
+
+    Why: kube-apiserver accepts the Pod. kube-scheduler 1.37 compares the priorities, and does not schedule any Pod of
+    the group. The Pods and the PodGroup get the reason SchedulerError, and kube-scheduler tries again for ever.
+
+    Details: the rule needs the PodGroup in the input or in the cluster, and the values of both classes. PodGroups need
+    the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default).
+
+    Example:
+
+          PriorityClass training
+          value: 1000
+          ---
+          PodGroup team/model
+          spec:
+            priorityClassName: training
+            schedulingPolicy: {gang: {minCount: 4}}
+          ---
+          Job team/model
+          spec:
+            parallelism: 4
+            completions: 4
+            template:
+              spec:
+        +       priorityClassName: training
+                schedulingGroup: {podGroupName: model}
+                restartPolicy: Never
+                containers:
+                - name: worker
+                  image: worker
+
+    Fix: use the PriorityClass of the PodGroup in all Pods of the group.
+    """
+    template = context.template(subject)
+    group = named_group(template, subject, context) if template else None
+    if template is None or group is None or group.is_of_1_36:
+        return
+    name, priority = priority_to_be(template, subject, context)
+    if (name == group.class_name and group.subject is not None) or None in (priority, group.priority):
+        return
+    if priority != group.priority:
+        yield Problem(
+            Text(
+                f"priority {priority} differs from PodGroup {quote(group.name)} ({group.priority}); "
+                "its Pods will not be scheduled",
+                _mismatch_fix(group),
+                (GATE,),
+            ),
+            template.at("priorityClassName"),
+            detail={"podGroup": group.name, "priority": priority, "groupPriority": group.priority},
+        )
+
+
+def _mismatch_fix(group: GroupToBe) -> str:
+    if group.class_name:
+        return f"use priorityClassName {quote(group.class_name)}"
+    return "use one PriorityClass in the PodGroup and its Pods"
+
+
+_TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_DEFINABLE_PRIORITY}
+"""The system classes above the limit. No other PriorityClass can have such a value."""
+
+
+@rule(Target.PART, severity=Severity.ERROR, action=Action.WARN)
+def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
+
+    Why: a Pod may use the class system-node-critical, but a PodGroup may not. kube-apiserver rejects the PodGroup, and
+    kube-scheduler does not schedule Pods whose PodGroup is missing. kube-apiserver accepts a Workload with a template
+    of such a PodGroup.
+
+    Example:
+
+          PodGroup kube-system/training
+          spec:
+        -   priorityClassName: system-cluster-critical
+            schedulingPolicy: {gang: {minCount: 4}}
+
+    Fix: use a PriorityClass with a value of at most 1000000000.
+    """
+    template = context.template(subject)
+    if template is None or group_kind(subject.object) not in GROUPS:
+        return
+    found = _TOO_HIGH.get(class_name(template))
+    if found is not None:
+        yield Problem(
+            f"{found.name} has value {found.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
+            template.at("priorityClassName"),
+            "use a lower PriorityClass",
+        )

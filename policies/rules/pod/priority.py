@@ -1,0 +1,300 @@
+"""Rules about the priority fields in the spec of Pods and Pod templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import Action, Problem, Severity, cut, quote
+from forewarn.policies.kube_apiserver.priority import (
+    preemption_policy_mismatch as policy_rejection,
+)
+from forewarn.policies.kube_apiserver.priority import (
+    priority_mismatch as priority_rejection,
+)
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.priority_class import POLICIES
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.meant_classes import meant_elsewhere, meant_system_class
+from forewarn.policies.rules.support.names import is_reserved, nearest
+from forewarn.policies.rules.support.rule_text import (
+    class_name,
+    integer,
+    is_earlier_than_the_default,
+    is_template_variable,
+    resolved,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
+)
+def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """spec.priority differs from the value of the Pod's class.
+
+    Why: kube-apiserver computes the priority from the class and rejects a Pod that sets another value.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+          Pod team/web
+          spec:
+            priorityClassName: gold
+        -   priority: 5
+
+    Fix: remove spec.priority. kube-apiserver sets this field from the class.
+    """
+    template = context.template(subject)
+    given = integer(template.spec.get("priority")) if template else None
+    if template is None or given is None:
+        return
+    computed = resolved(template, context)
+    if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
+        name, rejected = class_name(template), "Pods" if template.is_template else "the Pod"
+        other = f"the value of class {name}" if name else "the default"
+        yield Problem(
+            f"priority {given} differs from {other} ({computed.priority}); {rejected} will be rejected",
+            template.at("priority"),
+            "remove priority",
+            detail={
+                "given": given,
+                "computed": computed.priority,
+                "rejection": priority_rejection(given, computed.priority),
+            },
+        )
+
+
+_LONGEST_POLICY: Final = 40
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another policy"),
+)
+def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """spec.preemptionPolicy differs from the policy of the Pod's class.
+
+    Why: kube-apiserver reads the policy from the class and rejects a Pod that sets another policy.
+
+    Details: the rule reports an invalid policy even if the class is unknown.
+
+    Cluster:
+
+        PriorityClass batch
+        value: 10
+        preemptionPolicy: Never
+
+    Example:
+
+          Pod team/report
+          spec:
+            priorityClassName: batch
+        -   preemptionPolicy: PreemptLowerPriority
+
+    Fix: remove spec.preemptionPolicy. kube-apiserver sets this field from the class.
+    """
+    template = context.template(subject)
+    given = template.spec.get("preemptionPolicy") if template else None
+    if template is None or not isinstance(given, str):
+        return
+    computed = resolved(template, context)
+    rejected = "Pods" if template.is_template else "the Pod"
+    is_invalid = given not in POLICIES and not is_template_variable(given, subject, context)
+    differs = computed is not None and given != computed.preemption_policy
+    if is_invalid and not differs and context.phase is Phase.LINT:
+        shown = quote(cut(given, _LONGEST_POLICY))
+        hint = nearest(given.capitalize(), POLICIES)
+        yield Problem(
+            f"{rejected[0].upper()}{rejected[1:]} will be rejected: unsupported preemptionPolicy {shown}{hint}",
+            template.at("preemptionPolicy"),
+            "remove it",
+        )
+    if computed is not None and differs:
+        yield Problem(
+            f"preemptionPolicy differs from the class's ({computed.preemption_policy}); {rejected} will be rejected",
+            template.at("preemptionPolicy"),
+            "remove it",
+            detail={"rejection": policy_rejection(given, computed.preemption_policy)},
+        )
+
+
+@rule(Target.TEMPLATE, Target.PART, Target.POD, severity=Severity.WARNING, action=Action.WARN)
+def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod template sets spec.priority, or a Pod sets spec.priority without a class.
+
+    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If you
+    recreate the class with another value, or use the template in another cluster, kube-apiserver rejects every new Pod.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+          Job team/report
+          spec:
+            template:
+              spec:
+                priorityClassName: gold
+        -       priority: 1000
+
+    Fix: remove spec.priority. kube-apiserver sets this field from the class.
+    """
+    template = context.template(subject)
+    given = integer(template.spec.get("priority")) if template else None
+    if template is None or given is None:
+        return
+    if template.is_template:
+        message = f"template sets priority {given}; Pods are rejected where the class has another value"
+    elif given and context.phase is Phase.LINT and not class_name(template) and resolved(template, context) is None:
+        message = f"priority {given} without a class; the Pod is rejected unless the default class has this value"
+    else:
+        return
+    yield Problem(message, template.at("priority"), "remove priority")
+
+
+@rule(Target.UPDATED_POD, severity=Severity.ERROR, action=Action.DENY)
+def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An update changes priority, priorityClassName or preemptionPolicy of a Pod.
+
+    Why: kube-apiserver rejects the update, because the priority of a Pod is immutable.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/web
+        spec:
+          priority: 0
+          preemptionPolicy: PreemptLowerPriority
+
+    Bad:
+
+        Pod team/web
+        spec:
+          priorityClassName: gold
+
+    Good:
+
+        Pod team/web
+        spec:
+          activeDeadlineSeconds: 600
+
+    Fix: delete the Pod, and create it again with the new class.
+    """
+    old = subject.old or {}
+    for name, restored in (("priorityClassName", False), ("priority", True), ("preemptionPolicy", True)):
+        new, stored = at(subject.object, "spec", name), at(old, "spec", name)
+        if restored and new is None:
+            continue
+        if (new or None if not restored else new) != (stored or None if not restored else stored):
+            before = "unset" if stored in (None, "") else stored
+            yield Problem(
+                f"spec.{name} of a Pod cannot be changed; it is {before}",
+                ("spec", name),
+                "delete the Pod and create it again",
+            )
+
+
+@rule(
+    Target.POD,
+    action=Action.DENY,
+    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
+)
+def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Mutating webhooks give a new Pod a priority that differs from the value of its class.
+
+    Why: after all mutating webhooks have run, Kubernetes does not check whether the Pod's priority still matches its
+    class. If kube-apiserver calls a mutating webhook a second time, the webhook can set any priority. kube-scheduler
+    uses only spec.priority.
+
+    Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver stores such a Pod if it does not
+    know a new global default yet.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example (validate):
+
+          Pod team/web
+          spec:
+            priorityClassName: gold
+        +   priority: 1000
+        +   preemptionPolicy: PreemptLowerPriority
+
+    Fix: change the webhook that mutates the Pod. A webhook that sets priorityClassName must remove priority and
+    preemptionPolicy.
+    """
+    template = context.template(subject)
+    if context.phase is not Phase.VALIDATE or template is None:
+        return
+    computed, given = resolved(template, context), at(subject.object, "spec", "priority")
+    if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
+        name = class_name(template)
+        left = "no spec.priority" if given is None else f"spec.priority={given}"
+        right = f"class {name} is {computed.priority}" if name else f"the default is {computed.priority}"
+        yield Problem(
+            f"a mutating webhook left {left}; {right}",
+            ("spec", "priority"),
+            "clear priority and preemptionPolicy when setting priorityClassName",
+            detail={"given": given, "computed": computed.priority},
+        )
+
+
+@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE)
+def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """forewarn cannot check a PriorityClass, because you passed no cluster and the input defines no PriorityClass.
+
+    Why: without this note, the linter would seem to have checked the class. An error could be a false alarm, because
+    the class may exist in the cluster.
+
+    Bad:
+
+        Pod team/web
+        spec:
+          priorityClassName: gold
+
+    Good:
+
+        Pod team/web
+        spec: {}
+
+    Fix: also lint the manifests of the PriorityClasses (`forewarn lint classes.yaml web.yaml`), or pass a cluster
+    (`--cluster FILE`).
+    """
+    template = context.template(subject)
+    name = class_name(template) if template else ""
+    if template is None or not name or context.classes_known or context.is_known(name):
+        return
+    if is_reserved(name) or is_template_variable(name, subject, context):
+        return
+    if meant_system_class(name) or meant_elsewhere(name, context):
+        return  # unknown-priority-class
+    is_elsewhere = name in context.options.input_classes
+    yield Problem(
+        f"can't verify PriorityClass {quote(name)}" + (": only other directories define it" if is_elsewhere else ""),
+        template.at("priorityClassName"),
+        "pass --cluster, or --one-apply" if is_elsewhere else "pass --cluster or include the class manifests",
+        detail={"class": name},
+    )

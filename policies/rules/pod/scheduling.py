@@ -1,0 +1,450 @@
+"""Rules about the prediction for new Pods: where they fit, and which Pods they preempt."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.metering import CutShort, each
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.details import (
+    Cause,
+    GroupPending,
+    GroupPreemption,
+    NotPredicted,
+    Preemption,
+    StaysPending,
+)
+from forewarn.policies.rules.support.pending_reasons import needs_class, reasons_of
+from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.rules.support.predictions import predicted_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.findings import Path
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+    from forewarn.policies.options import Promise
+    from forewarn.policies.scheduling.reasons import Reason
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+    _Pods = tuple[str, str, str]
+    _Preemption = tuple[Prediction, Pod]
+
+_MAX_CHECKED: Final = 100
+"""Maximum number of Pods with one possible node whose reasons are read."""
+
+
+@rule(
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
+)
+def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods would stay Pending, because they fit on no node, even after preemption.
+
+    Why: kube-apiserver accepts the workload, but its Pods do not run until a node is added or other Pods terminate.
+
+    Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods
+    and its new Pods then stay Pending, the message shows how many old Pods the rollout terminates. A Pod of a PodGroup
+    stays Pending with its group, for example until the group has `minCount` Pods.
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod batch/report
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: report
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Pod team/web
+          spec:
+            priorityClassName: gold
+            containers:
+            - name: c
+              image: web
+        -     resources: {requests: {cpu: "3"}}
+        +     resources: {requests: {cpu: 400m}}
+
+    Fix: lower the requests below the allocatable resources of the largest node, or change node selectors, affinity or
+    tolerations. If Pods of a DaemonSet fit only without other Pods on their nodes, use a higher PriorityClass.
+    `forewarn predict` shows for each node why a Pod does not fit.
+    """
+    impact, template = predicted_of(context).of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    if impact.group is not None:
+        if impact.group.outcome == "pending":
+            yield Problem(GroupPending(impact, impact.group), template.at("schedulingGroup", "podGroupName"))
+        return
+    if not impact.pending:
+        impact.check_bounds()
+        return
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
+    reasons: Sequence[tuple[Reason, int]] = ()
+    is_class_needed = False
+    with suppress(CutShort):
+        reasons = reasons_of(pending)
+        is_class_needed = needs_class(pending[0])
+    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed)
+    yield Problem(details, template.at("priorityClassName" if is_class_needed else "containers"))
+
+
+_PREEMPTION_FIX: Final = "lower requests or priority"
+_PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
+_UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"
+
+
+@rule(
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
+)
+def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods would preempt running Pods.
+
+    Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. It reports the preemption only
+    afterwards.
+
+    Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable,
+    or if kube-scheduler tries only a random part of the nodes, the message contains "or another node" and "possibly".
+    For a changed template, forewarn predicts all new Pods. A Deployment starts new Pods while old Pods run. A
+    StatefulSet or DaemonSet replaces each old Pod with a new Pod. If topology spread constraints or affinity concern
+    Pods of the same workload, or if victims free quota, forewarn also predicts the retries of its Pods. If time
+    remains, forewarn also predicts whether controllers recreate the victims, and whether the replacement Pods fit, stay
+    Pending or preempt more Pods. The message names the custom resources and Jobs that fail without a victim, as a
+    SparkApplication without its driver. If all victims are placeholder Pods, the finding is a note and the webhook does
+    not warn. `placeholderPods` in the configuration selects placeholder Pods. By default, placeholder Pods are Pods
+    with a negative priority and only the pause image. If a rollout terminates old Pods, Pending Pods of other workloads
+    may use the free capacity. The rule reports these Pending Pods only if they preempt running Pods, and are not
+    themselves preempted by new Pods of the rollout. The rule does not evaluate changes that create no Pods, such as a
+    smaller number of replicas or a deletion. To see which Pending Pods start after such a change, run `forewarn whatif
+    scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of the whole group, with
+    its Pending Pods in the cluster. If the time for the prediction runs out before a victim is known, the id of the
+    message is `prediction-incomplete`, and the webhook warns even if this rule denies.
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod batch/report
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: report
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Pod team/web
+          spec:
+            priorityClassName: gold
+            containers:
+            - name: c
+              image: web
+        -     resources: {requests: {cpu: "1"}}
+        +     resources: {requests: {cpu: 400m}}
+
+    Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows
+    the victims and other candidate nodes.
+    """
+    impact, template = predicted_of(context).of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    if impact.group is not None:
+        if impact.group.units:
+            path = template.at("schedulingGroup", "podGroupName")
+            yield Problem(GroupPreemption(impact, impact.group, _PREEMPTION_FIX), path)
+        return
+    preempting, own, path = impact.preempting, impact.own | impact.let_in, template.at("priorityClassName")
+    if own:
+        preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
+    if waiting := impact.by_waiting:
+        fix = "free capacity for the pending Pods first"
+        yield Problem(Preemption(Cause.PENDING_PODS, impact, waiting, victims_of(waiting), fix), path)
+    if impact.why_not:
+        yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)
+    if victims:
+        yield _preemption(impact, preempting, victims, path, context)
+    elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
+        impact.check_bounds()
+        is_late = impact.rest == "unknown"
+        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path, is_incomplete=is_late)
+
+
+def _preemption(
+    impact: Impact, preempting: tuple[Prediction, ...], victims: list[Pod], path: Path, context: Context
+) -> Problem:
+    from forewarn.policies.objects.pod import wait_seconds  # the linter starts without it
+    from forewarn.policies.objects.pod_loss import losses_of
+
+    placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
+    are_placeholders = len(placeholders) == len(victims)
+    details = Preemption(
+        Cause.NEW_PODS,
+        impact,
+        preempting,
+        victims,
+        _PLACEHOLDERS_FIX if are_placeholders else _PREEMPTION_FIX,
+        placeholders,
+        sum(prediction.num_pdb_violations for prediction in preempting),
+        wait_seconds(victims),
+        losses=losses_of(victims, context.cluster.workload) if context.cluster is not None else (),
+    )
+    return Problem(details, path, severity=Severity.NOTE if are_placeholders else None)
+
+
+@rule(
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
+)
+def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A rollout would preempt old Pods of the same workload.
+
+    Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once,
+    regardless of maxUnavailable.
+
+    Details: if maxUnavailable allows the Deployment to terminate old Pods immediately, timing determines which old Pods
+    are preempted. The message then contains "may" instead of "would". maxSurge: 0 does not prevent the preemption,
+    because the Deployment creates the new Pod while the old Pod still terminates.
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/web-1
+          labels: {app: web}
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Deployment team/web
+          spec:
+            replicas: 1
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+        -       priorityClassName: gold
+                containers:
+                - name: c
+                  image: web
+        -         resources: {requests: {cpu: 1500m}}
+        +         resources: {requests: {cpu: 400m}}
+
+    Fix: free capacity before the rollout, or use the strategy Recreate. Or raise the priority at a time when the
+    workload may have fewer Pods.
+    """
+    impact, template = predicted_of(context).of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
+    if victims:
+        fix = "free capacity first"
+        fix = f"{fix}, or use strategy Recreate" if subject.ref.kind == "Deployment" else fix
+        details = Preemption(Cause.OWN_ROLLOUT, impact, preempting, victims, fix)
+        yield Problem(details, template.at("priorityClassName"))
+    else:
+        impact.check_bounds()
+
+
+@rule(
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
+)
+def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods would preempt Pods that an expectation of the configuration protects.
+
+    Why: with an expectation, you guarantee tenants that certain other Pods never preempt the tenants' Pods. Kubernetes
+    does not enforce such a guarantee.
+
+    Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule uses
+    the same prediction as the rule `preempts-running-pods`. This prediction contains the Pods that the new Pods
+    preempt, but not the Pods that replacement Pods then preempt; `forewarn test` checks both. If several nodes tie, the
+    rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, it
+    denies Pods and workloads. It also denies a Pod that exceeds a limit for predictions, and names the field and the
+    limit. The webhook does not deny an update that only removes replicas, or a request for which the prediction took
+    too long. In these two cases, forewarn writes a note to the audit log.
+
+    Options:
+
+        expectations:
+        - name: reports never preempt the shop
+          expect:
+            noPreemption: {namespace: shop}
+            by: {class: reports}
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass reports
+        value: 1000
+        ---
+        Pod shop/web
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example (also preempts-running-pods):
+
+          Pod reports/nightly
+          spec:
+            priorityClassName: reports
+            containers:
+            - name: c
+              image: nightly
+        -     resources: {requests: {cpu: "1"}}
+        +     resources: {requests: {cpu: 400m}}
+
+    Fix: lower the requests, use a lower class, or ask the owner of the expectation.
+    """
+    promises = context.options.promises
+    impact, template = (predicted_of(context).of(subject), context.template(subject)) if promises else (None, None)
+    if impact is None or template is None or context.cluster is None:
+        return
+    preempted, not_broken = _preempted(impact, subject, template, context.cluster), 0
+    for promise in promises:
+        hit = list(_against(promise, preempted))
+        if hit:
+            yield _broken(promise, hit, impact, subject, template)
+        else:
+            not_broken += 1
+    if not_broken and (impact.is_incomplete or impact.why_not):
+        impact.check_bounds()
+        yield _not_known(not_broken, impact, template)
+
+
+def _preempted(
+    impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
+) -> dict[tuple[_Pods, _Pods], list[_Preemption]]:
+    """Return the victims and their preemptors, grouped by the properties that expectations select, because most are
+    equal.
+    """
+    found: dict[tuple[_Pods, _Pods], list[_Preemption]] = {}
+    for prediction in impact.preempting:
+        by = _preemptor(prediction.pod, subject, template, cluster)
+        for victim in each(prediction.victims):
+            group = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
+            found.setdefault((by, group), []).append((prediction, victim))
+    return found
+
+
+def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:
+    for by, victims in each(list(preempted)):
+        if promise.by.matches(*by) and promise.preempted.matches(*victims):
+            yield from preempted[by, victims]
+
+
+def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
+    """Return the properties of a new Pod that expectations select: namespace, PriorityClass, workload.
+
+    The workload is the top-level workload.
+    """
+    if not template.is_template:
+        return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
+    from forewarn.policies.objects.pod import Owner  # the linter starts without it
+
+    owner = Owner.from_api(subject.object)
+    name = owner.name if owner else subject.ref.name
+    return pod.namespace, pod.priority_class_name, f"{pod.namespace}/{name}"
+
+
+def _scales_down(subject: ReviewedObject) -> bool:
+    """Report whether an update only reduces the replicas: its new Pods are then Pods that were missing before."""
+    new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
+    if not isinstance(new, dict) or not isinstance(old, dict):
+        return False
+    count, before = new.get("replicas"), old.get("replicas", 1)
+    fewer = isinstance(count, int) and isinstance(before, int) and count < before
+    return fewer and {**new, "replicas": 0} == {**old, "replicas": 0}
+
+
+def _broken(
+    promise: Promise,
+    hit: list[_Preemption],
+    impact: Impact,
+    subject: ReviewedObject,
+    template: PodTemplate,
+) -> Problem:
+    preempting = tuple({id(prediction): prediction for prediction, _ in hit}.values())
+    protected = {victim.identity for _, victim in hit}
+    victims = [victim for victim in victims_of(preempting) if victim.identity in protected]
+
+    details = Preemption(
+        Cause.NEW_PODS,
+        impact,
+        preempting,
+        victims,
+        "lower requests or priority, or ask its owner",
+        expectation=promise,
+    )
+    severity = Severity.NOTE if _scales_down(subject) else None
+    return Problem(details, template.at("priorityClassName"), severity=severity)
+
+
+def _not_known(not_broken: int, impact: Impact, template: PodTemplate) -> Problem:
+    """Return the note about `not_broken` expectations that were not checked. A missing prediction never denies."""
+    details = NotPredicted(impact, "run `forewarn predict`", expectations=not_broken)
+    return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)

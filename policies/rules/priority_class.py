@@ -1,0 +1,622 @@
+"""Rules about PriorityClasses: their fields, and their effect on Pods, on other classes and on autoscalers."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, plural, quote
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP, PRIORITY_CLASS
+from forewarn.policies.kinds.removed_versions import removed_version
+from forewarn.policies.kube_apiserver.priority import already_default
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind
+from forewarn.policies.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    POLICIES,
+    PREEMPT_NEVER,
+    SERVED_VERSION,
+    SYSTEM_CLASSES,
+    SYSTEM_PRIORITY_CLASS_PREFIX,
+    PriorityClass,
+)
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.autoscaler_cutoff import autoscaler_cutoff
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
+from forewarn.policies.rules.support.names import nearest
+from forewarn.policies.rules.support.rule_text import (
+    class_name,
+    class_of,
+    diagnostics,
+    elsewhere,
+    integer,
+    is_template_variable,
+    name_of,
+    priorities_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.WARN)
+def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A PriorityClass has no value.
+
+    Why: kube-apiserver stores the class with value 0. Pods without a class also have priority 0, so the class has no
+    effect. Often, the field `value` is misspelled or at the wrong level.
+
+    Bad:
+
+        PriorityClass high
+        description: goes first
+
+    Good:
+
+        PriorityClass high
+        value: 0
+        description: an ordinary class, on purpose
+
+    Fix: add the field `value` at the top level of the object.
+    """
+    if subject.object.get("value") is None and subject.old is None:
+        yield Problem(
+            "no value: it is stored with 0, the priority of Pods without a class", (), "add value at the top level"
+        )
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The value of a PriorityClass is not a 32-bit integer.
+
+    Why: kube-apiserver cannot decode other values, such as text, fractions, or numbers above 2147483647.
+
+    Bad:
+
+        PriorityClass high
+        value: "1000"
+
+    Good:
+
+        PriorityClass high
+        value: 1000
+
+    Fix: write an integer without quotes.
+    """
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        decode_error,  # only where there is a class: pods start without it
+    )
+
+    fault = decode_error(subject.object)
+    if fault is not None and fault.path == ("value",):
+        yield Problem(fault.text, fault.path, "write an integer from -2147483648 to 1000000000, without quotes")
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The value of a PriorityClass is above 1000000000.
+
+    Why: Kubernetes reserves higher values for the two system classes. kube-apiserver rejects other classes with such
+    values.
+
+    Bad:
+
+        PriorityClass top
+        value: 2000000000
+
+    Good:
+
+        PriorityClass top
+        value: 1000000000
+
+    Fix: use a value of at most 1000000000. Only the order of the values of classes matters, not their difference.
+    """
+    if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
+        return
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        validate_priority_class,  # only where there is a class: pods start without it
+    )
+
+    for fault in validate_priority_class(subject.object):
+        if fault.path == ("value",):
+            yield Problem(str(fault), fault.path, f"use a value of {HIGHEST_USER_DEFINABLE_PRIORITY} or less")
+
+
+_LONGEST_POLICY: Final = 40
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """preemptionPolicy is neither PreemptLowerPriority nor Never.
+
+    Why: kube-apiserver rejects any other value, including `never` in lowercase.
+
+    Bad:
+
+        PriorityClass batch
+        value: 10
+        preemptionPolicy: never
+
+    Good:
+
+        PriorityClass batch
+        value: 10
+        preemptionPolicy: Never
+
+    Fix: write PreemptLowerPriority or Never. If you remove the field, PreemptLowerPriority applies.
+    """
+    policy = subject.object.get("preemptionPolicy")
+    if subject.old is not None or not isinstance(policy, str) or policy in POLICIES:
+        return
+    hint = nearest(policy.capitalize(), POLICIES)
+    shown = quote(cut(policy, _LONGEST_POLICY)) if policy else "empty string"
+    yield Problem(
+        f"unsupported preemptionPolicy: {shown}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never"
+    )
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The name of a PriorityClass is not a DNS subdomain.
+
+    Why: kube-apiserver rejects a PriorityClass with an invalid name.
+
+    Bad:
+
+        PriorityClass Very_High
+        value: 1000
+
+    Good:
+
+        PriorityClass very-high
+        value: 1000
+
+    Fix: use at most 253 lowercase letters, digits, "-" and ".". Begin and end the name with a letter or digit.
+    """
+    metadata = subject.object.get("metadata") or {}
+    if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
+        return
+    name = metadata.get("name") or ""
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        name_faults,  # only where there is a class: pods start without it
+    )
+
+    if not isinstance(name, str):
+        return
+    path = ("metadata", "name")
+    if not name and subject.is_partial:
+        return
+    if not name:
+        yield Problem("no name", path, "set metadata.name")
+    elif len(name) > _LONGEST_NAME:
+        yield Problem(f"name too long: at most {_LONGEST_NAME} characters", path, "shorten it")
+    elif name_faults(name) and not is_template_variable(name, subject, context):
+        shown = quote(cut(name, _SHOWN_CHARACTERS))
+        yield Problem(f'invalid name {shown}: use lowercase letters, digits, "-", "."', path, _valid_name(name))
+
+
+def _valid_name(name: str) -> str:
+    """Return a similar valid name; if there is none, a description of valid names."""
+    near = _NOT_IN_A_NAME.sub("-", name.lower()).strip("-.")
+    return near if near and not _EMPTY_PART.search(near) else "begin and end each part between dots with a-z or 0-9"
+
+
+_LONGEST_NAME: Final = 253
+_SHOWN_CHARACTERS: Final = 40
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_EMPTY_PART: Final = re.compile(r"[-.]\.|\.-")
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The name of a PriorityClass begins with "system-".
+
+    Why: kube-apiserver rejects every such class except system-cluster-critical and system-node-critical, which it
+    creates itself.
+
+    Bad:
+
+        PriorityClass system-batch
+        value: 1000
+
+    Good:
+
+        PriorityClass batch-system
+        value: 1000
+
+    Fix: choose a name without the prefix "system-".
+    """
+    if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+        return
+    priority_class = class_of(subject)
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        system_class_fault,  # only where there is a class: pods start without it
+    )
+
+    if fault := system_class_fault(priority_class.name, priority_class.value, priority_class.global_default):
+        detail = f": {fault}" if any(known.name == priority_class.name for known in SYSTEM_CLASSES) else ""
+        yield Problem(
+            f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
+            ("metadata", "name"),
+            f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"',
+        )
+
+
+_LONGEST_VERSION: Final = 60
+
+
+@rule(Target.PRIORITY_CLASS, Target.TEMPLATE, Target.OTHER, Target.FILE, severity=Severity.ERROR, action=Action.DENY)
+def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Kubernetes has removed the apiVersion of an object.
+
+    Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
+
+    Details: the rule checks PriorityClasses, workloads and PodDisruptionBudgets.
+
+    Bad:
+
+        apiVersion: scheduling.k8s.io/v1beta1
+        kind: PriorityClass
+        metadata:
+          name: batch
+        value: 10
+
+    Good:
+
+        PriorityClass batch
+        value: 10
+
+    Fix: write the version that the finding names. Workloads from `extensions/v1beta1` also need `spec.selector`.
+    """
+    version = subject.object.get("apiVersion")
+    if not subject.object:
+        yield from diagnostics("removed-api-version", context)
+    elif group_kind(subject.object) != PRIORITY_CLASS:
+        kind = subject.object.get("kind")
+        removed = None if subject.is_partial else removed_version(version, kind)
+        if removed:
+            message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
+            yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}")
+    elif version != SERVED_VERSION:
+        shown = quote(cut(str(version), _LONGEST_VERSION))
+        yield Problem(
+            f"no PriorityClass in version {shown}: Kubernetes 1.22 removed all but v1",
+            ("apiVersion",),
+            f"write apiVersion: {SERVED_VERSION}",
+        )
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An update changes the value or the preemptionPolicy of a PriorityClass.
+
+    Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
+
+    Cluster:
+
+        PriorityClass batch
+        value: 10
+
+    Bad:
+
+        PriorityClass batch
+        value: 20
+
+    Good:
+
+        PriorityClass batch
+        value: 10
+        description: nightly work
+
+    Fix: create a class with another name, and move the workloads to the new class. Or delete and recreate the class.
+    Running Pods keep the old priority.
+    """
+    if subject.old is None:
+        return
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        validate_priority_class_update,  # only where there is a class: pods start without it
+    )
+
+    new, old = class_of(subject), PriorityClass.from_api(subject.old)
+    stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
+    offline = context.phase is Phase.LINT and context.cluster is None
+    known = "an earlier object of the input has" if offline else "the cluster has"
+    for fault in validate_priority_class_update(new, old):
+        name = str(fault.path[0])
+        yield Problem(
+            f"{str(fault).rstrip('.')}; {known} {stored[name]}",
+            fault.path,
+            f"keep {name}: {stored[name]}, or create a class with another name",
+        )
+
+
+@rule(
+    Target.PRIORITY_CLASS,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("classes",), "the other default may be deleted"),
+)
+def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Two PriorityClasses have globalDefault: true.
+
+    Why: kube-apiserver rejects the second default class. If users create both classes at the same moment,
+    kube-apiserver can store both. The class with the lower value is then the default, also if it is the newer class.
+    forewarn audit reports each other class.
+
+    Example:
+
+          PriorityClass normal
+          value: 100
+          globalDefault: true
+          ---
+          PriorityClass standard
+          value: 200
+        - globalDefault: true
+
+    Fix: set globalDefault: false in one of the two classes. To replace the default class of a cluster, first set
+    globalDefault: false in the current default class.
+    """
+    new = class_of(subject)
+    other = context.default_before(subject) if new.global_default else None
+    if other is None or (subject.old is not None and other.priority_class.name == new.name):
+        return
+    name = other.priority_class.name
+    if subject.old is None and name == new.name and other.locate().line:
+        return  # the same object twice in one apply: the second one is an update
+    field = ("globalDefault",)
+    if subject.old is subject.object:
+        yield Problem(
+            f"a second global default; new Pods get PriorityClass {name} (value {other.priority_class.value}), "
+            "the lower value",
+            field,
+            f"set globalDefault: false here (changes no new Pod), or on {quote(name)} to make this class the default",
+            detail={"default": name},
+        )
+        return
+    yield Problem(
+        already_default(name) + elsewhere(other.locate(field)),
+        field,
+        f"set globalDefault: false here, or first on {quote(name)}",
+        detail={"default": name},
+    )
+
+
+@rule(
+    Target.PRIORITY_CLASS,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(("pods",), "the Pods that it counts may be deleted"),
+)
+def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A new global default does not change the priority of existing Pods.
+
+    Why: kube-apiserver writes the priority into a Pod when it creates the Pod. Existing Pods without a class keep
+    priority 0. New Pods of the same workload then have another priority, and can preempt the old Pods.
+
+    Cluster:
+
+        Pod team/web-1
+        spec:
+          priority: 0
+          nodeName: node-1
+
+    Bad:
+
+        PriorityClass normal
+        value: 100
+        globalDefault: true
+
+    Good:
+
+        PriorityClass normal
+        value: 100
+
+    Fix: restart the workloads (kubectl rollout restart) after you create the class.
+    """
+    new = class_of(subject)
+    before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
+    if not new.global_default or before:
+        return
+    unchanged = sum(
+        count
+        for (name, value), count in context.pod_counts_by_priority.items()
+        if not name and (value or 0) != new.value
+    )
+    if unchanged:
+        yield Problem(
+            f"{plural(unchanged, 'Pod')} without a class {'keeps its' if unchanged == 1 else 'keep their'} priority; "
+            f"only new Pods get {new.value}",
+            ("globalDefault",),
+            "restart the workloads that should get it",
+            detail={"pods": unchanged, "value": new.value},
+        )
+
+
+@rule(
+    Target.DELETED_PRIORITY_CLASS,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(("pods", "workloads"), "the Pods and workloads that it counts may be deleted"),
+)
+def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A user deletes a PriorityClass while workloads use it.
+
+    Why: running Pods keep their priority. After the next restart, node failure or rollout, kube-apiserver rejects every
+    new Pod of these workloads.
+
+    Cluster:
+
+        PriorityClass batch
+        value: 10
+        ---
+        Deployment team/reports
+        spec:
+          template:
+            spec:
+              priorityClassName: batch
+
+    Bad (DELETE):
+
+        PriorityClass batch
+        value: 10
+
+    Good (DELETE):
+
+        PriorityClass unused
+        value: 10
+
+    Fix: move the workloads to another class before you delete this class.
+    """
+    name = subject.ref.name
+    users = sorted(_workloads_naming(name, context), key=str)
+    named = any(other == name for other, _ in context.pod_counts_by_priority)
+    pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal] if named else []
+    without_owner = sorted(ObjectRef("v1", "Pod", p.namespace, p.name) for p in pods if p.owner is None)
+    if users or without_owner:
+        yield Problem(ClassInUse(users, without_owner, len(pods)))
+
+
+def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
+    """Yield the top-level workloads that name the class, without workloads whose controller is another workload."""
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        references = at(workload.object, "metadata", "ownerReferences") or ()
+        if any(isinstance(r, dict) and r.get("controller") for r in references):
+            continue
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None and class_name(template) == name:
+            yield workload.ref
+    yield from _groups_naming(name, context)
+
+
+def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
+    """The PodGroups, and the Workloads with templates, that name the class."""
+    if context.cluster is None:
+        return
+    tables: dict[str, Mapping[tuple[str, str], PodGroup | GroupTemplates]] = {
+        POD_GROUP: context.cluster.objects.pod_groups,
+        GROUP_TEMPLATES: context.cluster.objects.group_templates,
+    }
+    for kind, table in tables.items():
+        spec = BY_GROUP_KIND[kind]
+        for found in table.values():
+            if name in found.class_names:
+                yield ObjectRef(spec.api_version, spec.kind, found.namespace, found.name)
+
+
+@rule(
+    Target.PRIORITY_CLASS,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(("pods",), "the Pods that it counts may be deleted"),
+)
+def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The priority of Pods differs from the value of their class.
+
+    Why: kube-apiserver copies the priority into a Pod when it creates the Pod. If you delete a class and recreate it
+    with another value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of
+    each Pod.
+
+    Cluster:
+
+        Pod team/web-1
+        spec:
+          priorityClassName: gold
+          priority: 1000
+          nodeName: node-1
+
+    Bad:
+
+        PriorityClass gold
+        value: 500
+
+    Good:
+
+        PriorityClass gold
+        value: 1000
+
+    Fix: restart the workloads of these Pods.
+    """
+    new = class_of(subject)
+    value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a change is rejected
+    if any(name == new.name and priority not in (None, value) for name, priority in context.pod_counts_by_priority):
+        pods = [
+            p
+            for p in context.pods
+            if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
+        ]
+        have = "has" if len(pods) == 1 else "have"
+        after = f" of this class {have} priority {priorities_of(pods)}, not {value}"
+        yield Problem(PodsWithPriority(pods, after, "restart their workloads", value), ("value",))
+
+
+@rule(
+    Target.PRIORITY_CLASS,
+    severity=Severity.NOTE,
+    action=Action.AUDIT,
+    depends_on=DependsOn(("classes",), "the class below may be deleted"),
+)
+def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A class that never preempts has a higher value than a class that preempts.
+
+    Why: Pods of the non-preempting class are first in the queue, but stay Pending until capacity is free. Pods of the
+    lower class can preempt other Pods, and use the capacity first.
+
+    Example:
+
+          PriorityClass analytics
+        - value: 1000
+        + value: 100
+          preemptionPolicy: Never
+          ---
+          PriorityClass web
+          value: 500
+
+    Fix: give the non-preempting class a lower value than all preempting classes, unless it should only change the order
+    of the queue.
+    """
+    new = class_of(subject)
+    if new.preemption_policy != PREEMPT_NEVER:
+        return
+    above = bisect_right(context.preempting, -new.value, key=lambda c: -c.value)
+    if above < len(context.preempting):
+        yield Problem(PreemptingClasses(context.preempting, above), ("preemptionPolicy",))
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT)
+def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The value of a class is below the cutoff of cluster-autoscaler, so its Pods get no new nodes.
+
+    Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
+    expendable. It adds no node for them, and deletes nodes that run only expendable Pods.
+
+    Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is not set, forewarn
+    uses the flag of an autoscaler in the input, or -10.
+
+    Bad:
+
+        PriorityClass filler
+        value: -100
+
+    Good:
+
+        PriorityClass filler
+        value: -10
+
+    Fix: if Pods of this class should get new nodes, use a value of -10 or higher. If your cluster uses another cutoff,
+    set `autoscalerCutoff` to this cutoff.
+    """
+    value, cutoff = integer(subject.object.get("value")), autoscaler_cutoff(context)
+    if value is not None and value < cutoff:
+        yield Problem(
+            f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods",
+            ("value",),
+            f"use {cutoff} or higher if these Pods should get new nodes",
+        )

@@ -1,0 +1,726 @@
+"""Rules about ResourceQuotas, and about Pods that ResourceQuotas or limitedResources reject."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural
+from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.metering import charge, each
+from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
+from forewarn.policies.rules.support.predictions import predicted_of
+from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.rule_text import (
+    MAX_CHARACTERS,
+    class_to_be,
+    completed,
+    is_template_variable,
+    naming,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.findings import Path
+    from forewarn.policies.kube_apiserver.quota import Fault
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.rules.support.quota_use import Use
+
+
+@rule(Target.RESOURCE_QUOTA, severity=Severity.ERROR, action=Action.DENY)
+def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
+
+    Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other
+    scopes allow other resources. The operators In and NotIn require values, and Exists and DoesNotExist forbid values.
+    The rule also reports invalid names and amounts.
+
+    Example:
+
+          ResourceQuota team/gold-quota
+          spec:
+            hard:
+              pods: 10
+        -     services: 5
+            scopeSelector:
+              matchExpressions:
+              - scopeName: PriorityClass
+                operator: In
+                values: [gold]
+
+    Fix: move resources that the scope does not support into a ResourceQuota without scopes. Add values to In and NotIn,
+    and remove the values of Exists and DoesNotExist.
+    """
+    # Only where there is a quota: linting starts without these.
+    from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
+    from forewarn.policies.kube_apiserver.validation.resource_quota import (
+        validate_resource_quota,
+        validate_resource_quota_update,
+    )
+
+    context.quota_of(subject)
+    quota = completed(subject)
+    faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
+    reported = set[str]()
+    for fault in faults[:MAX_FAULTS]:
+        text = str(fault).rstrip(".")
+        message, fix, path = "", "", _present_path(subject, fault.path)
+        if text.endswith(_UNSUPPORTED):
+            message, fix, path = _unsupported(subject, fault.path)
+        message = cut(message or text, MAX_CHARACTERS)
+        if message not in reported:
+            reported.add(message)
+            fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
+            yield Problem(message, path, fix, detail={"rejection": text})
+
+
+_UNSUPPORTED: Final = "unsupported scope applied to resource"
+_FIXES: Final = (
+    ("unsupported scope", "use a scope that Kubernetes has, such as PriorityClass"),
+    ("at least one value", "add values"),
+    ("must be no value", "remove values"),
+    ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
+    ("must be 'Exists'", "use operator Exists"),
+    ("conflicting scopes", "remove one of these scopes"),
+)
+"""The fix by a part of kube-apiserver's message."""
+
+
+def _present_path(subject: ReviewedObject, path: Path) -> Path:
+    """Return the path of an error; for an absent field, the path of the field `operator` beside it if that exists."""
+    if at(subject.object, *path) is not None:
+        return path
+    beside = (*path[:-1], "operator")
+    return beside if at(subject.object, *beside) is not None else path
+
+
+def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
+    """Return message, fix and path for resources that a scope does not support; empty texts for other errors."""
+    from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+    from forewarn.policies.objects.fields import mapping
+
+    found = at(subject.object, *path)
+    entries = found if isinstance(found, list) else [found]
+    scopes = [entry.get("scopeName") if isinstance(entry, dict) else entry for entry in entries]
+    for scope in [scope for scope in scopes if isinstance(scope, str)]:
+        names = [
+            str(name) for name in mapping(subject.object, "spec", "hard") if not is_scope_valid_for(scope, str(name))
+        ]
+        if names:
+            return (
+                naming(f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit ", names, len(names)),
+                "move it to a ResourceQuota without scopes"
+                if len(names) == 1
+                else "move them to a ResourceQuota without scopes",
+                ("spec", "hard", names[0]),
+            )
+    return "", "", path
+
+
+_LONGEST_SCOPE: Final = 30
+_CLASS: Final = "PriorityClass"
+_SUGGESTIONS: Final = 3
+"""Maximum names with a suggestion, and maximum scopes in a message."""
+_SHOWN: Final = 16
+_LONGEST_IN_SCOPE: Final = 50
+_OF_CLAIMS: Final = "VolumeAttributesClass"
+
+
+@rule(
+    Target.RESOURCE_QUOTA,
+    severity=Severity.NOTE,
+    action=Action.AUDIT,
+    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
+)
+def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A ResourceQuota, or a part of it, matches no Pod.
+
+    Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its
+    scopes exclude the resource. A ResourceQuota with scopes counts only Pods, so its usage of count/deployments.apps
+    stays 0.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+          ResourceQuota team/gold-quota
+          spec:
+            hard:
+              pods: 10
+            scopeSelector:
+              matchExpressions:
+              - scopeName: PriorityClass
+                operator: In
+        -       values: [glod]
+        +       values: [gold]
+
+    Fix: use an existing class, remove one of the scopes that exclude each other, or count the resource in a
+    ResourceQuota without scopes.
+    """
+    from forewarn.policies.rules.support.quota_scopes import placed_selectors
+
+    quota = context.quota_of(subject)
+    if not quota.scope_selectors or any(s.scope_name == _OF_CLAIMS for s in quota.scope_selectors):
+        return
+    unknown = 0
+    for selector, path in placed_selectors(quota, subject):
+        for index, name in _unknown_classes(selector, context):
+            unknown += 1
+            if is_template_variable(name, subject, context):
+                continue
+            known = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
+            fix = "create the class, or use one that exists"
+            details = UnknownClass(name, "; this scope matches no Pod", known, fix, longest=_LONGEST_IN_SCOPE)
+            yield Problem(details, (*path, "values", index))
+    if not unknown and _excludes_all(quota, context):
+        selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+        shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
+        message = cut(f"no Pod matches all of its scopes: {shown}", MAX_CHARACTERS)
+        yield Problem(message, ("spec", "scopeSelector"), "remove one of them")
+    yield from _never_charged(quota)
+
+
+def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
+    """The indexes and names of missing classes in a selector."""
+    if selector.scope_name == _CLASS and selector.operator == "In" and context.classes_known:
+        for index, name in enumerate(each(selector.values, 0.1)):
+            if name not in context.classes:
+                yield index, name
+
+
+def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
+    """True if the PriorityClass scopes together match no class, named or known, and no Pod without a class."""
+    from forewarn.policies.rules.support.quota_scopes import is_readable
+
+    selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+    if not all(map(is_readable, selectors)):
+        return False  # quota-scope-invalid
+    named = {value for selector in selectors for value in selector.values}
+    unnamed = set() if context.classes_known else {"x"}
+    while unnamed & named:
+        unnamed = {name + "x" for name in unnamed}
+    left = {"", *context.classes, *named, *unnamed}
+    for selector in selectors:
+        charge(1 + len(selector.values) // 8)
+        if selector.operator == "DoesNotExist":
+            left &= {""}
+        elif selector.operator == "NotIn":
+            left.difference_update(set(selector.values) - {""})
+        elif selector.operator == "In":
+            left &= {*selector.values} - {""}
+        else:
+            left.discard("")
+    return not left
+
+
+def _shown(selector: ScopeSelector) -> str:
+    some = [cut(value, _LONGEST_IN_SCOPE) for value in selector.values[:_SHOWN]] + ["…"] * (
+        len(selector.values) > _SHOWN
+    )
+    values = f" [{' '.join(some)}]" if some else ""
+    return f"{selector.scope_name} {selector.operator}{values}"
+
+
+def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
+    """Yield a problem for each resource that a quota with scopes never counts, because Pods do not use the resource.
+
+    Skips a resource that the API server rejects in combination with one of the scopes. `quota`: must have scopes.
+    """
+    from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
+    from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+
+    scopes = {selector.scope_name for selector in quota.scope_selectors}
+    for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):
+        charge(1 + len(scopes))
+        if all(is_scope_valid_for(scope, name) for scope in scopes):
+            resource = cut(name, _LONGEST_IN_SCOPE)
+            message = f"{resource} is never counted: a quota with scopes counts only Pods and what they use"
+            yield Problem(message, ("spec", "hard", name), "limit it in a ResourceQuota without scopes")
+
+
+_MAX_SELECTORS: Final = 16
+_MAX_NAMES: Final = 500
+"""Maximum scopes of a quota, and classes in them, that are checked."""
+_ANY_OTHER: Final = "any-class.that-nobody-names"
+"""A placeholder for the classes that neither limitedResources nor the quota names."""
+
+
+@rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
+def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A ResourceQuota covers a limited class, but sets no limit for it or does not name it.
+
+    Why: limitedResources compares only the names of scopes. A ResourceQuota with the scope PriorityClass NotIn [batch]
+    covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not limit it.
+    Users who may create one of these ResourceQuotas can use the class.
+
+    Options:
+
+        limitedResources:
+        - resource: pods
+          matchScopes:
+          - scopeName: PriorityClass
+            operator: In
+            values: [gold]
+
+    Example:
+
+        - ResourceQuota team/all-but-batch
+        + ResourceQuota team/gold-quota
+          spec:
+            hard:
+        -     pods: 1000
+        +     pods: 10
+            scopeSelector:
+              matchExpressions:
+              - scopeName: PriorityClass
+        -       operator: NotIn
+        -       values: [batch]
+        +       operator: In
+        +       values: [gold]
+
+    Fix: list the classes in a scope with `operator: In`, limit pods, cpu or memory, and use no other scope in the same
+    ResourceQuota.
+    """
+    limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
+    if not limited:
+        return
+    from forewarn.policies.rules.support.quota_scopes import placed_selectors
+
+    quota = context.quota_of(subject)
+    selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
+    if len(selectors) > _MAX_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MAX_NAMES:
+        message = "too many PriorityClass scopes to check all of them for loopholes"
+        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MAX_NAMES} classes in one ResourceQuota")
+    names = 0
+    for selector, path in selectors[:_MAX_SELECTORS]:
+        names += len(selector.values)
+        if names <= _MAX_NAMES:
+            yield from _covered(quota, selector, path, limited)
+
+
+def _covered(
+    quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
+) -> Iterator[Problem]:
+    from forewarn.policies.rules.support.quota_scopes import matches
+
+    ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MAX_NAMES][:_MAX_SELECTORS]
+    named = {value for scope in (*limited, *ours) for value in scope.values}
+    for name in (*sorted(named), _ANY_OTHER):
+        charge(2 * len(limited))
+        if not any(matches(scope, name) for scope in limited) or not matches(selector, name):
+            continue
+        for why, remedy in _how_covered(quota, selector, name):
+            is_in_quota = any(name in scope.values for scope in quota.scope_selectors)
+            yield Problem(UncoveredClass("" if name == _ANY_OTHER else name, is_in_quota, why, remedy), path)
+            return
+
+
+def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the reasons and fixes why this quota should not cover this class. `selector`: the scope that covers the
+    class.
+    """
+    from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
+    from forewarn.policies.rules.support.quota_scopes import matches
+
+    if not matching_resources(quota.spec_hard):
+        yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
+    elif selector.operator == "NotIn":
+        yield (
+            f"without naming it ({selector.operator} [{' '.join(selector.values)}])",
+            "list the classes with operator: In",
+        )
+    elif any(other.scope_name != _CLASS or not matches(other, name) for other in quota.scope_selectors):
+        others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
+        yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"
+
+
+_COUNTS: Final[dict[str, Path]] = {
+    "batch/Job": ("spec", "parallelism"),
+    "batch/CronJob": ("spec", "jobTemplate", "spec", "parallelism"),
+    DAEMON_SET: ("spec", "template"),
+}
+_REPLICAS: Final[Path] = ("spec", "replicas")
+_PODS: Final = ("pods", "count/pods")
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=DependsOn(
+        ("quotas", "classes", "pods", "workloads", "nodes"), "the quota may have been raised, or less of it may be used"
+    ),
+)
+def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods exceed a ResourceQuota of their namespace.
+
+    Why: kube-apiserver rejects Pods that exceed the quota. kube-apiserver accepts a workload, but rejects some of its
+    Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
+
+    Details: the rule counts new Pods in the order in which kubectl applies the objects. Earlier objects use the quota
+    first. The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a
+    rollout of a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts the Pods of one run, and
+    also of the current run unless concurrencyPolicy forbids concurrent runs. For a DaemonSet, it counts one Pod for
+    each node that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the
+    workload. If old Pods use the quota that new Pods need, the rule reports only rollouts that stop, and after how many
+    new Pods. If a LimitRange sets default requests, these requests count. If a ResourceQuota has no status, the rule
+    compares the limits in its spec with the objects of the input, and the message reports this. kube-apiserver checks
+    the quota after all webhooks, and only its check is binding.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        ResourceQuota team/gold-quota
+        spec:
+          hard:
+            pods: 10
+          scopeSelector:
+            matchExpressions:
+            - scopeName: PriorityClass
+              operator: In
+              values: [gold]
+        status:
+          hard:
+            pods: 10
+          used:
+            pods: 4
+
+    Example:
+
+          Deployment team/web
+          spec:
+        -   replicas: 10
+        +   replicas: 4
+            template:
+              spec:
+                priorityClassName: gold
+
+    Fix: run fewer replicas, lower the requests, or raise the quota.
+    """
+    if not context.has_quotas(subject):
+        return
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    use = quota_use_of(context).of(subject)
+    if use is not None and not use.first and (beside_old := quota_use_of(context).beside_old(subject)) is not None:
+        impact = predicted_of(context).of(subject)
+        if impact is not None and impact.rejected:
+            use = beside_old._replace(stops_after=impact.new - impact.rejected, present=0)
+    if use is None or not use.first or not use.faults:
+        return
+    fault = use.faults[0]
+    if fault.kind == "must-specify":
+        return  # quota-requirement-missing
+    problem = _exceeded_message(use, fault, _noun(subject))
+    text = Text(
+        problem,
+        _exceeded_fix(use, fault, group_kind(subject.object)),
+        tuple(_exceeded_notes(subject, context, use, fault)),
+        (_USED.sub("", problem), _USED.sub("", problem).partition(", ")[0]),
+    )
+    yield Problem(
+        text,
+        _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
+        detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
+    )
+
+
+def _noun(subject: ReviewedObject) -> str:
+    return "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
+
+
+def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
+    """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
+    quota = use.found(fault.quota)
+    if quota is None or not fault.resources:
+        rejected = "Pods" if use.template.is_template else "the Pod"
+        return cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS)
+    name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
+    subject = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
+    requested = "" if name in _PODS else _requested(use, name)
+    if not use.template.is_template:
+        return f"{subject} rejects the Pod{requested}"
+    replicas, surge = use.arrivals
+    if use.stops_after is not None:
+        return f"{subject} stops the rollout after {use.stops_after} of {replicas} new Pods"
+    if use.first > replicas:
+        return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{requested}"
+    return f"{subject} admits {use.first - 1} of {replicas} {noun}{requested}"
+
+
+_LONGEST_QUOTA: Final = 40
+_USED: Final = re.compile(r" \([^)]*, used: [^)]*\)")
+
+
+def _requested(use: Use, name: str) -> str:
+    """A phrase with the amount that one Pod requests, for example `, each requests 2`."""
+    from forewarn.policies.kube_apiserver.quota import usage
+
+    amount, given = usage(use.pod, 0)[name], usage({"spec": use.template.spec}, 0)
+    by_default = "" if given.get(name) == amount else " by LimitRange default"
+    return f", {'each' if use.template.is_template else 'it'} requests {amount}{by_default}"
+
+
+def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> Iterator[str]:
+    """Yield sentences that explain the used amount, if it differs from the amount in the cluster."""
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    quota = use.found(fault.quota)
+    if quota is None or not fault.resources:
+        return
+    name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
+    earlier = use.earlier(quota.name, name)
+    if not quota_use_of(context).has_status(subject.effective_namespace, quota.name):
+        yield "Its status is unknown: only this input is counted"
+    elif earlier.nano > 0:
+        yield f"Earlier objects of the input use {earlier}"
+    if use.present:
+        yield f"{use.present} of its Pods already run"
+
+
+def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
+    if not fault.quota or not fault.resources:
+        return "correct the quota"
+    fitting = use.first - 1
+    if use.stops_after is not None:
+        return "raise it, or free a part"
+    if use.template.is_template and fitting >= use.arrivals.replicas:
+        return f"maxSurge ≤ {fitting - use.arrivals.replicas}, or raise it"
+    if use.template.is_template and fitting:
+        if kind == DAEMON_SET:
+            return f"select at most {plural(fitting, 'node')}, or raise it"
+        return f"{_COUNTS.get(kind, _REPLICAS)[-1]} ≤ {fitting}, or raise it"
+    return "lower requests, or raise it"
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=DependsOn(("quotas", "classes"), "the quota may be deleted"),
+)
+def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
+
+    Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set
+    cpu or memory. Default values from a LimitRange also count.
+
+    Cluster:
+
+        ResourceQuota team/compute
+        spec:
+          hard:
+            requests.cpu: 8
+            limits.memory: 32Gi
+        status:
+          hard:
+            requests.cpu: 8
+            limits.memory: 32Gi
+          used:
+            requests.cpu: 2
+            limits.memory: 8Gi
+
+    Example:
+
+          Deployment team/web
+          spec:
+            template:
+              spec:
+                containers:
+                - name: web
+                  resources:
+                    requests:
+                      cpu: 500m
+        +           limits:
+        +             memory: 1Gi
+
+    Fix: set the fields that the message names, in each container or for the Pod as a whole.
+    """
+    if not context.has_quotas(subject):
+        return
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    use = quota_use_of(context).of(subject)
+    fault = use.faults[0] if use is not None and use.faults else None
+    if use is None or fault is None or fault.kind != "must-specify":
+        return
+    rejected = "Pods" if use.template.is_template else "the Pod"
+    yield Problem(
+        cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS),
+        use.template.at("containers"),
+        "set them, or add a LimitRange with defaults to the namespace",
+        detail={"quota": fault.quota, "rejection": fault.message},
+    )
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=DependsOn(("quotas", "classes"), "the quota that covers it may have been created"),
+)
+def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
+
+    Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. Managed clusters do
+    not offer this setting of kube-apiserver, so you can set `limitedResources` in forewarn's configuration.
+
+    Details: forewarn reads limitedResources from its configuration, or from kube-apiserver's own file
+    (`--admission-config`). As in kube-apiserver, every ResourceQuota with the scope PriorityClass covers the class if
+    the scope matches, even with NotIn (see limited-resources-loophole). If you pass no cluster and the input contains
+    no ResourceQuota, the rule reports nothing.
+
+    Options:
+
+        limitedResources:
+        - resource: pods
+          matchScopes:
+          - scopeName: PriorityClass
+            operator: In
+            values: [gold]
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+        + ResourceQuota team/gold-quota
+        + spec:
+        +   hard:
+        +     pods: 10
+        +   scopeSelector:
+        +     matchExpressions:
+        +     - scopeName: PriorityClass
+        +       operator: In
+        +       values: [gold]
+        + ---
+          Deployment team/web
+          spec:
+            template:
+              spec:
+                priorityClassName: gold
+
+    Fix: use another class, or add a ResourceQuota for this class to the namespace.
+    """
+    if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
+        return
+    from forewarn.policies.kube_apiserver.quota import FaultKind
+    from forewarn.policies.rules.support.quota_use import uncovered_of
+
+    template = context.template(subject)
+    for fault in uncovered_of(subject, context, context.options.limited_resources):
+        assert template is not None
+        by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
+        name = class_to_be(template, subject.effective_namespace, context)
+        what = f"class {cut(name, _LONGEST_CLASS) or 'of these Pods'}" if by_class else ", ".join(fault.resources)
+        rejected = "Pods" if template.is_template else "the Pod"
+        scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
+        yield Problem(
+            f"{rejected} will be rejected: no ResourceQuota in {subject.effective_namespace} covers {what}",
+            template.at("priorityClassName" if by_class else "containers"),
+            f"add one {scope if by_class else 'that limits it'}",
+            detail={"rejection": fault.message},
+        )
+
+
+_LONGEST_CLASS: Final = 60
+_SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
+_GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)
+"""The limitedResources of GKE's API servers, which create a matching quota in kube-system."""
+_GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
+_LONGEST_NAMESPACE: Final = 24
+_GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=DependsOn(("quotas", "nodes"), "the quota that covers it may have been created"),
+)
+def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kube-apiserver probably rejects Pods of a system class in this namespace.
+
+    Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
+    these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Pods with a system class,
+    for example from a Helm chart, are rejected.
+
+    Details: the rule assumes GKE if there is a ResourceQuota named gcp-critical-pods, or a node with the label
+    cloud.google.com/gke-nodepool. If forewarn does not know the ResourceQuotas, the rule also reports system classes
+    that limitedResources limits. If forewarn knows the ResourceQuotas, limited-class-without-quota reports these
+    classes.
+
+    Cluster:
+
+        ResourceQuota kube-system/gcp-critical-pods
+        spec:
+          hard:
+            pods: 1G
+          scopeSelector:
+            matchExpressions:
+            - scopeName: PriorityClass
+              operator: In
+              values: [system-node-critical, system-cluster-critical]
+        ---
+        PriorityClass infrastructure
+        value: 1000000
+
+    Example (also system-class-outside-kube-system):
+
+          DaemonSet monitoring/agent
+          spec:
+            template:
+              spec:
+        -       priorityClassName: system-node-critical
+        +       priorityClassName: infrastructure
+
+    Fix: use a PriorityClass of your own, or add a ResourceQuota for the system class to the namespace.
+    """
+    template = context.template(subject)
+    name = class_to_be(template, subject.effective_namespace, context) if template else ""
+    if template is None or name not in _SYSTEM or subject.ref.namespace == "kube-system":
+        return
+    limited, is_gke = context.options.limited_resources, _is_gke(context)
+    if not limited and not is_gke:
+        return
+    from forewarn.policies.rules.support.quota_use import uncovered_of
+
+    quotas_known = context.cluster is not None or context.defines_quotas
+    by_configuration = bool(limited) and bool(uncovered_of(subject, context, limited))
+    if by_configuration and quotas_known:
+        return  # limited-class-without-quota
+    by_gke = is_gke and bool(uncovered_of(subject, context, _GKE))
+    if by_configuration or by_gke:
+        who = "limitedResources require" if by_configuration else "GKE requires"
+        what = "Pods are" if template.is_template else "the Pod is"
+        namespace = cut(subject.ref.namespace or "default", _LONGEST_NAMESPACE)
+        yield Problem(
+            f"{who} a ResourceQuota for {name}; {what} rejected unless namespace {namespace} has one",
+            template.at("priorityClassName"),
+            "use another class, or add a ResourceQuota for this one",
+        )
+
+
+def _is_gke(context: Context) -> bool:
+    cluster = context.cluster
+    if cluster is None:
+        return False
+    nodes = cluster.objects.nodes.values()
+    return _GKE_QUOTA in cluster.resource_quotas or any(_GKE_LABEL in node.labels for node in nodes)

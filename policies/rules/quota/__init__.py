@@ -1,1 +1,0 @@
-"""Rules about ResourceQuotas, and about Pods that ResourceQuotas limit."""
