@@ -42,6 +42,9 @@ _WHEN: Final = {
     "delete": (),
 }
 _SELECTOR: Final = ("namespace", "class", "workload")
+_NAMED: Final = 5
+_LONGEST_MESSAGE: Final = 200
+_EMPTY: Final = '""'
 
 
 class When(NamedTuple):
@@ -191,11 +194,6 @@ def _count(fields: Mapping[str, Any], what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise ValueError(f"{what} must be a whole number from 0 to {2**31 - 1}")
     return value
-
-
-_NAMED: Final = 5
-_LONGEST_MESSAGE: Final = 200
-_EMPTY: Final = '""'
 
 
 class Setting(NamedTuple):

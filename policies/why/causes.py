@@ -29,6 +29,33 @@ if TYPE_CHECKING:
 
 _BY_SIGNAL: Final = (128 + 9, 128 + 15)
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
+_SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
+_CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
+_LOW: Final = re.compile(r"The node was low on resource: ([\w.-]{1,60})\. ?"
+                         r"(?:Threshold quantity: (\S{1,30}), available: (\S{1,30})\.)?")  # fmt: skip
+_USAGE: Final = re.compile(r"(Container|Pod) (\S{1,253}) was using (\S{1,30}), request is (\S{1,30}), has larger")
+_LIMIT: Final = re.compile(r"(?:Container \S{1,253} exceeded its local ephemeral storage limit|"
+                           r"Pod ephemeral local storage usage exceeds|Usage of EmptyDir volume)")  # fmt: skip
+_CONDITIONS: Final = {"memory": "MemoryPressure", "ephemeral-storage": "DiskPressure", "inodes": "DiskPressure",
+                      "pids": "PIDPressure"}  # fmt: skip
+_FREED: Final = {"ephemeral-storage": ", or free the node's disk", "inodes": ", or delete files on the node's disk",
+                 "pids": ", or set podPidsLimit in the kubelet's configuration"}  # fmt: skip
+"""How to prevent another eviction, by resource, other than by a higher priority."""
+_PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
+                           "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
+_REJECTED: Final = "Pod was rejected: "
+"""The start of the message of every Pod that the kubelet does not admit. Source: pkg/kubelet, kubelet.go, rejectPod."""
+LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+_SHOWN: Final = 3
+_ROLLOUT: Final = 600.0
+"""Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
+_SAME_PRESSURE: Final = 600.0
+"""Seconds within which an Event about pressure on the node belongs to an eviction."""
+_UNDISRUPTED: Final = ("Succeeded", "Running", "Pending")
+_SHOWN_SHUTDOWN: Final = _SHUTDOWN[:24]
+_PULLED: Final = "Pulled"
+_STARTING: Final = ("Pulling", _PULLED, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
+"""Reasons of the kubelet's Events before a container is created. Source: pkg/kubelet/events, event.go."""
 
 
 def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Iterator[Trouble]:
@@ -82,40 +109,15 @@ def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> t
     """
     earlier = ""
     for event in evidence.events.of_pod(pod.name, pod.uid):
-        found = _PROBE.match(event.message) if event.reason == "Killing" else None
-        if found is None or found[1] != container.name:
+        probe = _PROBE.match(event.message) if event.reason == "Killing" else None
+        if probe is None or probe[1] != container.name:
             continue
         by_signal = container.exit_code in _BY_SIGNAL
         # The Event of repeated kills has only the time of the last one, which may be of the current run.
         if event.when >= container.started and (event.when <= container.when or by_signal):
-            return found[2], True
-        earlier = found[2] if by_signal else earlier
+            return probe[2], True
+        earlier = probe[2] if by_signal else earlier
     return earlier, False
-
-
-_SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
-_CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
-_LOW: Final = re.compile(r"The node was low on resource: ([\w.-]{1,60})\. ?"
-                         r"(?:Threshold quantity: (\S{1,30}), available: (\S{1,30})\.)?")  # fmt: skip
-_USAGE: Final = re.compile(r"(Container|Pod) (\S{1,253}) was using (\S{1,30}), request is (\S{1,30}), has larger")
-_LIMIT: Final = re.compile(r"(?:Container \S{1,253} exceeded its local ephemeral storage limit|"
-                           r"Pod ephemeral local storage usage exceeds|Usage of EmptyDir volume)")  # fmt: skip
-_CONDITIONS: Final = {"memory": "MemoryPressure", "ephemeral-storage": "DiskPressure", "inodes": "DiskPressure",
-                      "pids": "PIDPressure"}  # fmt: skip
-_FREED: Final = {"ephemeral-storage": ", or free the node's disk", "inodes": ", or delete files on the node's disk",
-                 "pids": ", or set podPidsLimit in the kubelet's configuration"}  # fmt: skip
-"""How to prevent another eviction, by resource, other than by a higher priority."""
-_PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
-                           "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
-_REJECTED: Final = "Pod was rejected: "
-"""The start of the message of every Pod that the kubelet does not admit. Source: pkg/kubelet, kubelet.go, rejectPod."""
-LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
-_SHOWN: Final = 3
-_ROLLOUT: Final = 600.0
-"""Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
-_SAME_PRESSURE: Final = 600.0
-"""Seconds within which an Event about pressure on the node belongs to an eviction."""
-_UNDISRUPTED: Final = ("Succeeded", "Running", "Pending")
 
 
 def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iterator[Trouble]:
@@ -135,9 +137,9 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
 
 
 def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    found = pod.disruption
-    if found is not None:
-        yield from _disruption(evidence, pod, found.reason, found.message, found.when)
+    condition = pod.disruption
+    if condition is not None:
+        yield from _disruption(evidence, pod, condition.reason, condition.message, condition.when)
     elif pod.reason:
         yield from _by_status(evidence, pod)
     elif pod.deleted is not None:
@@ -177,15 +179,15 @@ def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -
 
 
 def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float) -> Iterator[Trouble]:
-    found = _LOW.match(message)
-    if found is None:
+    low = _LOW.match(message)
+    if low is None:
         text = f"evicted by the kubelet{_on(node)}: {cut(message, LONG).rstrip('. ')}"
         if _LIMIT.match(message):
             yield Trouble("storage-limit-exceeded", text, "raise the limit, or write less", when)
         else:
             yield Trouble("node-pressure-evicted", text, "", when)
         return
-    resource, threshold, available = found.groups()
+    resource, threshold, available = low.groups()
     figures = f" (available {available}, threshold {threshold})" if threshold else ""
     used = [
         f"{kind.lower()} {name} used {usage} and requests {request}"
@@ -202,55 +204,55 @@ def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float
 def _pressure(evidence: Evidence, name: str, kind: str, when: float) -> Iterator[Trouble]:
     """The node's condition at an eviction; after the condition ended, according to an Event."""
     node = evidence.nodes.get(name)
-    for each in node.conditions if node is not None else ():
-        if (each.type, each.status) == (kind, "True"):
-            yield Trouble("node-condition", f"{name} has {kind}", "", each.when)
+    for condition in node.conditions if node is not None else ():
+        if (condition.type, condition.status) == (kind, "True"):
+            yield Trouble("node-condition", f"{name} has {kind}", "", condition.when)
             return
     for event in evidence.events.others("Node", name):
         if event.reason == _PRESSURE_EVENTS.get(kind) and abs(event.when - when) <= _SAME_PRESSURE:
             yield Trouble("node-condition", f"{name} had {kind}", "", event.when)
 
 
-def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
+def _tainted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     """Yield the cause of an eviction by taint. Source: pkg/controller/tainteviction, taint_eviction.go."""
-    found = evidence.nodes.get(node)
-    taints = [key for key, _ in found.taints] if found is not None else []
+    node = evidence.nodes.get(name)
+    taints = [key for key, _ in node.taints] if node is not None else []
     named = f"the NoExecute taint {listed(taints, _SHOWN)}" if taints else "a NoExecute taint"
-    since = ", which was removed since" if found is not None and not taints else ""
+    since = ", which was removed since" if node is not None and not taints else ""
     fix = "tolerate the taint for longer (tolerationSeconds)" if set(taints) & {*LOST} else ""
-    yield Trouble("taint-evicted", f"deleted{_on(node)} because of {named}{since}", fix, when)
-    yield from node_health(evidence, node)
+    yield Trouble("taint-evicted", f"deleted{_on(name)} because of {named}{since}", fix, when)
+    yield from node_health(evidence, name)
 
 
-def node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
+def node_health(evidence: Evidence, name: str) -> Iterator[Trouble]:
     """Yield the problem of a node, if any: the node does not exist, is not ready, or has an Event about this."""
-    found = evidence.nodes.get(node)
-    events = [e for e in evidence.events.others("Node", node) if e.reason in ("NodeNotReady", "Shutdown", "Rebooted")]
-    if found is None:
-        if node and evidence.nodes:
-            yield Trouble("node-gone", f"{node} no longer exists")
-    elif (ready := found.not_ready) is not None:
+    node = evidence.nodes.get(name)
+    events = [e for e in evidence.events.others("Node", name) if e.reason in ("NodeNotReady", "Shutdown", "Rebooted")]
+    if node is None:
+        if name and evidence.nodes:
+            yield Trouble("node-gone", f"{name} no longer exists")
+    elif (ready := node.not_ready) is not None:
         why = f" ({cut(ready.reason, 60)}: {cut(ready.message, LONG)})" if ready.reason else ""
-        yield Trouble("node-not-ready", f"{node} has been not ready{why}", "", ready.when)
+        yield Trouble("node-not-ready", f"{name} has been not ready{why}", "", ready.when)
     elif events:
-        yield Trouble("node-not-ready", f"{node}: {cut(events[-1].message, LONG)}", "", events[-1].when)
+        yield Trouble("node-not-ready", f"{name}: {cut(events[-1].message, LONG)}", "", events[-1].when)
 
 
-def _evicted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
+def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     """Yield the cause of an eviction by the Eviction API. Source: pkg/registry/core/pod/storage/eviction.go."""
-    found = evidence.nodes.get(node)
-    if found is not None and found.cordoned:
-        by = f"{node} is cordoned, as in a drain (kubectl drain, an upgrade, an autoscaler)"
-    elif found is None and node and evidence.nodes:
-        by = f"{node} no longer exists, as after a drain (an upgrade, an autoscaler)"
+    node = evidence.nodes.get(name)
+    if node is not None and node.cordoned:
+        by = f"{name} is cordoned, as in a drain (kubectl drain, an upgrade, an autoscaler)"
+    elif node is None and name and evidence.nodes:
+        by = f"{name} no longer exists, as after a drain (an upgrade, an autoscaler)"
     else:
         by = "the requester is only in the API server's audit log (pods/eviction)"
     fix = (
         ""
-        if found is not None and not found.cordoned
+        if node is not None and not node.cordoned
         else "use a PodDisruptionBudget to limit Pods that a drain evicts at once"
     )
-    yield Trouble("evicted-by-api", f"evicted{_on(node)} by the eviction API; {by}", fix, when)
+    yield Trouble("evicted-by-api", f"evicted{_on(name)} by the eviction API; {by}", fix, when)
 
 
 def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
@@ -271,9 +273,6 @@ def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
         yield _deadline(when)
     elif pod.deleted is not None:
         yield from _deletion(evidence, pod.name, pod.deleted)
-
-
-_SHOWN_SHUTDOWN: Final = _SHUTDOWN[:24]
 
 
 def _deadline(when: float) -> Trouble:
@@ -307,22 +306,24 @@ def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
 
     Source: pkg/controller/deployment/sync.go, pkg/controller/podautoscaler/horizontal.go.
     """
-    scalings = [e for e in evidence.events.others("Deployment") if e.reason == "ScalingReplicaSet"]
-    down = [e for e in scalings if e.message.startswith(f"Scaled down replica set {deletion.name} from")]
-    before = [e for e in down if e.when <= deletion.when + 1] or down
+    scalings = [event for event in evidence.events.others("Deployment") if event.reason == "ScalingReplicaSet"]
+    down = [event for event in scalings if event.message.startswith(f"Scaled down replica set {deletion.name} from")]
+    before = [event for event in down if event.when <= deletion.when + 1] or down
     if not before:
         return
-    found = before[-1]
+    scaling = before[-1]
     up = [
-        e
-        for e in scalings
-        if e.message.startswith("Scaled up") and abs(e.when - found.when) <= _ROLLOUT and e.name == found.name
+        event
+        for event in scalings
+        if event.message.startswith("Scaled up")
+        and abs(event.when - scaling.when) <= _ROLLOUT
+        and event.name == scaling.name
     ]
-    others = [e for e in up if f"replica set {deletion.name} " not in e.message]
+    others = [event for event in up if f"replica set {deletion.name} " not in event.message]
     why = "a rollout" if others else "a scale-down"
-    yield Trouble("scaled", f"{why} of Deployment {found.name}: {cut(found.message, LONG)}", "", found.when)
+    yield Trouble("scaled", f"{why} of Deployment {scaling.name}: {cut(scaling.message, LONG)}", "", scaling.when)
     if not others:
-        yield from _rescaled(evidence, found.when)
+        yield from _rescaled(evidence, scaling.when)
 
 
 def _rescaled(evidence: Evidence, before: float) -> Iterator[Trouble]:
@@ -375,15 +376,15 @@ def _by_event(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trou
         yield from _disruption(evidence, pod, kind, "", cause.when)
 
 
-def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
+def _unknown(evidence: Evidence, name: str, node_name: str) -> Iterator[Trouble]:
     """Yield the cause if no Event names one: neither API evictions nor deletions by users create Events."""
     killed = [e.when for e in evidence.events.of_pod(name) if e.reason == "Killing"]
-    found = evidence.nodes.get(node)
-    cordoned = f"; {node} is cordoned: probably a drain" if found is not None and found.cordoned else ""
-    text = f"deleted{_on(node)}; no Event names the cause{cordoned}"
+    node = evidence.nodes.get(node_name)
+    cordoned = f"; {node_name} is cordoned: probably a drain" if node is not None and node.cordoned else ""
+    text = f"deleted{_on(node_name)}; no Event names the cause{cordoned}"
     fix = "search the API server's audit log for the verbs delete (pods) and create (pods/eviction)"
     yield Trouble("deleted", text, fix, killed[-1] if killed else 0.0)
-    yield from node_health(evidence, node)
+    yield from node_health(evidence, node_name)
 
 
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:
@@ -420,36 +421,34 @@ def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     job = evidence.jobs.get(pod.owner[1]) if pod.owner[0] == "Job" else None
     if job is None or job.failed is None or pod.phase in _UNDISRUPTED:
         return
-    found = job.failed
+    failure = job.failed
     because = (
-        f" because of this Pod ({cut(found.message, LONG)})"
-        if pod.key in found.message.replace(",", " ").split()
+        f" because of this Pod ({cut(failure.message, LONG)})"
+        if pod.key in failure.message.replace(",", " ").split()
         else ""
     )
     limit = (
         f" (backoffLimit {job.backoff_limit})"
-        if found.reason == "BackoffLimitExceeded" and job.backoff_limit is not None
+        if failure.reason == "BackoffLimitExceeded" and job.backoff_limit is not None
         else ""
     )
     fix = "" if job.ignores else "add a podFailurePolicy with the action Ignore for the condition DisruptionTarget"
     is_disrupted = pod.disruption is not None or pod.reason == "Evicted"
     yield Trouble(
-        "job-failed", f"Job {job.name} failed: {found.reason}{limit}{because}", fix if is_disrupted else "", found.when
+        "job-failed",
+        f"Job {job.name} failed: {failure.reason}{limit}{because}",
+        fix if is_disrupted else "",
+        failure.when,
     )
 
 
 def _finished(pod: PodRecord) -> float:
     """Return the time at which the Pod's last container finished, in seconds since 1970; 0 if unknown."""
-    return max((each.when for each in pod.terminated), default=0.0)
+    return max((container.when for container in pod.terminated), default=0.0)
 
 
 def _on(node: str) -> str:
     return f" on {node}" if node else ""
-
-
-_PULLED: Final = "Pulled"
-_STARTING: Final = ("Pulling", _PULLED, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
-"""Reasons of the kubelet's Events before a container is created. Source: pkg/kubelet/events, event.go."""
 
 
 def of_bound_pod(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod, record: PodRecord) -> Iterator[Trouble]:
@@ -477,14 +476,14 @@ def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Ite
     node = evidence.nodes.get(pod.node_name)
     taint = next(((key, when) for key, when in node.taints if key in LOST), None) if node is not None else None
     if node is None or node.not_ready is not None:
-        found = list(node_health(evidence, pod.node_name))
+        problems = list(node_health(evidence, pod.node_name))
     elif taint is not None:
-        found = [Trouble("node-not-ready", f"{node.name} has the NoExecute taint {taint[0]}", "", taint[1])]
+        problems = [Trouble("node-not-ready", f"{node.name} has the NoExecute taint {taint[0]}", "", taint[1])]
     else:
         return
     added = f" (added at {shown_time(taint[1])})" if taint is not None and taint[1] else ""
     then = _eviction(cluster, pod, added)
-    yield from (each._replace(message=f"{each.message}; {then}") if then else each for each in found)
+    yield from (problem._replace(message=f"{problem.message}; {then}") if then else problem for problem in problems)
 
 
 def _eviction(cluster: ClusterSnapshot, pod: Pod, added: str) -> str:

@@ -158,16 +158,16 @@ class Events:
 
     def preempted(self, name: str, uid: str) -> Event | None:
         """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
-        found = [event for event in self.of_pod(name, uid) if event.reason == PREEMPTED]
-        return found[-1] if found else None
+        preemptions = [event for event in self.of_pod(name, uid) if event.reason == PREEMPTED]
+        return preemptions[-1] if preemptions else None
 
     def decisive(self, name: str, uid: str = "", since: float = 0.0) -> Event | None:
         """Return the last Event that names a cause of the Pod's termination, or None.
 
         `since`: the earliest time of an Event without uid.
         """
-        found = [e for e in self.of_pod(name, uid) if _is_decisive(e) and (e.uid or e.when >= since)]
-        return found[-1] if found else None
+        events = [e for e in self.of_pod(name, uid) if _is_decisive(e) and (e.uid or e.when >= since)]
+        return events[-1] if events else None
 
     def former(self, name: str, uid: str, created: float = 0.0) -> Event | None:
         """Return the last Event that names a cause of the termination of an earlier Pod with this name and

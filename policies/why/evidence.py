@@ -87,12 +87,12 @@ class Evidence:
 
         If the Pod no longer exists, its name decides.
         """
-        found = self.pods.get(pod)
-        owner = found.owner[1] if found is not None else pod.rpartition("-")[0]
+        record = self.pods.get(pod)
+        owner = record.owner[1] if record is not None else pod.rpartition("-")[0]
         between = _OWNERS.get(self.kind)
         if between is None:
             own = self.kind.rpartition("/")[2]
-            return owner == self.name and (found is None or found.owner[0] == own)
+            return owner == self.name and (record is None or record.owner[0] == own)
         above = self._owned.get(owner)
         return above == (self.kind.rpartition("/")[2], self.name) if above else owner.rpartition("-")[0] == self.name
 
@@ -104,8 +104,8 @@ class Evidence:
         """
         if self.kind != POD:
             return [""]
-        found = self.pods.get(self.name)
-        if found is not None and not found.has_terminated:
+        record = self.pods.get(self.name)
+        if record is not None and not record.has_terminated:
             return [self.name]
         owner = self.name.rpartition("-")[0]
         return [name for name in (self.name, owner, owner.rpartition("-")[0]) if name]
@@ -114,10 +114,10 @@ class Evidence:
         """Return the node of a Pod that has terminated, from its spec or its Events; "" if unknown, or for other
         Pods.
         """
-        found = self.pods.get(self.name)
-        if self.kind != POD or (found is not None and not found.has_terminated):
+        record = self.pods.get(self.name)
+        if self.kind != POD or (record is not None and not record.has_terminated):
             return ""
-        return found.node if found is not None else self.events.node_of(self.name)
+        return record.node if record is not None else self.events.node_of(self.name)
 
     def forget(self) -> None:
         """Remove the records of Pods that do not belong to the workload."""
@@ -125,18 +125,20 @@ class Evidence:
 
     def missing(self) -> list[str]:
         """Return sentences about inputs that are missing for an answer, with the command to get them."""
-        found = []
+        sentences = []
         if self.not_read:
-            found.append(f"Events not read: {self.not_read}")
+            sentences.append(f"Events not read: {self.not_read}")
         elif not self.events.read and not self.is_live:
-            found.append("no Events in the cluster snapshot; add --cluster FILE with `kubectl get events -A -o json`")
+            sentences.append(
+                "no Events in the cluster snapshot; add --cluster FILE with `kubectl get events -A -o json`"
+            )
         if self.events.limit:
-            found.append(
+            sentences.append(
                 f"only the latest {self.events.limit} Events about Pods, and about their owners and nodes, count"
             )
         if not self.is_live and not all(pod.has_statuses for pod in self.pods.values()):
             which = f"-n {self.namespace} -o json"
-            found.append(
+            sentences.append(
                 f"no conditions and container statuses of Pods; add --cluster FILE with `kubectl get pods {which}`"
             )
-        return found
+        return sentences

@@ -99,7 +99,12 @@ class PodRecord(NamedTuple):
     def disruption(self) -> Condition | None:
         """The condition DisruptionTarget if its status is True; otherwise None."""
         return next(
-            (each for each in self.conditions if (each.type, each.status) == ("DisruptionTarget", "True")), None
+            (
+                condition
+                for condition in self.conditions
+                if (condition.type, condition.status) == ("DisruptionTarget", "True")
+            ),
+            None,
         )
 
 
@@ -114,7 +119,10 @@ class NodeRecord(NamedTuple):
     @property
     def not_ready(self) -> Condition | None:
         """The condition Ready if its status is not True; otherwise None."""
-        return next((each for each in self.conditions if each.type == "Ready" and each.status != "True"), None)
+        return next(
+            (condition for condition in self.conditions if condition.type == "Ready" and condition.status != "True"),
+            None,
+        )
 
 
 class JobRecord(NamedTuple):
@@ -151,21 +159,25 @@ def pod_record(obj: ApiObject) -> PodRecord:
         created=seconds(at(obj, "metadata", "creationTimestamp")),
         deleted=deleted,
         deadline=deadline,
-        finalizers=tuple(_line(each) for each in _list(obj, "metadata", "finalizers") if isinstance(each, str)),
+        finalizers=tuple(_line(name) for name in _list(obj, "metadata", "finalizers") if isinstance(name, str)),
         conditions=conditions,
         terminated=tuple(_terminated(obj, statuses)),
-        still_running=tuple(_text(each, "name") for each in statuses if isinstance(at(each, "state", "running"), dict)),
+        still_running=tuple(
+            _text(status, "name") for status in statuses if isinstance(at(status, "state", "running"), dict)
+        ),
         waiting=tuple(_waiting(statuses)),
-        creating=tuple(_text(each, "name") for each in statuses if at(each, "state", "waiting", "reason") == _CREATING),
+        creating=tuple(
+            _text(status, "name") for status in statuses if at(status, "state", "waiting", "reason") == _CREATING
+        ),
         has_statuses=not node
-        or (any(at(each, "state") is not None for each in statuses) if statuses else bool(conditions or message)),
+        or (any(at(status, "state") is not None for status in statuses) if statuses else bool(conditions or message)),
         target_node=_target_node(obj),
     )
 
 
 def node_record(obj: ApiObject) -> NodeRecord:
     """Return the record of a Node's API object."""
-    taints = (each for each in _objects(obj, "spec", "taints") if at(each, "effect") == "NoExecute")
+    taints = (taint for taint in _objects(obj, "spec", "taints") if at(taint, "effect") == "NoExecute")
     return NodeRecord(
         _text(obj, "metadata", "name"),
         conditions_of(obj),
@@ -176,11 +188,15 @@ def node_record(obj: ApiObject) -> NodeRecord:
 
 def job_record(obj: ApiObject) -> JobRecord:
     """Return the record of a Job's API object. Source: pkg/controller/job, pod_failure_policy.go."""
-    ends = [each for each in conditions_of(obj) if each.status == "True" and each.type in ("Failed", "FailureTarget")]
+    ends = [
+        condition
+        for condition in conditions_of(obj)
+        if condition.status == "True" and condition.type in ("Failed", "FailureTarget")
+    ]
     limit = at(obj, "spec", "backoffLimit")
     return JobRecord(
         _text(obj, "metadata", "name"),
-        min(ends, key=lambda each: each.type, default=None),
+        min(ends, key=lambda condition: condition.type, default=None),
         limit if isinstance(limit, int) else None,
         any(map(_ignores_disruption, _objects(obj, "spec", "podFailurePolicy", "rules"))),
     )
@@ -188,34 +204,37 @@ def job_record(obj: ApiObject) -> JobRecord:
 
 def _ignores_disruption(rule: ApiObject) -> bool:
     patterns = _objects(rule, "onPodConditions")
-    return at(rule, "action") == "Ignore" and any(at(each, "type") == "DisruptionTarget" for each in patterns)
+    return at(rule, "action") == "Ignore" and any(at(pattern, "type") == "DisruptionTarget" for pattern in patterns)
 
 
 def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
     """Return the conditions in the status of an object."""
     return tuple(
         Condition(
-            _text(each, "type"),
-            _text(each, "status"),
-            _text(each, "reason"),
-            _text(each, "message", most=MAX_TEXT),
-            seconds(at(each, "lastTransitionTime")),
+            _text(condition, "type"),
+            _text(condition, "status"),
+            _text(condition, "reason"),
+            _text(condition, "message", most=MAX_TEXT),
+            seconds(at(condition, "lastTransitionTime")),
         )
-        for each in _objects(obj, "status", "conditions")
+        for condition in _objects(obj, "status", "conditions")
     )
 
 
 def controller(obj: ApiObject) -> tuple[str, str]:
     """Return the (kind, name) of an object's controller; ("", "") without one."""
-    for each in _objects(obj, "metadata", "ownerReferences"):
-        if at(each, "controller") is True:
-            return _text(each, "kind"), _text(each, "name")
+    for owner in _objects(obj, "metadata", "ownerReferences"):
+        if at(owner, "controller") is True:
+            return _text(owner, "kind"), _text(owner, "name")
     return "", ""
 
 
 def heartbeat_of(node: ApiObject) -> float:
     """Return the latest heartbeat in the conditions of a Node; 0 without one."""
-    return max((seconds(at(each, "lastHeartbeatTime")) for each in _objects(node, "status", "conditions")), default=0.0)
+    return max(
+        (seconds(at(condition, "lastHeartbeatTime")) for condition in _objects(node, "status", "conditions")),
+        default=0.0,
+    )
 
 
 def seconds(value: object) -> float:
@@ -240,9 +259,9 @@ def shown_time(when: float) -> str:
 def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container]:
     """The current termination of each container; without one, the last one before a restart."""
     limits = {
-        _text(each, "name"): _text(each, "resources", "limits", "memory")
+        _text(container, "name"): _text(container, "resources", "limits", "memory")
         for field in ("initContainers", "containers")
-        for each in _objects(obj, "spec", field)
+        for container in _objects(obj, "spec", field)
     }
     for status in statuses:
         name = _text(status, "name")
@@ -285,7 +304,7 @@ def _list(obj: ApiObject, *path: str) -> list[Any]:
 
 
 def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
-    return [each for each in _list(obj, *path) if isinstance(each, dict)]
+    return [item for item in _list(obj, *path) if isinstance(item, dict)]
 
 
 def _text(obj: ApiObject, *path: str | int, most: int = MAX_NAME) -> str:

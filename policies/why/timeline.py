@@ -92,11 +92,11 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
             states["pending"] += 1
             pending.append(name)
             continue
-        found = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
-        if found is not None:
-            states[found.state] += 1
-            if any(each.id not in _NOT_ENDINGS for each in found.troubles):
-                endings.append(PodEnd(name, found))
+        diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+        if diagnosis is not None:
+            states[diagnosis.state] += 1
+            if any(trouble.id not in _NOT_ENDINGS for trouble in diagnosis.troubles):
+                endings.append(PodEnd(name, diagnosis))
     endings.sort(key=lambda ending: ending.order)
     return Timeline(states, pending, endings, max(0, len(names) - _MAX_PODS))
 

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 
 _BACK_OFF: Final = "no event shortens the back-off of a PodGroup: kube-scheduler tries it again when the back-off ends"
+_CLASSES: Final = 10
+"""Maximum classes with higher priority that are tried."""
 
 
 def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
@@ -88,7 +90,7 @@ class InQueue(NamedTuple):
         """The Pods before the Pod that affect its prediction; "" without such Pods."""
         if self.is_alone:
             return f"predicted alone: not one of the first {MAX_PENDING} Pending Pods of the queue"
-        scheduled = [each.pod.key for each in self.before if each.outcome in ("fits", "preempts")]
+        scheduled = [prediction.pod.key for prediction in self.before if prediction.outcome in ("fits", "preempts")]
         if not scheduled:
             return ""
         are = plural(len(scheduled), "Pending Pod is", "Pending Pods are")
@@ -96,7 +98,7 @@ class InQueue(NamedTuple):
 
     def as_if(self, pod: Pod) -> Prediction:
         """The prediction for the same Pod with a higher priority, which is earlier in the queue."""
-        snapshots = (each.snapshot for each in self.before if queue_key(pod) < queue_key(each.pod))
+        snapshots = (prediction.snapshot for prediction in self.before if queue_key(pod) < queue_key(prediction.pod))
         return Prediction(next(snapshots, self.prediction.snapshot), pod)
 
 
@@ -107,10 +109,6 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
         return InQueue(Prediction(cluster.scheduling, pod), is_alone=ahead is None)
     *before, prediction = place_pods(cluster, [*ahead.pods, pod])
     return InQueue(prediction, tuple(before))
-
-
-_CLASSES: Final = 10
-"""Maximum classes with higher priority that are tried."""
 
 
 class Diagnosis(NamedTuple):
@@ -137,8 +135,8 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         return Diagnosis(pod, "ended", (Trouble("preempted", by, "", when), *ends) if pod.preempted else ends)
     if pod.node_name and pod.preempted:
         victim = (
-            each._replace(when=when) if each.id == "preempted" else each
-            for each in of_a_victim(cluster, pod, preempted)
+            trouble._replace(when=when) if trouble.id == "preempted" else trouble
+            for trouble in of_a_victim(cluster, pod, preempted)
         )
         return Diagnosis(pod, "preempted", (*victim, *ends))
     before = tuple(_before_it(cluster, evidence, pod.name, pod.uid, record.created))
@@ -148,24 +146,24 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         return Diagnosis(pod, "running", (*ends, *of_bound_pod(cluster, evidence, pod, record), *before))
     held = tuple(_gates(cluster, pod, evidence.pod))
     if held:
-        stuck = (each for each in ends if each.id == "stuck-terminating")
+        stuck = (trouble for trouble in ends if trouble.id == "stuck-terminating")
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
     if grouped := of_its_group(cluster, pod):
         return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), grouped, *before))
     queued = predicted_in_queue(cluster, pod)
     prediction = queued.prediction
     waiting = _waiting(cluster, queued, evidence, now)
-    found = (*_of_its_class(cluster, pod), *waiting, *_of_a_daemon_set(prediction, record))
-    return Diagnosis(pod, "pending", (*found, *before), prediction)
+    reasons = (*_of_its_class(cluster, pod), *waiting, *_of_a_daemon_set(prediction, record))
+    return Diagnosis(pod, "pending", (*reasons, *before), prediction)
 
 
 def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
     """Explain by Events why a Pod no longer exists; None without Events about the Pod."""
     uid, since = evidence.events.last(name)
-    found, rest = evidence.events.preempted(name, uid), causes_by_events(evidence, name)
-    if found is not None:
-        text = f"preempted{of_where(found)}{by_preemptor(cluster, found)}"
-        rest = [Trouble("preempted", text, "", found.when), *rest]
+    preemption, rest = evidence.events.preempted(name, uid), causes_by_events(evidence, name)
+    if preemption is not None:
+        text = f"preempted{of_where(preemption)}{by_preemptor(cluster, preemption)}"
+        rest = [Trouble("preempted", text, "", preemption.when), *rest]
     rest += _before_it(cluster, evidence, name, uid, since)
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
 
@@ -185,7 +183,7 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
         return
     mine, snapshot = prediction.pod.effective_priority, prediction.snapshot
     info = snapshot.get(record.target_node)
-    equal = sum(not may_be_preempted(each, mine, snapshot) for each in info.pods) if info else 0
+    equal = sum(not may_be_preempted(other, mine, snapshot) for other in info.pods) if info else 0
     others = f": {plural(equal, 'Pod')} there of equal or higher priority" if equal else ""
     yield Trouble(
         "daemonset-pod-pending",
@@ -226,20 +224,21 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
 
 def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     name = pod.priority_class_name
-    found = cluster.priority_classes.get(name) if name else None
-    if name and found is None and PRIORITY_CLASS in cluster.objects.unlisted:
+    priority_class = cluster.priority_classes.get(name) if name else None
+    if name and priority_class is None and PRIORITY_CLASS in cluster.objects.unlisted:
         yield class_not_listed(name)
-    elif name and found is None:
+    elif name and priority_class is None:
         yield Trouble(
             "class-gone",
             f"PriorityClass {name} does not exist: the Pod keeps priority {pod.effective_priority}; admission will "
             "reject a replacement Pod",
             "recreate the PriorityClass, or change the template",
         )
-    elif found is not None and found.value != pod.effective_priority:
+    elif priority_class is not None and priority_class.value != pod.effective_priority:
         yield Trouble(
             "class-changed",
-            f"PriorityClass {name} now has value {found.value}; the Pod keeps priority {pod.effective_priority}",
+            f"PriorityClass {name} now has value {priority_class.value}; the Pod keeps priority "
+            f"{pod.effective_priority}",
             "recreate the Pod",
         )
 
@@ -358,11 +357,11 @@ def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
         for c in cluster.priority_classes.values()
         if pod.effective_priority < c.value and is_recommended(c, to_preempt=True)
     ]
-    for found in sorted(higher, key=lambda each: (each.value, each.name))[:_CLASSES]:
-        with_it = queued.as_if(replace(pod, priority=found.value, preemption_policy=found.preemption_policy))
+    for c in sorted(higher, key=lambda c: (c.value, c.name))[:_CLASSES]:
+        with_it = queued.as_if(replace(pod, priority=c.value, preemption_policy=c.preemption_policy))
         if with_it.outcome == "preempts":
             victims = plural(len(with_it.victims), "Pod")
-            return f"with class {found.name} ({found.value}) it would preempt {victims} on {with_it.node}"
+            return f"with class {c.name} ({c.value}) it would preempt {victims} on {with_it.node}"
     return ""
 
 

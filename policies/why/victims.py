@@ -46,8 +46,8 @@ def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
     """Return the preemptor that an Event names; None if that Pod no longer exists."""
     namespace, name, uid = event.by
     if name:
-        found = cluster.pods.get((namespace, name))
-        return found if found is not None and uid in ("", found.uid) else None
+        pod = cluster.pods.get((namespace, name))
+        return pod if pod is not None and uid in ("", pod.uid) else None
     return next((pod for pod in cluster.pods.values() if pod.uid == uid), None) if uid else None
 
 
@@ -55,10 +55,10 @@ def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> I
     """Yield the reasons for a victim of kube-scheduler. `event`: about its preemption."""
     preemptor = _preemptor(cluster, victim, event)
     if preemptor is None:
-        known = by_preemptor(cluster, event)
+        by = by_preemptor(cluster, event)
         yield Trouble(
             "preempted",
-            f"kube-scheduler preempts it on {victim.node_name}{known or '; the preemptor is unknown'}",
+            f"kube-scheduler preempts it on {victim.node_name}{by or '; the preemptor is unknown'}",
             f"use a class of higher priority than {victim.effective_priority}",
         )
         return
@@ -92,16 +92,16 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
     Source: the documentation, "Pods are preempted unnecessarily".
     """
     name = preemptor.priority_class_name
-    found = cluster.priority_classes.get(name) if name else None
-    if found is not None and found.global_default:
+    priority_class = cluster.priority_classes.get(name) if name else None
+    if priority_class is not None and priority_class.global_default:
         yield Trouble(
             "preempted-for-the-default",
             f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName",
             "set a low value or preemptionPolicy Never on the default class",
         )
-    elif name and found is None and PRIORITY_CLASS in cluster.objects.unlisted:
+    elif name and priority_class is None and PRIORITY_CLASS in cluster.objects.unlisted:
         yield class_not_listed(name)
-    elif name and found is None:
+    elif name and priority_class is None:
         yield Trouble(
             "preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists", ""
         )
@@ -123,8 +123,8 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
     prediction = _as_it_was(cluster, victim.node_name, preemptor)
     candidates = {candidate.node_name: candidate for candidate in prediction.candidates}
     chosen = candidates.get(victim.node_name)
-    if chosen is not None and victim.key not in {each.key for each in chosen.victims}:
-        others = listed([f"{each.key} (priority {each.effective_priority})" for each in chosen.victims])
+    if chosen is not None and victim.key not in {pod.key for pod in chosen.victims}:
+        others = listed([f"{pod.key} (priority {pod.effective_priority})" for pod in chosen.victims])
         yield Trouble(
             "preempted-before-lower",
             f"kube-scheduler would now preempt {others} on {chosen.node_name} instead: the cluster has changed since",
