@@ -172,12 +172,12 @@ def _selector(value: Any, what: str) -> PodPattern:
     return PodPattern(*(None if name not in fields else _text(fields[name], name, empty=True) for name in _SELECTOR))
 
 
-def _object(value: Any, what: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+def _object(value: Any, what: str, allowed: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{what} must be an object, not {json_type(value)}")
-    extra = sorted(str(key) for key in value if key not in known)
+    extra = sorted(str(key) for key in value if key not in allowed)
     if extra:
-        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}: allowed are {", ".join(known)}')
+        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}: allowed are {", ".join(allowed)}')
     return value
 
 
@@ -256,8 +256,8 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:
     """Report whether a part of an expectation may select no Pod: only `by`, if a PriorityClass with its name exists."""
-    known = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
-    return what == "by" and any(known)
+    matches = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
+    return what == "by" and any(matches)
 
 
 def _no_pod(what: str, pattern: PodPattern) -> str:
@@ -395,13 +395,13 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
     assert fit is not None
     objects, cluster = setting.workloads(fit.file)
     for obj in objects:
-        found = headroom(cluster, obj)
-        assumed |= dict.fromkeys(found.assumes)
-        count = found.pods[fit.preempting]
+        room = headroom(cluster, obj)
+        assumed |= dict.fromkeys(room.assumes)
+        count = room.pods[fit.preempting]
         if count.pods < fit.replicas:
-            reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in found.reasons])
-            if found.quota is not None and found.quota.pods == count.pods:
-                reasons = cut(one_line(found.quota.message), _LONGEST_MESSAGE)
+            reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in room.reasons])
+            if room.quota is not None and room.quota.pods == count.pods:
+                reasons = cut(one_line(room.quota.message), _LONGEST_MESSAGE)
             how = "with preemption" if fit.preempting else "without preemption"
             fitting = plural(count.pods, "more Pod fits", "more Pods fit")
-            yield f"{found.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"
+            yield f"{room.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"

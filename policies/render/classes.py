@@ -40,17 +40,17 @@ _TEXTS: Final = ("PriorityClass",)
 _OLD: Final = "old value"
 
 
-def render(found: Levels, paint: Painter = plain) -> Iterator[str]:
+def render(levels: Levels, paint: Painter = plain) -> Iterator[str]:
     """The table of costs and the matrix, as lines."""
-    yield paint(_title(found), "bold")
-    yield from table(HEADS, _rows(found), paint, texts=_TEXTS)
+    yield paint(_title(levels), "bold")
+    yield from table(HEADS, _rows(levels), paint, texts=_TEXTS)
     yield ""
     yield _MATRIX
-    if len(found.levels) > MAX_COLUMNS:
-        yield f"  {len(found.levels)} levels; use -o json for the matrix"
+    if len(levels.levels) > MAX_COLUMNS:
+        yield f"  {len(levels.levels)} levels; use -o json for the matrix"
     else:
-        yield from table(_matrix_heads(found), _matrix(found), paint, texts=_TEXTS)
-    yield from (f"note: {note}" for note in notes(found))
+        yield from table(_matrix_heads(levels), _matrix(levels), paint, texts=_TEXTS)
+    yield from (f"note: {note}" for note in notes(levels))
 
 
 def markdown(levels: Levels) -> str:
@@ -209,30 +209,30 @@ def step_text(step: Step) -> str:
     verb = _VERBS[step.action]
     if step.classes:
         noun = "PriorityClass" if len(step.classes) == 1 else "PriorityClasses"
-        return f"{verb} {noun} {listed([_class_in(step, each) for each in step.classes], 10)}"
+        return f"{verb} {noun} {listed([_class_in(step, c) for c in step.classes], 10)}"
     names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.workloads)]
     count = plural(len(names), "workload")
     one_by_one = ", one after the other" if len(names) > 1 else ""
     return f"{verb} {count} (new priority {step.priority}{one_by_one}): {listed(names, _NAMED)}"
 
 
-def _class_in(step: Step, each: PriorityClass) -> str:
+def _class_in(step: Step, c: PriorityClass) -> str:
     if step.action == "delete":
-        return each.name
-    parts = [] if step.action == "default" else [str(each.value)]
+        return c.name
+    parts = [] if step.action == "default" else [str(c.value)]
     if step.action == "recreate":
-        parts += [f"preemptionPolicy {each.preemption_policy}"]
-    parts += ["Never"] if each.preemption_policy == "Never" and step.action == "create" else []
-    default = f"globalDefault: {str(each.global_default).lower()}"
-    parts += [default] if each.global_default or step.action == "default" else []
-    return f"{each.name} ({', '.join(parts)})"
+        parts += [f"preemptionPolicy {c.preemption_policy}"]
+    parts += ["Never"] if c.preemption_policy == "Never" and step.action == "create" else []
+    default = f"globalDefault: {str(c.global_default).lower()}"
+    parts += [default] if c.global_default or step.action == "default" else []
+    return f"{c.name} ({', '.join(parts)})"
 
 
 def _details(plan: Plan) -> Iterator[str]:
     """Lines about the steps with preemption or unfinished rollouts."""
     for number, result in enumerate(plan.results, 1):
         preempting = pairs(result.preemptions)
-        yield from (f"step {number}: {pair(*each)}" for each in preempting[:_MAX_PAIRS])
+        yield from (f"step {number}: {pair(*names)}" for names in preempting[:_MAX_PAIRS])
         if len(preempting) > _MAX_PAIRS:
             yield f"step {number}: {plural(len(preempting) - _MAX_PAIRS, 'more pair')}; use -o json for all"
         if result.unfinished:
@@ -241,12 +241,12 @@ def _details(plan: Plan) -> Iterator[str]:
     if plan.rejected:
         count, names = (
             plural(len(plan.rejected), "workload"),
-            listed([each.workload for each in plan.rejected], _MAX_PAIRS),
+            listed([workload.workload for workload in plan.rejected], _MAX_PAIRS),
         )
         yield f"admission rejects new Pods of {count}, because their PriorityClass does not exist then: {names}"
         yield "Fix: also pass these workloads with another priorityClassName (-f)"
     pdbs = sorted(plan.summary.violated_pdbs.items())
-    yield from (violated(*each) for each in pdbs[:_MAX_PAIRS])
+    yield from (violated(*pdb) for pdb in pdbs[:_MAX_PAIRS])
     if len(pdbs) > _MAX_PAIRS:
         yield f"{plural(len(pdbs) - _MAX_PAIRS, 'more violated PDB')}; use -o json for all"
     if plan.summary.stopped:
@@ -266,9 +266,9 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
             if other.careful
             else f"new classes get preemptionPolicy Never first: without this, the steps preempt {preempted}"
         )
-    pods = sum(sum(each.running.values()) for each in plan.kept)
+    pods = sum(sum(kept.running.values()) for kept in plan.kept)
     if pods:
-        names = listed([each.workload for each in plan.kept], _NAMED)
+        names = listed([kept.workload for kept in plan.kept], _NAMED)
         yield f"{plural(pods, 'running Pod')} of {names} keep their priority: a restart does not replace them"
     if plan.pending_before:
         yield f"before the change: {plural(plan.pending_before, 'Pod')} Pending"

@@ -104,7 +104,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     yield f"with preemption: {with_limits(headroom.preempting, headroom.quota)}{_never(headroom)}"
     if headroom.by_class:
         yield "with preemption, by PriorityClass:"
-    yield from (f"  {_of_class(each)}" for each in headroom.by_class)
+    yield from (f"  {_of_class(row)}" for row in headroom.by_class)
     yield from (f"note: {note}" for note in headroom.notes)
 
 
@@ -180,10 +180,10 @@ def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
 
 def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     """The CapacityBuffers of the cluster, against the number of replicas that is needed."""
-    for each in buffers.own[:_MAX_GROUPS]:
-        of = "" if each.replicas is None else f" of {each.replicas}"
-        problem = f" ({each.problem})" if each.problem else ""
-        yield f"CapacityBuffer {each.namespace}/{each.name}: {each.provisioned}{of} replicas provisioned{problem}"
+    for buffer in buffers.own[:_MAX_GROUPS]:
+        of = "" if buffer.replicas is None else f" of {buffer.replicas}"
+        problem = f" ({buffer.problem})" if buffer.problem else ""
+        yield f"CapacityBuffer {buffer.namespace}/{buffer.name}: {buffer.provisioned}{of} replicas provisioned{problem}"
     if len(buffers.own) > _MAX_GROUPS:
         yield f"and {len(buffers.own) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
     if buffers.needed is not None:

@@ -150,8 +150,8 @@ def _counted(predictions: Sequence[Prediction], applied: Applied | None, rejecte
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
     separately. `rejected`: number of Pods that quotas reject.
     """
-    lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.attempts_of(each)}
-    counts = outcomes([each for each in predictions if id(each) not in lost])
+    lost = {id(p) for p in predictions if applied and "preemptedBy" in applied.attempts_of(p)}
+    counts = outcomes([p for p in predictions if id(p) not in lost])
     text = _counts_text({**counts, **({"refused": rejected} if rejected else {})})
     return (
         ", ".join([*([text] if text else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
@@ -244,8 +244,8 @@ def affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
     if len(losses) > _MAX_LOSSES:
         yield f"{len(losses) - _MAX_LOSSES} more fail or are interrupted"
     daemons = daemons_of(victims)
-    for each in daemons[:_MAX_LOSSES]:
-        yield f"DaemonSet {each['daemonSet']} recreates {each['pod']} on {each['node']} only"
+    for victim in daemons[:_MAX_LOSSES]:
+        yield f"DaemonSet {victim['daemonSet']} recreates {victim['pod']} on {victim['node']} only"
     if len(daemons) > _MAX_LOSSES:
         yield f"{len(daemons) - _MAX_LOSSES} more victims are of DaemonSets"
 

@@ -92,8 +92,8 @@ class BlockingPods:
         """
         node_info = self._snapshot.get(node_name)
         labels = node_info.node.labels if node_info else {}
-        found = self._by_topology()
-        near = [(key, on, pod) for key, value in labels.items() for on, pod in found.get((key, value), ())]
+        pods = self._by_topology()
+        near = [(key, on, pod) for key, value in labels.items() for on, pod in pods.get((key, value), ())]
         for key, on, pod in near:
             if on == node_name and not may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
                 return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"

@@ -74,7 +74,7 @@ def _number(count: Count) -> str:
 def _why(headroom: Headroom) -> Iterator[Element]:
     rows = [(reason, count) for reason, count in headroom.reasons]
     shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
-    stranded = [(" and ".join(each.scarce), each.nodes, stranded_text(each) or "-") for each in headroom.stranded]
+    stranded = [(" and ".join(s.scarce), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
     beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))
     if headroom.quota is not None:
         limits = limits_text(headroom.without, headroom.quota)
@@ -86,7 +86,7 @@ def _why(headroom: Headroom) -> Iterator[Element]:
 
 def _groups(headroom: Headroom) -> Iterator[Element]:
     if headroom.groups:
-        rows = [(each.name, each.nodes, each.why_not or _number(each.more)) for each in headroom.groups]
+        rows = [(group.name, group.nodes, group.why_not or _number(group.more)) for group in headroom.groups]
         heads = ("node group", "maximum new nodes", "more Pods")
         yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
 
@@ -94,8 +94,8 @@ def _groups(headroom: Headroom) -> Iterator[Element]:
 def _classes(headroom: Headroom) -> Iterator[Element]:
     if headroom.by_class:
         rows = [
-            (each.name, each.priority, "yes" if each.preempts else "never", with_limits(each.fitting, each.quota))
-            for each in headroom.by_class
+            (row.name, row.priority, "yes" if row.preempts else "never", with_limits(row.fitting, row.quota))
+            for row in headroom.by_class
         ]
         heads = ("class", "priority", "preempts", "fit with preemption")
         yield section("With another PriorityClass", "classes", table("By class", heads, rows, len(rows)))
