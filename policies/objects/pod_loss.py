@@ -12,7 +12,7 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.job import fails_with_one_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod
@@ -78,6 +78,15 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
             if loss.fails and not known.fails:
                 found[loss.namespace, loss.kind, loss.name] = loss
     return sorted(found.values(), key=lambda loss: (not loss.fails, loss.pod))
+
+
+def consequences(losses: Sequence[PodLoss], most: int, verb: str, rest: str = "") -> Iterator[str]:
+    """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for at most `most` losses, and the number of the
+    others.
+    """
+    yield from (f"{verb} {loss.pod} {loss.sentence}" for loss in losses[:most])
+    if len(losses) > most:
+        yield f"{len(losses) - most} more fail or are interrupted{rest}"
 
 
 def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:

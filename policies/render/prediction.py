@@ -10,7 +10,7 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.pod import wait_seconds
-from forewarn.policies.objects.pod_loss import losses_of
+from forewarn.policies.objects.pod_loss import consequences, losses_of
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
@@ -239,10 +239,7 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
 
 def affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
     """What fails or is interrupted without these victims, and which of them are of DaemonSets."""
-    losses = losses_of(victims, cluster.workload)
-    yield from (f"preempting {loss.pod} {loss.sentence}" for loss in losses[:_MAX_LOSSES])
-    if len(losses) > _MAX_LOSSES:
-        yield f"{len(losses) - _MAX_LOSSES} more fail or are interrupted"
+    yield from consequences(losses_of(victims, cluster.workload), _MAX_LOSSES, "preempting")
     daemons = daemons_of(victims)
     for victim in daemons[:_MAX_LOSSES]:
         yield f"DaemonSet {victim['daemonSet']} recreates {victim['pod']} on {victim['node']} only"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.objects.job import IGNORE_DISRUPTIONS
+from forewarn.policies.objects.pod_loss import consequences
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.lines import MAX_LINES, limited
@@ -129,10 +130,8 @@ def _pending_lines(answer: Answer) -> Iterator[str]:
 
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
-    """Yield phrases about the workloads that fail or are interrupted because they lose a Pod."""
-    yield from (f"losing {loss.pod} {loss.sentence}" for loss in losses[:MAX_LINES])
-    if len(losses) > MAX_LINES:
-        yield f"{len(losses) - MAX_LINES} more fail or are interrupted; use -o json for all"
+    """Return phrases about the workloads that fail or are interrupted because they lose a Pod."""
+    return consequences(losses, MAX_LINES, "losing", "; use -o json for all")
 
 
 def _lost(answer: Answer) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
 from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
+from forewarn.policies.objects.pod_loss import consequences
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
@@ -47,7 +48,9 @@ def preemption(details: Preemption, audience: Audience) -> Text:
         shortest = f"violates expectation {_name_of(details.expectation, audience)}"
         text = text._replace(shorter=(*text.shorter, shortest))
     return text._replace(
-        fix=details.fix, more=(*text.more, *_consequences(losses), *more), caveats=_unfinished(impact, gaps)
+        fix=details.fix,
+        more=(*text.more, *consequences(losses, MAX_NAMED, "Preempting"), *more),
+        caveats=_unfinished(impact, gaps),
     )
 
 
@@ -64,13 +67,6 @@ def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
     if not fail:
         return ()
     return (cut(fail[0].effect, _LONGEST_EFFECT) if len(fail) == 1 else f"fails {len(fail)} jobs",)
-
-
-def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
-    """Yield `Preempting batch/pi-driver fails SparkApplication pi, unless …` for each loss, at most MAX_NAMED."""
-    yield from (f"Preempting {loss.pod} {loss.sentence}" for loss in losses[:MAX_NAMED])
-    if len(losses) > MAX_NAMED:
-        yield f"{len(losses) - MAX_NAMED} more fail or are interrupted"
 
 
 def _head(details: Preemption, audience: Audience) -> str:
