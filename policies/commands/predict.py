@@ -219,8 +219,7 @@ def _lines(
     paint: Callable[[str, str], str],
 ) -> Iterator[str]:
     from forewarn.policies.render import autoscalers
-    from forewarn.policies.render.pod_groups import line_of_group
-    from forewarn.policies.render.prediction import affected, render, render_together
+    from forewarn.policies.render.prediction import affected, line_of_group, render, render_together
 
     for group in groups:
         yield line_of_group(group)
