@@ -481,13 +481,10 @@ class Templates:
             rule["ports"] = [Lines(each)]
 
     def _rights(self) -> None:
-        """With cert-manager forewarn asks neither for its Secret nor for the configurations."""
-        for role, key, value in (
-            (self.one("Role"), "resourceNames", ["forewarn-serving-cert"]),
-            (self.one("ClusterRole"), "apiGroups", ["admissionregistration.k8s.io"]),
-        ):
-            (place,) = (n for n, rule in enumerate(role["rules"]) if rule.get(key) == value)
-            role["rules"][place] = If(_OWN_CERTIFICATE, role["rules"][place])
+        """With cert-manager forewarn does not ask for its Secret."""
+        rules = self.one("Role")["rules"]
+        (place,) = (n for n, rule in enumerate(rules) if rule.get("resourceNames") == ["forewarn-serving-cert"])
+        rules[place] = If(_OWN_CERTIFICATE, rules[place])
 
     def _config(self) -> None:
         data = self.one("ConfigMap")["data"]

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 NAMES: Final = ("localhost", "127.0.0.1", "::1", "forewarn.forewarn.svc")
 """The subject names of generated certificates: this machine, and the service of the manifests."""
@@ -48,6 +48,12 @@ class Validity(NamedTuple):
     def covers(self, now: datetime) -> bool:
         """True if the certificate is valid at this time."""
         return self.not_before <= now < self.not_after
+
+    def fault(self, now: datetime) -> str:
+        """Return why the certificate is not valid at this time; "" if it is valid."""
+        if now < self.not_before:
+            return f"not valid before {self.not_before.isoformat()}"
+        return f"expired at {self.not_after.isoformat()}" if now >= self.not_after else ""
 
     def part(self, share: float) -> datetime:
         """Return the time at which this share (0 to 1) of the validity period has passed."""
@@ -135,13 +141,33 @@ def names_of(pem: bytes) -> tuple[str, ...]:
     return (*found.get_values_for_type(x509.DNSName), *addresses)
 
 
-def is_issued_by(chain: bytes, bundle: bytes) -> bool:
-    """Report whether a CA of the bundle has signed the first certificate of the chain, directly or through
-    intermediates.
-
-    Checks only signatures. Raises NoCertificate.
+class Caller(NamedTuple):
+    """How an API server verifies the certificate of a webhook: the name that it calls ("" if not known), and its
+    caBundle (PEM; b"": not compared).
     """
-    served, trusted = ([_load(pem) for pem in certificates_in(pems)] for pems in (chain, bundle))
+
+    name: str
+    bundle: bytes
+
+
+def rejections(chain: bytes, caller: Caller, now: datetime) -> Iterator[str]:
+    """Yield why an API server rejects the first certificate of the chain, as crypto/x509 verifies it.
+
+    Raises NoCertificate.
+    """
+    if why := validity_of(chain).fault(now):
+        yield why
+    names = names_of(chain)
+    if caller.name and not any(name in names for name in (caller.name, f"*.{caller.name.partition('.')[2]}")):
+        yield f"valid for {', '.join(names) or 'no name'}, not for {caller.name}, which API servers call"
+    if caller.bundle and not _is_issued_by(chain, caller.bundle, now):
+        yield "not signed by a CA of caBundle"
+
+
+def _is_issued_by(chain: bytes, bundle: bytes, now: datetime) -> bool:
+    """Report whether a valid CA of the bundle has signed the first certificate, directly or through intermediates."""
+    served = [_load(pem) for pem in certificates_in(chain)]
+    trusted = [_load(pem) for pem in certificates_in(bundle) if validity_of(pem).covers(now)]
     current = _load(chain)
     for _ in served:
         if any(current == ca or _has_signed(ca, current) for ca in trusted):

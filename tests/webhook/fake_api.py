@@ -62,6 +62,8 @@ class FakeApi:
 
     def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
         self._come("replace", path)
+        if path not in self.objects and obj.get("kind") == "Lease" and "resourceVersion" not in obj["metadata"]:
+            return self.put(path, obj)  # AllowCreateOnUpdate
         if path not in self.objects:
             raise NotFound(f"PUT {path}: not found")
         if obj["metadata"].get("resourceVersion") != self.objects[path]["metadata"]["resourceVersion"]:

@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.webhook.admission.callers import no_grants
+from forewarn.webhook.http.tls import distrust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ def in_cluster(
     `fork`: creates a process for the audit. Raises ValueError if there is a namespace but no API server.
     """
     if not settings.namespace:
-        return InCluster()
+        return InCluster(fault=lambda: distrust(contexts.rejection(contexts.certificate)))
     if state.api is None:
         raise ValueError("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE")
     from forewarn.webhook.apiserver.typed_client import TypedApi
@@ -56,7 +57,6 @@ def in_cluster(
     from forewarn.webhook.controllers.replica import ReplicaControllers
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())
-    own = contexts if settings.tls_cert is None else None
     auditor = None
     if settings.audit_interval:
         from forewarn.webhook.controllers.audit.auditor import Auditor
@@ -66,7 +66,15 @@ def in_cluster(
 
         api = TypedApi(state.api)
         auditor = Auditor(api, installation, metrics, on_time, config, fork, settings.audit_interval)
-    upkeep = ReplicaControllers(TypedApi(state.api), installation, metrics, own, state.cluster, auditor=auditor)
+    upkeep = ReplicaControllers(
+        TypedApi(state.api),
+        installation,
+        metrics,
+        contexts,
+        state.cluster,
+        auditor=auditor,
+        from_files=settings.tls_cert is not None,
+    )
 
     def changed(delta: Changed) -> None:
         if delta.resource.kind == "PriorityClass":

@@ -43,7 +43,6 @@ from forewarn.webhook.http.tls import (
     read_authorities,
     read_certificate,
     untimely,
-    worse,
 )
 from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
@@ -338,7 +337,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
     """Return the TLS contexts, and a function that reloads the certificate and the client CAs. Raises CannotStart."""
     try:
         demands, new_demands = _demands(settings, metrics)
-        certificate, new_certificate = _certificate(settings, metrics)
+        certificate, new_certificate = _certificate(settings, metrics, lambda new: contexts.worse(new))
         contexts = SwappingContext(certificate, demands)
     except TlsError as fault:
         raise CannotStart(fault, status_of(fault.__cause__)) from None
@@ -352,7 +351,9 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
     return contexts, reconcile
 
 
-def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Callable[[], Certificate | None]]:
+def _certificate(
+    settings: Settings, metrics: Metrics, refuses: Callable[[Certificate], str]
+) -> tuple[Certificate, Callable[[], Certificate | None]]:
     """Return the certificate to serve, and a function that returns a new certificate; None if unchanged."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
@@ -364,7 +365,7 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
         [chain, key],
         lambda: read_certificate(chain, key),
         metrics,
-        refuses=lambda held, new: worse(held, new, datetime.now(UTC)),
+        refuses=lambda _held, new: refuses(new),
     )
     if why := untimely(reloaded.get(), datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"

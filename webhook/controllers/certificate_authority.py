@@ -8,15 +8,24 @@ certificate of every replica. The order of a CA: successor (announced), current 
 from __future__ import annotations
 
 import base64
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import at
 from forewarn.webhook.apiserver.object_api import Conflict
-from forewarn.webhook.controllers.serving_certificate import RENEWED_AT, Served, bad, decoded
+from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
 from forewarn.webhook.logs import log_event
-from forewarn.webhook.x509 import Authority, NoCertificate, certificates_in, validity_of
+from forewarn.webhook.x509 import (
+    Authority,
+    Caller,
+    NoCertificate,
+    certificates_in,
+    names_of,
+    rejections,
+    validity_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,7 +33,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.object_api import ObjectApi
     from forewarn.webhook.metrics import Metrics
+    from forewarn.webhook.x509 import Certificate
 
+RENEWED_AT: Final = 2 / 3
+"""The share of its lifetime after which a certificate or CA is replaced."""
 LEAF_LIFE: Final = timedelta(days=7)
 """Lifetime of a serving certificate. It is renewed after two thirds, so signing may fail for two days."""
 ANNOUNCED_FOR: Final = timedelta(hours=1)
@@ -112,9 +124,14 @@ class Issuer:
     def reconcile(self, announced: Collection[bytes] = ()) -> None:
         """Read the CAs from the Secret, and write the Secret if CAs must change. Raises ObjectApiError, BadSecret."""
         secret = self._api.get(self._cas)
-        found = wanted = CertificateAuthorities.from_secret(secret)
+        try:
+            found = wanted = CertificateAuthorities.from_secret(secret)
+        except BadSecret:
+            if not self.authorities.current:
+                raise
+            found = wanted = CertificateAuthorities()
         if found.current is None and self.authorities.current:
-            wanted = self.authorities  # somebody has emptied it: what API servers trust must not change for that
+            wanted = self.authorities  # somebody has emptied or spoiled it: API servers go on trusting the same
         else:
             wanted = found.advanced(self._now(), announced)
         if wanted != found:
@@ -127,18 +144,22 @@ class Issuer:
 
     def stored_key(self) -> str:
         """Read the token key from the certificate's Secret; "" if there is none. Raises ObjectApiError, BadSecret."""
-        self.token_key = Served.from_secret(self._api.get(self._leaf)).token_key
+        self.token_key = token_key_of(self._api.get(self._leaf))
         return self.token_key
 
     def issue(self, token_key: str = "") -> None:
-        """Sign a new certificate if due, and store it with the token key. Raises ObjectApiError, BadSecret."""
+        """Sign a new certificate if due, and store it with the token key. Raises ObjectApiError."""
         current, now = self.authorities.current, self._now()
         if current is None:
             return
         secret = self._api.get(self._leaf)
-        existing = Served.from_secret(secret)
+        try:
+            existing = Served.from_secret(secret)
+        except BadSecret as fault:
+            log_event("serving certificate replaced", {"reason": str(fault)}, logging.WARNING)
+            existing = Served(token_key=token_key_of(secret))
         certificate, self.token_key = existing.certificate, token_key or existing.token_key
-        if certificate is None or certificate.ca != current.certificate or existing.is_due(now):
+        if certificate is None or self._is_due(certificate, current, now):
             certificate = current.sign(now, self._names, LEAF_LIFE)
         issued = Served(certificate, self.token_key)
         if issued == existing:
@@ -148,6 +169,13 @@ class Issuer:
         except Conflict:
             return
         log_event("serving certificate issued", {"not_after": certificate.not_after.isoformat()})
+
+    def _is_due(self, certificate: Certificate, current: Authority, now: datetime) -> bool:
+        """Report whether a new certificate is due, because the certificate is old, or API servers reject it."""
+        chain = certificate.chain
+        is_other = certificate.ca != current.certificate or not {*self._names} <= {*names_of(chain)}
+        rejected = any(rejections(chain, Caller("", current.certificate), now))
+        return is_other or rejected or now >= validity_of(chain).part(RENEWED_AT)
 
     def _expiry(self) -> float:
         current = self.authorities.current

@@ -16,10 +16,11 @@ from forewarn.policies.objects.fields import at, text_at
 from forewarn.webhook.admission.callers import Grant
 from forewarn.webhook.apiserver.object_api import Conflict, NotFound
 from forewarn.webhook.logs import log_event
-from forewarn.webhook.x509 import NoCertificate, certificates_in
+from forewarn.webhook.x509 import Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.object_api import ObjectApi
@@ -40,6 +41,7 @@ class Registration:
         self._api, self._paths = api, paths
         self.grants: Mapping[str, Grant] = {}
         """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
+        self._callers: frozenset[Caller] = frozenset()
 
     def reconcile(self, bundle: bytes | None = None, key: str = "") -> frozenset[bytes] | None:
         """Write the CAs and paths if necessary, and return the CAs that every webhook of every configuration trusts.
@@ -48,8 +50,25 @@ class Registration:
         None if there is no configuration. Raises ObjectApiError.
         """
         webhooks = list(self._webhooks(bundle, key))
-        self.grants = grants_of(webhooks)
+        self.grants, self._callers = grants_of(webhooks), frozenset(map(_caller, webhooks))
         return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
+
+    def rejection(self, certificate: Certificate, now: datetime) -> str:
+        """Return why API servers reject a certificate, by the configurations as they were seen last; "" if none does.
+
+        A certificate from files may be for a proxy's backend, or signed by a CA that the system trusts: then a URL or
+        an empty caBundle proves nothing.
+        """
+        try:
+            why = validity_of(certificate.chain).fault(now)
+            for caller in self._callers if not why else ():
+                if certificate.ca and not caller.bundle:
+                    return "the webhook configurations do not contain its CA"
+                if certificate.ca or caller.name:
+                    why = why or next(rejections(certificate.chain, caller, now), "")
+        except NoCertificate as error:
+            return str(error)
+        return why
 
     def own(self, namespace: ApiObject) -> None:
         """Make the namespace the owner of both configurations, so that both are deleted with the namespace. Raises
@@ -150,8 +169,20 @@ def _grant(webhook: ApiObject) -> Grant:
     return Grant(frozenset(resources), not fails_open and resources != {_CLASSES})
 
 
+def _caller(webhook: ApiObject) -> Caller:
+    name, namespace = (at(webhook, "clientConfig", "service", key) for key in ("name", "namespace"))
+    return Caller(f"{name}.{namespace}.svc" if name and namespace else "", _bundle(webhook))
+
+
 def _trusted(webhook: ApiObject) -> frozenset[bytes]:
     try:
-        return frozenset(certificates_in(base64.b64decode(at(webhook, "clientConfig", "caBundle") or "")))
-    except (binascii.Error, NoCertificate):
+        return frozenset(certificates_in(_bundle(webhook)))
+    except NoCertificate:
         return frozenset()
+
+
+def _bundle(webhook: ApiObject) -> bytes:
+    try:
+        return base64.b64decode(at(webhook, "clientConfig", "caBundle") or "")
+    except binascii.Error:
+        return b""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from forewarn.webhook.apiserver.object_api import Forbidden
 from forewarn.webhook.controllers.global_default.monitor import GlobalDefaults
 from forewarn.webhook.controllers.global_default.reservation import RECONCILE_SECONDS, Reserver
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS
 from forewarn.webhook.controllers.registration import Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
 from forewarn.webhook.controllers.tasks import Tasks
+from forewarn.webhook.http.tls import distrust, untimely
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 CERTIFICATE_SECONDS: Final = 10.0
 """The interval between two checks of the certificate."""
+DISTRUST_SECONDS: Final = 30.0
+"""Seconds after which a replica that API servers trusted is not ready: the CA injector restores caBundle in 5 s."""
 _PENDING_SECONDS: Final = 1.0
 _CERTIFICATE: Final = "certificate"
 
@@ -33,7 +38,7 @@ _CERTIFICATE: Final = "certificate"
 class ReplicaControllers:
     """Runs background tasks that are due, on its own thread.
 
-    `contexts`: None if the certificate comes from files. `auditor`: None without the audit.
+    `auditor`: None without the audit. `from_files`: the certificate is not in forewarn's Secret.
     """
 
     def __init__(
@@ -41,32 +46,38 @@ class ReplicaControllers:
         api: ObjectApi,
         installation: Installation,
         metrics: Metrics,
-        contexts: SwappingContext | None,
+        contexts: SwappingContext,
         cluster: Callable[[], ClusterSnapshot | None],
         clock: Callable[[], float] = monotonic,
         auditor: Auditor | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        from_files: bool = False,
     ) -> None:
-        self._cluster, self._auditor = cluster, auditor
+        self._cluster, self._auditor, self._contexts, self._now, self._clock = cluster, auditor, contexts, now, clock
         self._tasks = Tasks(metrics, clock)
         self._registration = Registration(api)
-        self._serving = ServingCertificate(api, installation.serving, contexts, metrics) if contexts else None
+        self._serving = None if from_files else ServingCertificate(api, installation.serving, contexts, metrics)
+        contexts.rejection = lambda certificate: self._registration.rejection(certificate, self._now())
         self._defaults = GlobalDefaults(metrics)
         self.reservations = Reserver(api, installation.default, metrics, clock)
-        self._trusted = contexts is None
+        self._trusted: float | None = None
         self._why = "not checked yet"
         self._stop = Event()
 
     def fault(self) -> str:
-        """Return why the replica is not ready: its certificate is not valid now, or API servers do not trust it."""
-        why = self._tasks.faults.get(_CERTIFICATE, self._why)
-        if not self._trusted:
-            return f"API servers do not trust the certificate yet: {why}"
-        untimely = self._serving.fault() if self._serving else ""
-        return untimely and f"the certificate is {untimely}; wait for forewarn-ca-injector to renew it"
+        """Return why the replica is not ready: API servers do not trust its certificate."""
+        if self._trusted is None:
+            why = self._tasks.faults.get(_CERTIFICATE, self._why)
+        elif self._clock() - self._trusted < DISTRUST_SECONDS:
+            why = untimely(self._contexts.certificate, self._now())
+        else:
+            why = self._why
+        return distrust(why)
 
     def grants(self) -> Mapping[str, Grant]:
         """Return token -> scope from the last read of the webhook configurations; empty if there are no tokens."""
-        return self._registration.grants
+        return self._registration.grants if self._serving else {}
 
     def start(self) -> Callable[[], None]:
         """Start the thread; returns a function that stops it."""
@@ -85,9 +96,7 @@ class ReplicaControllers:
 
     def reconcile(self) -> None:
         """Run all tasks that are due. Raises nothing."""
-        if self._serving:
-            seconds = 0 if self.fault() else CERTIFICATE_SECONDS
-            self._tasks.attempt(_CERTIFICATE, seconds, self._certificate)
+        self._tasks.attempt(_CERTIFICATE, 0 if self._why else CERTIFICATE_SECONDS, self._certificate)
         self._tasks.attempt("global default reservation", 0, self.reservations.reconcile)
         self._tasks.attempt("count global defaults", RECONCILE_SECONDS, self._count_defaults)
         if self._auditor:
@@ -98,23 +107,25 @@ class ReplicaControllers:
         while not self._stop.is_set():
             wake.clear()
             self.reconcile()
-            wake.wait(_PENDING_SECONDS if self.reservations.pending or self.fault() else RECONCILE_SECONDS)
+            wake.wait(_PENDING_SECONDS if self.reservations.pending or self._why else RECONCILE_SECONDS)
 
     def _certificate(self) -> None:
-        """Serve the certificate that the CA injector has issued, and check whether API servers trust its CA."""
-        assert self._serving is not None
-        self._serving.reconcile()
-        served = self._serving.served.certificate
-        if served is None:
+        """Serve the certificate that the CA injector has issued, and check whether API servers trust the served one."""
+        served = self._serving.read() if self._serving else None
+        try:
+            self._registration.reconcile()
+        except Forbidden:
+            if self._serving:
+                raise  # with files, the permission is optional
+        finally:
+            if self._serving and served:
+                self._serving.use(served)
+        if self._serving and not self._serving.served.certificate:
             self._why = "the Secret forewarn-serving-cert is empty; wait for forewarn-ca-injector to fill it"
             return
-        trusted = self._registration.reconcile()
-        if self._trusted:
-            return
-        if trusted is None or served.ca in trusted:
-            self._trusted = True
-        else:
-            self._why = "the webhook configurations do not contain its CA yet; wait for forewarn-ca-injector to add it"
+        self._why = self._contexts.rejection(self._contexts.certificate)
+        if not self._why:
+            self._trusted = self._clock()
 
     def _count_defaults(self) -> None:
         cluster = self._cluster()

@@ -7,25 +7,20 @@ import binascii
 import re
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.http.tls import server_context, untimely, worse
+from forewarn.webhook.http.tls import server_context
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.object_api import ObjectApi
     from forewarn.webhook.http.tls import SwappingContext
     from forewarn.webhook.metrics import Metrics
-
-RENEWED_AT: Final = 2 / 3
-"""The share of its lifetime after which a certificate or CA is replaced."""
-
 
 _KEY: Final = re.compile("[0-9a-f]{64}")
 
@@ -47,10 +42,8 @@ class Served:
     @classmethod
     def from_secret(cls, secret: ApiObject) -> Served:
         """Parse the Secret of the serving certificate. Raises BadSecret."""
-        data = at(secret, "data") or {}
+        data, token_key = at(secret, "data") or {}, token_key_of(secret)
         chain, key, ca = (decoded(data, name) for name in ("tls.crt", "tls.key", "ca.crt"))
-        token_key = decoded(data, "token-key").decode("ascii", "replace")
-        token_key = token_key if _KEY.fullmatch(token_key) else ""
         if not (chain or key or ca):
             return cls(token_key=token_key)
         try:
@@ -71,50 +64,38 @@ class Served:
             texts["token-key"] = self.token_key.encode()
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
 
-    def is_due(self, now: datetime) -> bool:
-        """Report whether a new certificate is due, because the certificate is missing, old, or not valid now."""
-        if self.certificate is None:
-            return True
-        life = validity_of(self.certificate.chain)
-        return not life.not_before <= now < life.part(RENEWED_AT)
+
+def token_key_of(secret: ApiObject) -> str:
+    """The token key in the Secret; "" if it is missing or invalid. Raises BadSecret."""
+    text = decoded(at(secret, "data") or {}, "token-key").decode("ascii", "replace")
+    return text if _KEY.fullmatch(text) else ""
 
 
 class ServingCertificate:
     """Serves the certificate in the Secret. Not thread-safe."""
 
-    def __init__(
-        self,
-        api: ObjectApi,
-        path: str,
-        contexts: SwappingContext,
-        metrics: Metrics,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._api, self._path, self._contexts, self._now = api, path, contexts, now
+    def __init__(self, api: ObjectApi, path: str, contexts: SwappingContext, metrics: Metrics) -> None:
+        self._api, self._path, self._contexts = api, path, contexts
         self.served = Served()
         metrics.ca_expiry.set_function(self._expiry)
 
-    def reconcile(self) -> None:
-        """Read the Secret, and serve its certificate from the next handshake on. Raises ObjectApiError, BadSecret.
+    def read(self) -> Served:
+        """Read the Secret. Raises ObjectApiError, BadSecret."""
+        return Served.from_secret(self._api.get(self._path))
 
-        Ignores an empty Secret. Raises BadSecret for a certificate that is not valid now, unless the served one is not
-        valid either.
+    def use(self, served: Served) -> None:
+        """Serve the certificate, if there is one, from the next handshake on.
+
+        Raises BadSecret if API servers reject it, unless they reject the served one, too.
         """
-        served = Served.from_secret(self._api.get(self._path))
-        if served.certificate is None or served.certificate == self.served.certificate:
+        new, current = served.certificate, self.served.certificate
+        if new is None or new == current:
             return
-        ours, now = self.served.certificate, self._now()
-        why = worse(ours, served.certificate, now) if ours else untimely(served.certificate, now)
-        if why:
-            raise bad("tls.crt", why)
-        self._contexts.swap(served.certificate)
+        if why := self._contexts.worse(new) if current else self._contexts.rejection(new):
+            raise BadSecret(f"the Secret's tls.crt: {why}. Fix: check the log of forewarn-ca-injector, which renews it")
+        self._contexts.swap(new)
         self.served = served
-        log_event("serving certificate loaded", {"not_after": served.certificate.not_after.isoformat()})
-
-    def fault(self) -> str:
-        """Return why the served certificate is not valid now; "" if it is, or if none is served yet."""
-        certificate = self.served.certificate
-        return untimely(certificate, self._now()) if certificate else ""
+        log_event("serving certificate loaded", {"not_after": new.not_after.isoformat()})
 
     def _expiry(self) -> float:
         served = self.served.certificate

@@ -93,42 +93,25 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
         yield AREA.problem("certificate", f"Secret {name} is empty: no replica has a certificate", fix)
         return
     try:
-        from forewarn.webhook.x509 import NoCertificate, is_issued_by, names_of, validity_of
+        from forewarn.webhook.x509 import Caller, NoCertificate, rejections, validity_of
     except ModuleNotFoundError as missing:
         text = f"{missing.name} is not installed; install forewarn with the extra `webhook`"
         yield AREA.unknown("certificate", text)
         return
     try:
-        life, names = validity_of(chain), names_of(chain)
-        trusted = is_issued_by(chain, bundle) if bundle else None
+        ends, service = validity_of(chain).not_after, f"{installed.service}.{installed.namespace}.svc"
+        faults = [*rejections(chain, Caller(service, bundle), now)]
     except NoCertificate as fault:
         yield AREA.problem("certificate", f"Secret {name} or caBundle: {fault}", fix)
         return
-    yield from _faults(life, names, trusted, installed, now, fix)
-
-
-def _faults(
-    life: Any, names: tuple[str, ...], trusted: bool | None, installed: Installed, now: datetime, fix: str
-) -> Iterator[Line]:
-    service = f"{installed.service}.{installed.namespace}.svc"
-    ends = f"{life.not_after:%Y-%m-%d %H:%M}Z"
-    lines = []
-    if not life.covers(now):
-        when = f"expired at {ends}" if now >= life.not_after else f"not valid before {life.not_before:%Y-%m-%d %H:%M}Z"
-        lines.append(AREA.problem("certificate", f"{when}: API servers do not trust it", fix))
-    elif life.not_after - now < _SOON:
-        lines.append(
-            AREA.warning("certificate", f"expires at {ends}, in less than a day, and has not been renewed", fix)
-        )
-    if service not in names:
-        text = f"valid for {', '.join(names) or 'no name'}, not for {service}, which API servers call"
-        lines.append(AREA.problem("certificate", text, fix))
-    if trusted is False:
-        lines.append(AREA.problem("certificate", "not signed by a CA of caBundle: API servers do not trust it", fix))
-    yield from lines
-    if not lines:
-        signed = "signed by a CA of caBundle" if trusted else "caBundle not compared"
-        yield AREA.ok("certificate", f"valid for {service} until {ends}, {signed}")
+    for why in faults:
+        yield AREA.problem("certificate", f"{why}: API servers do not trust it", fix)
+    until = f"{ends:%Y-%m-%d %H:%M}Z"
+    if now < ends < now + _SOON:
+        yield AREA.warning("certificate", f"expires at {until}, in less than a day, and has not been renewed", fix)
+    elif not faults:
+        signed = "signed by a CA of caBundle" if bundle else "caBundle not compared"
+        yield AREA.ok("certificate", f"valid for {service} until {until}, {signed}")
 
 
 def moment_of(text: object) -> datetime | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.webhook.x509 import Certificate, NoCertificate, certificates_in, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
@@ -50,16 +50,12 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
 
 def untimely(certificate: Certificate, now: datetime) -> str:
     """The reason why a certificate is not valid at this time; "" if it is valid."""
-    begins, ends = validity_of(certificate.chain)
-    if now < begins:
-        return f"not valid before {begins.isoformat()}"
-    return f"expired at {ends.isoformat()}" if now >= ends else ""
+    return validity_of(certificate.chain).fault(now)
 
 
-def worse(current: Certificate, new: Certificate, now: datetime) -> str:
-    """Return why a new certificate must not replace the current one; "" if it may."""
-    why = untimely(new, now)
-    return f"{why}; the current certificate is valid and stays in use" if why and not untimely(current, now) else ""
+def distrust(why: str) -> str:
+    """Return why a replica is not ready, with the reason why API servers reject its certificate."""
+    return why and f"API servers do not trust the certificate: {why}"
 
 
 def read_authorities(path: Path) -> bytes:
@@ -112,10 +108,11 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
 class SwappingContext:
     """The TLS context of the listening socket: each new connection uses the current certificate and client CAs.
 
-    An SSL context never changes: `swap` creates a new one.
+    An SSL context never changes: `swap` creates a new one. `rejection`: why API servers reject a certificate, or "".
     """
 
     def __init__(self, certificate: Certificate, demands: Demands = TLS_1_3) -> None:
+        self.rejection: Callable[[Certificate], str] = lambda some: untimely(some, datetime.now(UTC))
         self.certificate, self.demands, self._lock = certificate, demands, Lock()
         self.listening = server_context(certificate, demands)
         self._current = self.listening
@@ -131,6 +128,12 @@ class SwappingContext:
             certificate, demands = certificate or self.certificate, demands or self.demands
             self._current = server_context(certificate, demands)
             self.certificate, self.demands = certificate, demands
+
+    def worse(self, new: Certificate) -> str:
+        """Return why a new certificate must not replace the current one; "" if it may."""
+        why = self.rejection(new)
+        is_worse = why and not self.rejection(self.certificate)
+        return f"{why}; the current certificate is valid and stays in use" if is_worse else ""
 
     def _hand_over(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current

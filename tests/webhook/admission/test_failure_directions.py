@@ -32,8 +32,11 @@ from forewarn.webhook.admission.directions import ROWS
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE, PARSED
 from forewarn.webhook.admission.stale_cache import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE
+from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.controllers.global_default.reservation import Reserver
 from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.tls import Demands
+from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.builders import (
     answer_now,
@@ -49,6 +52,7 @@ from tests.webhook.builders import (
     review,
 )
 from tests.webhook.certificates import write_client
+from tests.webhook.fake_api import LEASE, FakeApi
 from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, read_answer, running
 
 if TYPE_CHECKING:
@@ -582,6 +586,21 @@ def _(_: Running) -> None:
         for harmless in (body(NEW_DEFAULT, dryRun=True), body(priority_class("normal", 100)), body(pod("gold", 1000))):
             assert cut_off.post("/validate", harmless)[0] == 200
         assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
+
+
+@row("default-lease-missing", "forewarn.webhook.controllers.global_default.reservation.Reserver._recreated")
+def _(_: Running) -> None:
+    api = FakeApi()
+
+    def forbidden(verb: str, path: str) -> None:
+        if verb == "replace":
+            raise Forbidden(path)
+
+    api.before = forbidden
+    denies = endpoint(reserve=Reserver(api, LEASE, Metrics()).reserve)
+    answer = json.loads(answer_now(denies, _call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
+    assert not answer["allowed"]
+    assert "the Lease forewarn-global-default is missing" in answer["status"]["message"]
 
 
 @row("unknown-caller", "forewarn.webhook.admission.callers.Callers.are_known")

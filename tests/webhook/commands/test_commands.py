@@ -389,9 +389,12 @@ def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_i
     server = CheckedOnRequest(cluster_file, *files, "--drain", "0")
     try:
         assert _served_end(server) == expired.not_after.replace(microsecond=0).isoformat()
+        status, why = server.health("/readyz")
+        assert (status, why.startswith("API servers do not trust the certificate: expired at ")) == (503, True)
         _write_certificate(folder, good)
         server.reload()
         until(lambda: _served_end(server) == good.not_after.replace(microsecond=0).isoformat(), 15)
+        assert server.health("/readyz")[0] == 200
     finally:
         server.process.terminate()
         code, log = server.ends()

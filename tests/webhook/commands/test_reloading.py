@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.config import ConfigError, load_config
 from forewarn.policies.findings import Action
-from forewarn.webhook.http.tls import worse
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.reloading import Reloaded, check_regularly
 from forewarn.webhook.x509 import Authority
@@ -136,5 +136,6 @@ EXPIRED, LATER = made(NOW - 9 * DAY, DAY), made(NOW + 2 * DAY, 5 * DAY)
 def test_a_certificate_that_does_not_hold_replaces_none_that_does(
     held: Certificate, new: Certificate, why: str
 ) -> None:
-    assert worse(held, new, NOW).startswith(why)
-    assert bool(worse(held, new, NOW)) == bool(why)
+    worse = SwappingContext(held).worse(new)
+    assert worse.startswith(why)
+    assert bool(worse) == bool(why)

@@ -24,7 +24,9 @@ from forewarn.webhook.controllers.audit.reports import MAX_EVENTS, publish
 from forewarn.webhook.controllers.audit.scan import MAX_REPORTED, SHARE, Audited, Throttle, scan
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.x509 import self_signed
 from tests.webhook.commands.test_reloading import value_of
 from tests.webhook.fake_api import FakeApi, unreachable
 
@@ -384,7 +386,8 @@ def test_it_is_done_by_a_process_of_its_own_that_ends_with_the_replica() -> None
     workers, api, metrics = Workers(), installed(), Metrics()
     state = neglected()
     auditor = Auditor(api, PLACE, metrics, lambda: state, Config, workers.fork, 60)
-    upkeep = ReplicaControllers(api, PLACE, metrics, None, lambda: None, auditor=auditor)
+    contexts = SwappingContext(self_signed(datetime.now(UTC)))
+    upkeep = ReplicaControllers(api, PLACE, metrics, contexts, lambda: None, auditor=auditor)
     end = upkeep.start()
     try:
         until = time.monotonic() + 60

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = "/api/v1/namespaces/forewarn/secrets/forewarn-ca"
 LEAF = "/api/v1/namespaces/forewarn/secrets/forewarn-serving-cert"
+SERVICE = {"name": "forewarn", "namespace": "forewarn"}
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 
 
@@ -38,7 +39,7 @@ class Contexts(SwappingContext):
     """Without OpenSSL: what is served, and nothing more."""
 
     def __init__(self) -> None:
-        self.certificate = self_signed(NOW)
+        self.certificate, self.rejection = self_signed(NOW), lambda _: ""
 
     def swap(self, certificate: Certificate | None = None, demands: object = None) -> None:
         self.certificate = certificate or self.certificate
@@ -80,10 +81,15 @@ class Replica:
     serving: ServingCertificate = field(init=False)
 
     def __post_init__(self) -> None:
-        self.serving = ServingCertificate(self.api, LEAF, self.contexts, Metrics(), self.clock)
+        self.serving = ServingCertificate(self.api, LEAF, self.contexts, Metrics())
+        self.registration = Registration(self.api)
+        self.contexts.rejection = lambda certificate: self.registration.rejection(certificate, self.clock())
 
     def reconcile(self) -> Certificate:
-        self.serving.reconcile()
+        """As webhook.controllers.replica does it."""
+        served = self.serving.read()
+        self.registration.reconcile()
+        self.serving.use(served)
         return self.contexts.certificate
 
 
@@ -108,7 +114,7 @@ class Installed:
 def cluster() -> FakeApi:
     api = FakeApi(SECRET, LEAF)
     for path in PATHS:
-        api.put(path, {"webhooks": [{"name": "a", "clientConfig": {"service": {"name": "forewarn"}}}]})
+        api.put(path, {"webhooks": [{"name": "a", "clientConfig": {"service": SERVICE}}]})
     return api
 
 
@@ -165,12 +171,12 @@ def test_the_cas_key_is_in_its_own_secret_alone() -> None:
     assert installed.injector.issuer.authorities.current.key != installed.replica.contexts.certificate.key
 
 
-def test_a_replica_asks_for_no_more_than_the_secret_with_its_certificate() -> None:
+def test_a_replica_asks_for_no_more_than_its_secret_and_the_configurations() -> None:
     installed = Installed()
     installed.injector.reconcile()
     installed.api.calls.clear()
     installed.replica.reconcile()
-    assert installed.api.calls == [("get", LEAF)]
+    assert installed.api.calls == [("get", LEAF), *(("get", path) for path in PATHS)]
 
 
 def test_two_injectors_that_fill_the_secret_at_once_end_with_one_ca() -> None:
@@ -270,15 +276,75 @@ def test_a_replica_is_not_ready_while_its_certificate_is_not_valid_and_says_why(
     installed = Installed()
     installed.reconcile()
     installation = Installation("forewarn", "pod-1")
-    replica = ReplicaControllers(installed.api, installation, Metrics(), Contexts(), lambda: None)
-    replica._serving = installed.replica.serving
-    replica._certificate()
+    replica = ReplicaControllers(
+        installed.api, installation, Metrics(), Contexts(), lambda: None, now=installed.clock, clock=lambda: 0
+    )
+    replica.reconcile()
     assert replica.fault() == ""
     installed.clock.now = NOW + 8 * DAY
-    assert replica.fault().startswith("the certificate is expired at 2030-")
+    assert replica.fault().startswith("API servers do not trust the certificate: expired at 2030-")
     installed.injector.reconcile()
     replica._certificate()
     assert replica.fault() == ""
+
+
+def other_names(authority: Authority) -> Served:
+    return Served(authority.sign(NOW, ("forewarn.another.svc",), LEAF_LIFE))
+
+
+def another_ca(_: Authority) -> Served:
+    return Served(Authority.make(NOW).sign(NOW, ("forewarn.forewarn.svc",), LEAF_LIFE))
+
+
+def claims_the_ca(authority: Authority) -> Served:
+    """ca.crt is the trusted CA, but another one has signed."""
+    certificate = another_ca(authority).certificate
+    assert certificate
+    return Served(replace(certificate, ca=authority.certificate))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (other_names, "valid for forewarn.another.svc, not for forewarn.forewarn.svc, which API servers call"),
+        (another_ca, "not signed by a CA of caBundle"),
+        (claims_the_ca, "not signed by a CA of caBundle"),
+    ],
+)
+def test_a_certificate_that_api_servers_reject_is_not_served_and_the_injector_replaces_it(
+    spoil: Callable[[Authority], Served], why: str
+) -> None:
+    installed = Installed()
+    served = installed.reconcile()
+    authority = installed.injector.issuer.authorities.current
+    assert authority
+    installed.api.put(LEAF, {"data": spoil(authority).to_data()})
+    with pytest.raises(BadSecret, match=f"tls.crt: {why}; the current certificate is valid and stays in use"):
+        installed.replica.reconcile()
+    with pytest.raises(BadSecret, match=f"tls.crt: {why}"):
+        Replica(installed.api, installed.clock).reconcile()
+    assert installed.replica.contexts.certificate == served
+    assert trusts(installed.api, installed.reconcile(), NOW)
+    assert installed.replica.contexts.certificate != served
+
+
+def test_a_secret_that_cannot_be_parsed_is_filled_again_and_keeps_the_key_of_tokens() -> None:
+    installed = Installed()
+    installed.reconcile()
+    installed.injector.issuer.issue("ab" * 32)
+    data = installed.api.objects[LEAF]["data"]
+    installed.api.put(LEAF, {"data": {**data, "tls.crt": base64.b64encode(b"nonsense").decode()}})
+    assert trusts(installed.api, installed.reconcile(), NOW)
+    assert installed.api.objects[LEAF]["data"]["token-key"] == data["token-key"]
+
+
+def test_a_ca_secret_that_cannot_be_parsed_is_filled_with_what_api_servers_trust() -> None:
+    installed = Installed()
+    installed.reconcile()
+    before = installed.api.objects[SECRET]["data"]
+    installed.api.put(SECRET, {"data": {**before, "tls.key": base64.b64encode(b"nonsense").decode()}})
+    installed.reconcile()
+    assert installed.api.objects[SECRET]["data"] == before
 
 
 @pytest.mark.parametrize("key", ["tls.crt", "tls.key", "ca.crt"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,13 +23,14 @@ from forewarn.webhook.controllers.registration import PATHS, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
-from forewarn.webhook.x509 import self_signed
+from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.builders import cluster, priority_class
 from tests.webhook.commands.test_reloading import value_of
 from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.webhook.x509 import Certificate
 
 PLACE = Installation("forewarn", "replica-0")
 
@@ -77,7 +80,7 @@ def reachable(_verb: str, _path: str) -> None:
 def test_a_replica_is_ready_once_api_servers_trust_it_and_not_before() -> None:
     api = installed()
     first, second = Replica(api), Replica(api)
-    assert "not trust the certificate yet: not checked yet" in first.upkeep.fault()
+    assert "not trust the certificate: not checked yet" in first.upkeep.fault()
     api.before = unreachable
     first.upkeep.reconcile()
     assert "connection refused" in first.upkeep.fault()
@@ -266,7 +269,12 @@ def test_what_an_injector_cannot_do_is_said_and_ends() -> None:
 
 def test_one_task_that_fails_does_not_keep_others_from_being_done() -> None:
     api = installed()
-    api.delete(LEASE)
+
+    def without_lease(verb: str, path: str) -> None:
+        if path == LEASE:
+            unreachable(verb, path)
+
+    api.before = without_lease
     api.put(PLACE.serving, {"data": {"tls.crt": "!"}})
     replica = Replica(api, state=cluster(priority_class("a", 1, globalDefault=True)))
     replica.upkeep.reconcile()
@@ -289,12 +297,76 @@ def test_a_defect_in_a_task_is_logged_with_its_traceback(caplog: pytest.LogCaptu
     assert "RuntimeError" in replica.upkeep.fault()
 
 
+def from_files(api: FakeApi, certificate: Certificate, clock: Clock) -> ReplicaControllers:
+    contexts = SwappingContext(certificate)
+    return ReplicaControllers(api, PLACE, Metrics(), contexts, lambda: None, clock, from_files=True)
+
+
 def test_where_certificates_are_somebody_elses_matter_no_secret_is_read() -> None:
     api = FakeApi(LEASE)
-    upkeep = ReplicaControllers(api, PLACE, Metrics(), None, lambda: None, Clock())
+    upkeep = from_files(api, self_signed(datetime.now(UTC)), Clock())
     upkeep.reconcile()
     assert upkeep.fault() == ""
-    assert {path for _, path in api.calls} == {LEASE}
+    assert {path for _, path in api.calls} == {LEASE, *PATHS}
+
+
+@pytest.mark.parametrize(
+    ("names", "bundle", "service", "why"),
+    [
+        (("forewarn.forewarn.svc",), "its own", True, ""),
+        (("*.forewarn.svc",), "its own", True, ""),
+        (("forewarn.forewarn.svc",), "", True, ""),
+        (("forewarn.forewarn.svc",), "another", True, "not signed by a CA of caBundle"),
+        (("forewarn.forewarn.svc",), "another", False, ""),
+        (("a.example",), "its own", True, "valid for a.example, not for forewarn.forewarn.svc, which API servers call"),
+    ],
+)
+def test_a_replica_with_a_certificate_from_files_is_ready_if_api_servers_trust_it(
+    names: tuple[str, ...], bundle: str, service: bool, why: str
+) -> None:
+    """An empty caBundle and a URL prove nothing: a system CA, or a proxy that terminates TLS."""
+    now, api, clock = datetime.now(UTC), FakeApi(LEASE), Clock()
+    authority = Authority.make(now)
+    ca = {"its own": authority, "another": Authority.make(now)}.get(bundle)
+    client: dict[str, Any] = {"caBundle": base64.b64encode(ca.certificate).decode()} if ca else {}
+    client |= {"service": {"name": "forewarn", "namespace": "forewarn"}} if service else {"url": "https://a.example"}
+    for path in PATHS:
+        api.put(path, {"webhooks": [{"name": "a", "clientConfig": client}]})
+    upkeep = from_files(api, replace(authority.sign(now, names), ca=b""), clock)
+    upkeep.reconcile()
+    assert upkeep.fault() == (f"API servers do not trust the certificate: {why}" if why else "")
+
+
+def test_a_replica_with_files_is_ready_without_permission_to_read_the_configurations() -> None:
+    api = FakeApi(LEASE)
+
+    def forbidden(_verb: str, path: str) -> None:
+        if path in PATHS:
+            raise Forbidden(path)
+
+    api.before = forbidden
+    upkeep = from_files(api, self_signed(datetime.now(UTC)), Clock())
+    upkeep.reconcile()
+    assert upkeep.fault() == ""
+
+
+def test_a_ready_replica_that_api_servers_no_longer_trust_is_not_ready_once_no_injector_repairs_it() -> None:
+    api = installed()
+    Injecting(api).injector.reconcile()
+    replica = Replica(api)
+    replica.upkeep.reconcile()
+    kept = api.objects[PATHS[1]]
+    api.put(PATHS[1], {"webhooks": [{"name": "a", "clientConfig": {}}]})
+    told = []
+    for seconds in (11, 11, 11):
+        replica.clock.now += seconds
+        replica.upkeep.reconcile()
+        told.append(replica.upkeep.fault())
+    assert told[:2] == ["", ""], "an injector restores the CA within seconds"
+    assert told[2] == "API servers do not trust the certificate: the webhook configurations do not contain its CA"
+    api.put(PATHS[1], kept)
+    replica.upkeep.reconcile()
+    assert replica.upkeep.fault() == ""
 
 
 def test_the_thread_frees_the_place_soon_after_the_class_came_by_the_watch() -> None:

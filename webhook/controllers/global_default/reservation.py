@@ -8,6 +8,7 @@ STALE_SECONDS.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Lock
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import quote
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApiError
 from forewarn.webhook.controllers.leader import Lease, Observation
 from forewarn.webhook.logs import log_event
 
@@ -45,6 +46,8 @@ REQUEST: Final = "forewarn.dev/request"
 Absent if several requests hold it, so that none of them can be confirmed.
 """
 _ATTEMPTS: Final = 10
+_RECREATED: Final = "forewarn.dev/recreated"
+"""The holder of a Lease that was missing; no PriorityClass has such a name."""
 _REMEMBERED: Final = 256
 """Maximum number of remembered uids of created classes: a class may be deleted before the check."""
 
@@ -80,6 +83,10 @@ class Reservation:
         return kind == "update" and not (exists and at(stored or {}, "metadata", "resourceVersion") == version)
 
 
+class LeaseMissing(ObjectApiError):
+    """The Lease does not exist, and forewarn may not create it."""
+
+
 class Reserver:
     """Reserves the global default. Thread-safe."""
 
@@ -99,8 +106,10 @@ class Reserver:
         until = self._clock() + seconds
         try:
             rejection, outcome = self._reserve(candidate, until)
-        except ObjectApiError:
+        except ObjectApiError as error:
             self._metrics.count(self._metrics.reservations, "failed")
+            if isinstance(error, LeaseMissing):
+                return str(error)  # a retry of the API server would only delay the answer
             raise
         self._metrics.count(self._metrics.reservations, outcome)
         return rejection
@@ -173,10 +182,33 @@ class Reserver:
         return "expired" if age >= STALE_SECONDS else ""
 
     def _read(self) -> Reservation:
-        lease = Lease(self._api.get(self._path))
+        try:
+            lease = Lease(self._api.get(self._path))
+        except NotFound:
+            lease = Lease(self._recreated())
         with self._lock:
             self._observation.seconds(lease)
         return Reservation(lease)
+
+    def _recreated(self) -> ApiObject:
+        """Create the missing Lease, held by nobody's request until the request of its last holder must be over.
+
+        An update creates a Lease, and RBAC can limit it to one name (kubernetes pkg/registry/coordination/lease).
+        """
+        *_, namespace, _, name = self._path.split("/")
+        missing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        lease = Lease({**missing, "metadata": {"name": name, "namespace": namespace}})
+        try:
+            made = self._api.replace(self._path, lease.held_by(_RECREATED, LEASE_SECONDS, datetime.now(UTC), {}))
+        except Forbidden as error:
+            raise LeaseMissing(
+                f"the Lease {name} is missing, and forewarn may not create it. An administrator must apply forewarn's "
+                "manifests again"
+            ) from error
+        except ObjectApiError:
+            return self._api.get(self._path)  # another replica was quicker
+        log_event("Lease created again", {"lease": name}, logging.WARNING)
+        return made
 
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
         """Write the reservation, and return it; None if another replica has changed the Lease in the meantime."""
@@ -208,6 +240,8 @@ class Reserver:
 
 
 def _taken(name: str) -> str:
+    if name == _RECREATED:
+        return f"the Lease of the reservation was deleted; forewarn uses the new one after {LEASE_SECONDS} seconds"
     return (
         f"another request is making PriorityClass {quote(name)} the global default, and there can be only one. If that "
         f"request fails, the reservation ends within {LEASE_SECONDS} seconds"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.webhook.admission.global_default import DefaultCandidate
-from forewarn.webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, ObjectApiError
 from forewarn.webhook.controllers.global_default.reservation import (
     CLASSES,
     LEASE_SECONDS,
@@ -104,6 +104,47 @@ def test_a_reservation_whose_class_never_comes_frees_itself() -> None:
         waited += RECONCILE_SECONDS
         replicas.reconcile(1)
     assert 34 < waited <= LEASE_SECONDS
+
+
+def test_a_deleted_lease_is_created_again_and_admits_nobody_while_its_holder_may_still_be_stored() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    replicas.api.delete(LEASE)
+    assert "was deleted; forewarn uses the new one after 40 seconds" in replicas.reserve("standard", replica=1)
+    waited = 0.0
+    while replicas.reserve("standard"):
+        replicas.clock.now += RECONCILE_SECONDS
+        waited += RECONCILE_SECONDS
+    assert STALE_SECONDS <= waited <= LEASE_SECONDS
+    assert replicas.holder == "standard"
+
+
+def test_of_two_replicas_that_create_the_lease_one_is_quicker() -> None:
+    replicas = Replicas()
+    replicas.api.delete(LEASE)
+
+    def first(verb: str, _path: str) -> None:
+        if verb == "replace":
+            replicas.api.before = lambda _verb, _path: None
+            replicas.reconcile(1)
+
+    replicas.api.before = first
+    replicas.reconcile()
+    assert replicas.holder == "forewarn.dev/recreated"
+
+
+def test_a_missing_lease_that_forewarn_may_not_create_is_named_and_the_request_denied() -> None:
+    replicas = Replicas()
+    replicas.api.delete(LEASE)
+
+    def forbidden(verb: str, path: str) -> None:
+        if verb == "replace":
+            raise Forbidden(path)
+
+    replicas.api.before = forbidden
+    assert replicas.reserve("normal").startswith(
+        "the Lease forewarn-global-default is missing, and forewarn may not create it. An administrator must apply"
+    )
 
 
 def test_an_unused_place_is_freed_by_looking() -> None:
@@ -208,13 +249,6 @@ def test_what_the_api_server_does_not_answer_is_an_error_and_no_permission() -> 
     replicas = Replicas()
     replicas.api.before = unreachable
     with pytest.raises(ObjectApiError, match="connection refused"):
-        replicas.reserve("normal")
-
-
-def test_a_missing_lease_is_an_error() -> None:
-    replicas = Replicas()
-    replicas.api.delete(LEASE)
-    with pytest.raises(NotFound):
         replicas.reserve("normal")
 
 
