@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from forewarn.policies.findings import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -264,6 +266,11 @@ def log_event(message: str, fields: Mapping[str, object], level: int = logging.I
         LOGGER.log(level, message, extra={"fields": fields})
     elif LOGGER.isEnabledFor(level):
         _writer.put(_Line(time(), level, message, fields))
+
+
+def log_cannot_start(fault: object) -> None:
+    """Log why the process ends before it serves."""
+    log_event(f"cannot start: {one_line(str(fault))}", {}, logging.ERROR)
 
 
 class RareEvents:

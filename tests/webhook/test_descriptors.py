@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 from dataclasses import replace
@@ -81,5 +82,6 @@ def test_without_enough_the_webhook_says_so_and_exits() -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)),
     )
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr.startswith("forewarn webhook serve: the limit on open files is 100, and forewarn needs 1")
-    assert ended.stderr.count("\n") == 1
+    line = json.loads(ended.stderr)
+    assert line["message"].startswith("cannot start: the limit on open files is 100, and forewarn needs 1")
+    assert line["level"] == "error"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from contextlib import contextmanager
 from functools import partial
 from threading import Event, current_thread, main_thread
@@ -22,7 +21,7 @@ from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.server import bind, serve_health
-from forewarn.webhook.logs import LEVELS, is_in_a_pod, log_event, log_to_stderr, use_level
+from forewarn.webhook.logs import LEVELS, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port
 
@@ -64,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
         api = ApiServer(partial(connect, options.context)).open()
         listening = bind(options.host, options.health_port)
     except (ApiError, OSError) as fault:
-        print(f"forewarn webhook ca-injector: {fault}", file=sys.stderr)  # noqa: T201
+        log_cannot_start(fault)
         return FAILED
     with listening, _stop_on_signals() as stop:
         injector = CaInjector(TypedApi(api), installation, metrics, beat)

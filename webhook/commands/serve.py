@@ -19,7 +19,6 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import write_file
-from forewarn.policies.terminal import complain
 from forewarn.webhook.accuracy import Accuracy
 from forewarn.webhook.accuracy_socket import path_of, serve_table
 from forewarn.webhook.admission.callers import BadTokens, Callers, none, read_tokens
@@ -44,7 +43,14 @@ from forewarn.webhook.http.tls import (
     read_certificate,
     untimely,
 )
-from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_event, log_to_stderr, use_level
+from forewarn.webhook.logs import (
+    count_dropped,
+    is_in_a_pod,
+    log_cannot_start,
+    log_event,
+    log_to_stderr,
+    use_level,
+)
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.reloading import Reloaded, check_regularly
 from forewarn.webhook.settings import configuration, parse_settings, unknown_variables
@@ -114,7 +120,8 @@ def _started(settings: Settings) -> int:
         with _exit_on_sigterm():
             return _run(settings)
     except CannotStart as fault:
-        return complain("webhook serve", fault, fault.status)
+        log_cannot_start(fault)
+        return fault.status
 
 
 @contextmanager

@@ -84,6 +84,8 @@ class Outlets(NamedTuple):
     clock: Callable[[], float] = monotonic
 
 
+LASTING_SECONDS: Final = 30.0
+"""Seconds after which a rejection is an error in the log."""
 _TALK: Final = {
     403: "allow it in the ClusterRole",
     401: "the API server rejects the credentials: check the service account token or kubeconfig",
@@ -101,6 +103,7 @@ class Reflector:
         self._moved, self._listed = True, 0.0
         self._watch: Watch | None = None
         self._stopped = False
+        self._since, self._level = 0.0, logging.NOTSET
 
     def run(self) -> None:
         """List and watch until stopped."""
@@ -184,19 +187,23 @@ class Reflector:
         return self._backoff.next(error.retry_after)
 
     def _log_error(self, error: ApiError) -> None:
-        """Log a failure, unless it equals the previous failure."""
-        if self.fault is not None and str(self.fault) == str(error):
+        """Log a failure, unless it equals the previous failure; as an error if the API server goes on rejecting it.
+
+        An API server that has just started rejects requests until it has read RBAC.
+        """
+        now, is_new = self._outlets.clock(), self.fault is None or str(self.fault) != str(error)
+        if is_new:
+            self._since, self._level = now, logging.NOTSET
+        level = logging.ERROR if error.rejected and now - self._since >= LASTING_SECONDS else logging.WARNING
+        if level <= self._level:
             return
+        self._level = level
         fields: dict[str, object] = {"verb": self._verb, "resource": self.resource.plural, "group": self.resource.group}
         fields |= {"status": error.status, "reason": error.problem}
         if error.status in _TALK:
             fields["fix"] = _TALK[error.status]
         lacks = f"RBAC does not allow forewarn to {self._verb} {self.resource.name}" if error.status == 403 else ""
-        log_event(
-            lacks or f"cannot {self._verb} {self.resource.name}",
-            fields,
-            logging.ERROR if error.rejected else logging.WARNING,
-        )
+        log_event(lacks or f"cannot {self._verb} {self.resource.name}", fields, level)
 
     def _well(self) -> None:
         if self.fault is not None:

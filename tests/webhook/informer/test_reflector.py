@@ -192,7 +192,17 @@ def test_what_rbac_lacks_is_named_once_and_so_is_that_it_is_there(caplog: pytest
     ]
     told = caplog.records[0].fields
     assert (told["verb"], told["resource"], told["group"], told["status"]) == ("list", "jobs", "batch", 403)
-    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO", "ERROR", "INFO"]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING", "INFO"]
+
+
+def test_a_rejection_is_an_error_once_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+    """An API server that has just started rejects everything for a moment."""
+    times = iter([0.0] * 3 + [29.0] * 3 + [30.0] * 3 + [90.0] * 9)
+    outlets = Outlets(lambda _: None, lambda *_: None, lambda _: False, lambda: next(times))
+    reflector = Reflector(Played([ApiError(403, "no")] * 4, []), JOBS, outlets, Backoff(lambda: 1.0))
+    for _ in range(4):
+        reflector.step()
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
 
 
 def test_it_stops_where_it_waits_and_where_it_watches() -> None:

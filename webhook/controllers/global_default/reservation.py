@@ -46,7 +46,7 @@ REQUEST: Final = "forewarn.dev/request"
 Absent if several requests hold it, so that none of them can be confirmed.
 """
 _ATTEMPTS: Final = 10
-_RECREATED: Final = "forewarn.dev/recreated"
+_RECREATED: Final = "forewarn/recreated"
 """The holder of a Lease that was missing; no PriorityClass has such a name."""
 _REMEMBERED: Final = 256
 """Maximum number of remembered uids of created classes: a class may be deleted before the check."""

@@ -130,7 +130,7 @@ def test_of_two_replicas_that_create_the_lease_one_is_quicker() -> None:
 
     replicas.api.before = first
     replicas.reconcile()
-    assert replicas.holder == "forewarn.dev/recreated"
+    assert replicas.holder == "forewarn/recreated"
 
 
 def test_a_missing_lease_that_forewarn_may_not_create_is_named_and_the_request_denied() -> None:
