@@ -18,7 +18,7 @@ from forewarn.policies.evaluation.suppressions import of_annotations, of_comment
 from forewarn.policies.findings import cut, printable
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.manifests import read
-from forewarn.policies.manifests.members import Member
+from forewarn.policies.manifests.groups import Member
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 

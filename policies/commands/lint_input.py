@@ -20,8 +20,7 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
 )
 from forewarn.policies.manifests import BROKEN, NO_KIND, is_typed, named_kinds, read
-from forewarn.policies.manifests.groups import Grouping, grouped, matches
-from forewarn.policies.manifests.members import Member
+from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.sources import SourceError, find_files, read_file
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.manifests import Reading
-    from forewarn.policies.manifests.groups import Kustomization
-    from forewarn.policies.manifests.members import Group
+    from forewarn.policies.manifests.groups import Group, Kustomization
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.sources.files import File
 
@@ -228,7 +226,7 @@ def _read(
     place = file.called or file.path
     given.members += (Member.of(subject, place, reported=reported) for subject in reading.subjects)
     if os.path.basename(file.path) in KUSTOMIZATIONS:
-        from forewarn.policies.manifests.kustomization import read_kustomization  # few trees have any
+        from forewarn.policies.manifests.groups import read_kustomization  # few trees have any
 
         if (kustomization := read_kustomization(content, file.path)) is not None:
             given.kustomizations.append(kustomization)
@@ -368,7 +366,7 @@ def _read_template(
     classes. `read_before`: objects of the file that are not templates.
     """
     from forewarn.policies.commands.lint_templates import definition_in, keys_of, literal_names
-    from forewarn.policies.manifests.outline import outline
+    from forewarn.policies.manifests.templates import outline
 
     found = outline(content, file.name, wanted, namespace, read_before)
     given.diagnostics += found.diagnostics

@@ -21,7 +21,7 @@ from forewarn.policies.commands.lint_input import KUSTOMIZATIONS
 from forewarn.policies.commands.render_files import Outside, Trees
 from forewarn.policies.findings import cut
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
-from forewarn.policies.manifests.yaml.lenient import leniently
+from forewarn.policies.manifests.yaml.grammar import leniently
 from forewarn.policies.manifests.yaml.nodes import Scalar, compose, followed
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File

@@ -23,9 +23,7 @@ from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations
 from forewarn.policies.findings import Location, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
 from forewarn.policies.manifests import Fault, read, values
-from forewarn.policies.manifests.groups import reached
-from forewarn.policies.manifests.kustomization import read_kustomization
-from forewarn.policies.manifests.members import Member
+from forewarn.policies.manifests.groups import Member, reached, read_kustomization
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST

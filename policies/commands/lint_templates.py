@@ -17,7 +17,7 @@ from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.documents import Document, as_utf8
-from forewarn.policies.manifests.outline import lines_of
+from forewarn.policies.manifests.templates import lines_of
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import quote
-from forewarn.policies.manifests.yaml.ambiguous import doubtful
 from forewarn.policies.manifests.yaml.construct import scalar_value
 from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection
+from forewarn.policies.manifests.yaml.scalars import doubtful
 from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import Location, ObjectRef
     from forewarn.policies.manifests.documents import Document, Fault
-    from forewarn.policies.manifests.json.source import Spans
+    from forewarn.policies.manifests.json_text import Spans
     from forewarn.policies.manifests.yaml.construct import Repeated
     from forewarn.policies.manifests.yaml.nodes import Node
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -142,7 +142,7 @@ def of_yaml(
 
 def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
     """Yield the problems of a JSON text: repeated keys in the subjects."""
-    from forewarn.policies.manifests.json.source import JsonSource, repeated
+    from forewarn.policies.manifests.json_text import JsonSource, repeated
 
     document = spans.document
     owner_at = _owners([(*s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)])

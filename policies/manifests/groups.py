@@ -16,15 +16,306 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.manifests.directory_groups import Tree
-from forewarn.policies.manifests.members import MAX_PAIRS, Group, Member, group_of
+from forewarn.policies.kinds.registry import (
+    APPLIED,
+    CLAIM,
+    CLAIM_TEMPLATE,
+    LIMIT_RANGE,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM,
+    RESOURCE_QUOTA,
+    WORKLOAD_PRIORITY_CLASS,
+    is_namespaced,
+)
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.values import values
+from forewarn.policies.objects.fields import group_kind, text_at
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.options import NamedGroup
+
+
+CLUSTER_SCOPED: Final = (
+    PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS, *(kind for kind in APPLIED if not is_namespaced(kind)),
+)  # fmt: skip
+"""Kinds that an object may refer to regardless of the directory of their definition."""
+LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
+DEFINITIONS: Final = frozenset((*CLUSTER_SCOPED, *LIMITS, CLAIM, RESOURCE_CLAIM, CLAIM_TEMPLATE))
+MAX_PAIRS: Final = 300_000
+"""Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
+SHARED: Final = ""
+"""The branch of objects outside all branches."""
+Identity = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+
+class Member:
+    """An object and its file. `reported`: report findings on the object; false for objects that others only refer to.
+
+    `home`: the directory of the kustomization that includes the object from outside; for an object inside another
+    object, a unique name; None: the file's directory.
+    """
+
+    def __init__(self, subject: ReviewedObject, file: str, reported: bool = True, home: str | None = None) -> None:
+        self.subject: Final = subject
+        self.file: Final = file
+        self.reported: Final = reported
+        self.home: Final = home
+
+    def _replace(self, **changes: Any) -> Member:
+        """A copy with other values, as in named tuples."""
+        return Member(**({name: getattr(self, name) for name in ("subject", "file", "reported", "home")} | changes))
+
+    @classmethod
+    def of(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
+        """A member for an object of a file."""
+        home = f"{os.path.normpath(file)}: {subject.within.replace(os.sep, '.')}" if subject.within else None
+        return cls(subject, file, reported, home)
+
+    @property
+    def directory(self) -> str:
+        """The directory of the member; "" for standard input."""
+        return os.path.dirname(os.path.normpath(self.file)) if self.home is None else self.home
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Kind, namespace and name: a later object with the same identity replaces an earlier object.
+
+        The name of an object of a template is "", because templates may be rendered for one environment at a time.
+        """
+        ref = self.subject.ref
+        return group_kind(self.subject.object), ref.namespace, "" if self.subject.is_partial else ref.name
+
+    @property
+    def names_its_namespace(self) -> bool:
+        """Whether the manifest itself sets a namespace, instead of the command line."""
+        metadata = self.subject.object.get("metadata")
+        return isinstance(metadata, dict) and bool(metadata.get("namespace"))
+
+
+class Group(NamedTuple):
+    """A change set: its objects in order, and the objects whose findings are reported. `name`: configured, or a
+    directory.
+
+    `subjects` excludes objects that are only partially known, so that rules do not see them as definitions.
+    """
+
+    name: str
+    subjects: tuple[ReviewedObject, ...]
+    evaluated: tuple[ReviewedObject, ...]
+
+
+def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
+    """Return a group of the members. `context`: objects of the group whose findings are not reported."""
+    subjects = in_order([*context, *members])
+    reported = {id(m.subject) for m in members if m.reported}
+    evaluated = tuple(new for old, new in subjects if id(old) in reported)
+    return Group(name, tuple(new for _, new in subjects if not new.is_partial), evaluated)
+
+
+def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
+    """Return pairs (subject, the same subject as reviewed in this order: an update if the same object precedes)."""
+    last: dict[Identity, ReviewedObject] = {}
+    found = []
+    for member in members:
+        subject, identity = member.subject, member.identity
+        before = last.get(identity) if identity[2] and not identity[2].endswith("*") else None
+        if before is not None and subject.old is None:
+            subject = subject._replace(operation=Operation.UPDATE, old=before.object)
+        last[identity] = subject
+        found.append((member.subject, subject))
+    return found
+
+
+_MAX_DEFINITIONS: Final = 1_000_000
+"""Maximum number of limits and definitions that subdirectories see, so that no class is reported as missing."""
+
+
+class Tree:
+    """Files by directory. A branch is a directory whose objects form a group, separate from its siblings."""
+
+    def __init__(self, members: Sequence[Member], *, limits_stay: bool) -> None:
+        self._members = members
+        self._chains: dict[str, tuple[str, ...]] = {}
+        self.alternatives = self._alternatives()
+        self._branches = {*self.alternatives, *(self._limited() if limits_stay else ())}
+        self.unseen = 0
+        """Definitions that not every branch sees which should; known when all groups were asked for."""
+
+    def _alternatives(self) -> dict[str, set[int]]:
+        """Return the directories that define the same objects as others, each with the numbers of these objects.
+
+        Example: the same Deployment in an overlay for production and in one for staging. A class of a shared base is
+        the same in all overlays, so it makes no alternatives.
+        """
+        homes: dict[Identity, dict[str, int]] = defaultdict(dict)
+        for member in self._members:
+            if member.identity[2] and member.reported:
+                homes[member.identity][member.directory] = id(member.subject)
+        found: dict[str, set[int]] = defaultdict(set)
+        for number, (identity, places) in enumerate(homes.items()):
+            if len(places) > 1 and (identity[1] or len({*places.values()}) > 1):
+                for branch in _distinguishing({*places}):
+                    found[branch].add(number)
+        return found
+
+    def _limited(self) -> Iterator[str]:
+        """Yield the directories, except the topmost, that contain a ResourceQuota or LimitRange without a namespace."""
+        top = _common({m.directory for m in self._members})
+        for member in self._members:
+            is_limit = group_kind(member.subject.object) in LIMITS
+            if is_limit and not member.names_its_namespace and member.directory != top:
+                yield member.directory
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the groups: the shared objects first, then those of each branch."""
+        chains: dict[str, tuple[str, ...]] = {}
+        found: dict[str, dict[int, Member]] = defaultdict(dict)
+        for member in self._members:
+            chain = self._chain(member.directory)
+            branch = chain[-1] if chain else SHARED
+            chains[branch] = chain
+            found[branch].setdefault(id(member.subject), member)  # overlays may bring the same object of a base
+        by_branch = {branch: list(own.values()) for branch, own in found.items()}
+        above = _affordable(by_branch, chains)
+        wide = _Wide(self.alternatives)
+        for branch, own in by_branch.items():
+            wide.add(chains[branch], self._wide(chains[branch], own))
+        far = len(by_branch) * max(wide.count, 1) <= _MAX_DEFINITIONS
+        hidden = not far or (len(by_branch) > 1 and above is _NOTHING)
+        self.unseen = wide.count if hidden else 0
+        for branch, own in by_branch.items():
+            chain = chains[branch]
+            context = [m for outer in (SHARED, *chain)[: len(chain)] for m in above.get(outer, ())]
+            redefined = {m.identity for m in own}
+            context = [m for m in context if m.identity not in redefined]
+            redefined.update(m.identity for m in context)
+            others = wide.visible(chain) if far and len(by_branch) > 1 else {}
+            yield group_of(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
+
+    def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
+        """Return the definitions of a branch that apply to the whole cluster.
+
+        Quotas of alternatives only apply to their own environment.
+        """
+        kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
+        return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in LIMITS or m.names_its_namespace)]
+
+    def _chain(self, directory: str) -> tuple[str, ...]:
+        """Return the branches that contain a directory, the outermost first. Directories may be thousands of levels
+        deep.
+        """
+        way = []
+        while directory not in self._chains:
+            way.append(directory)
+            parent = os.path.dirname(directory)
+            if parent == directory:
+                break
+            directory = parent
+        chain = self._chains.get(directory, ())
+        for below in reversed(way):
+            chain = (*chain, below) if below in self._branches else chain
+            self._chains[below] = chain
+        return chain
+
+
+class _Wide:
+    """Definitions for the whole cluster, and the branches that see them. Sets are integers with one bit for each
+    source.
+
+    A branch sees all definitions except those of its alternatives: directories that define the same objects.
+    Alternatives are never nested.
+    """
+
+    def __init__(self, alternatives: Mapping[str, set[int]]) -> None:
+        self._alternatives = alternatives
+        self._sources: list[list[Member]] = []
+        self._below: dict[str, int] = defaultdict(int)
+        """Alternative -> the sources in it."""
+        self._defining: dict[int, int] = defaultdict(int)
+        """Number of an object -> the sources in the alternatives that define it."""
+        self.count = 0
+
+    def add(self, chain: tuple[str, ...], definitions: Sequence[Member]) -> None:
+        """Add the definitions of a branch. `chain`: the branches that contain it.
+
+        Definitions whose findings are not reported, such as those of `--definitions`, are visible in all branches.
+        """
+        self.count += len(definitions)
+        for reported in (True, False):
+            if found := [m for m in definitions if m.reported is reported]:
+                self._sources.append(found)
+                if reported:
+                    self._add_to_alternatives(chain, 1 << (len(self._sources) - 1))
+
+    def _add_to_alternatives(self, chain: tuple[str, ...], bit: int) -> None:
+        for branch in chain:
+            if branch in self._alternatives:
+                self._below[branch] |= bit
+                for number in self._alternatives[branch]:
+                    self._defining[number] |= bit
+
+    def visible(self, chain: tuple[str, ...]) -> dict[Identity, Member]:
+        """Return the definitions that a branch sees; the first one for each object."""
+        left = (1 << len(self._sources)) - 1
+        for branch in chain:
+            if branch in self._alternatives:
+                conflicting = 0
+                for number in self._alternatives[branch]:
+                    conflicting |= self._defining[number]
+                left &= ~conflicting | self._below[branch]
+        found: dict[Identity, Member] = {}
+        while left:
+            lowest = left & -left
+            for member in self._sources[lowest.bit_length() - 1]:
+                found.setdefault(member.identity, member)
+            left ^= lowest
+        return found
+
+
+_NOTHING: Final[dict[str, Sequence[Member]]] = {}
+
+
+def _affordable(
+    by_branch: Mapping[str, Sequence[Member]], chains: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, Sequence[Member]]:
+    """Return the objects of each branch that its subdirectories see: all, only limits and definitions, or none.
+
+    The choice depends on the number of objects, which must stay bounded.
+    """
+    definitions = {branch: [m for m in own if m.identity[0] in DEFINITIONS] for branch, own in by_branch.items()}
+    for seen, most in ((by_branch, MAX_PAIRS), (definitions, _MAX_DEFINITIONS)):
+        sizes = {branch: len(found) for branch, found in seen.items()}
+        if sum(sizes.get(outer, 0) for chain in chains.values() for outer in (SHARED, *chain)[: len(chain)]) <= most:
+            return seen
+    return _NOTHING
+
+
+def _common(directories: Iterable[str]) -> str:
+    """Return the common parent directory, which may be one of the directories; "" if relative and absolute paths are
+    mixed.
+    """
+    known = list(directories)
+    if len({os.path.isabs(path) for path in known}) > 1:
+        return ""
+    return os.path.commonpath(known) if known else ""
+
+
+def _distinguishing(directories: set[str]) -> Iterator[str]:
+    """Yield the directories at which the paths to these directories diverge; these are alternatives of each other."""
+    common = _common(directories)
+    for directory in directories:
+        if directory != common:
+            rest = os.path.relpath(directory, common or os.curdir) if common else directory
+            first = rest.split(os.sep, 2)
+            step = os.sep + first[1] if not common and rest.startswith(os.sep) else first[0]
+            yield os.path.join(common, step) if common else step
 
 
 class Kustomization(NamedTuple):
@@ -172,3 +463,55 @@ def _into(member: Member, place: _Place) -> Member:
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
     return member._replace(subject=subject, home=home if home is not None else member.home)
+
+
+_RESOURCES: Final = ("resources", "bases", "components")
+_PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
+_MAX: Final = 10_000
+"""The maximum number of entries of one list."""
+
+
+def read_kustomization(text: bytes, path: str) -> Kustomization | None:
+    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere)."""
+    try:
+        found = next((v.value for v in values(text, path)), None)
+    except Fault:
+        return None
+    if not isinstance(found, dict):
+        return None
+    directory = os.path.realpath(os.path.dirname(path) or os.curdir)
+    namespace = found.get("namespace")
+    return Kustomization(
+        directory,
+        tuple(_real(directory, p) for p in _paths(found, _RESOURCES)),
+        tuple(_real(directory, p) for p in _paths(found, _PATCHES)),
+        namespace if isinstance(namespace, str) else "",
+        os.path.dirname(os.path.normpath(path)),
+        (text_at(found, "namePrefix"), text_at(found, "nameSuffix")),
+    )
+
+
+def _real(directory: str, path: str) -> str:
+    """Return the real path of an entry of a kustomization.
+
+    `directory` is a real path, so only the steps of the entry itself can be links.
+    """
+    current = directory
+    for step in () if os.path.isabs(path) else path.split(os.sep):
+        if step == os.pardir:
+            current = os.path.dirname(current)
+        elif step not in ("", os.curdir):
+            current = os.path.join(current, step)
+            if os.path.islink(current):
+                return os.path.realpath(os.path.join(directory, path))
+    return os.path.realpath(path) if os.path.isabs(path) else current
+
+
+def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
+    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries."""
+    for key in keys:
+        entries = found.get(key)
+        for entry in entries[:_MAX] if isinstance(entries, list) else ():
+            path = entry.get("path") if isinstance(entry, dict) else entry
+            if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:
+                yield path

@@ -10,8 +10,7 @@ from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.comments import Comment, comments_of
 from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
 from forewarn.policies.manifests.object_finder import NO_KIND, ObjectFinder
-from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
-from forewarn.policies.manifests.yaml.lenient import leniently
+from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar, leniently
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import Path
     from forewarn.policies.manifests.embedded import Place
-    from forewarn.policies.manifests.json.source import Spans
-    from forewarn.policies.manifests.json.text import JsonReader
+    from forewarn.policies.manifests.json_text import JsonReader, Spans
     from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
 
 MAX_FILE: Final = 64 * 1024 * 1024
@@ -227,8 +225,7 @@ class _FileReader:
         """Read a stream of JSON values; if the first or second value is invalid, read the rest as YAML, as kubectl
         does.
         """
-        from forewarn.policies.manifests.json.source import Spans
-        from forewarn.policies.manifests.json.text import JsonReader, NotJson
+        from forewarn.policies.manifests.json_text import JsonReader, NotJson, Spans
 
         document = Document(data, self._file)
         document = self._place.of(document) if self._place else document
@@ -250,7 +247,7 @@ class _FileReader:
 
     def _value(self, value: object, spans: Spans, start: int, values: JsonReader) -> None:
         from forewarn.policies.manifests import diagnostics
-        from forewarn.policies.manifests.json.source import JsonSource
+        from forewarn.policies.manifests.json_text import JsonSource
 
         finder = self._finder
         before = len(finder.subjects)

@@ -9,8 +9,7 @@ from forewarn.policies.kinds.registry import incomplete_list
 from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
 from forewarn.policies.manifests.object_finder import filled_in, items_of
 from forewarn.policies.manifests.yaml.construct import Construction
-from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
-from forewarn.policies.manifests.yaml.lenient import leniently
+from forewarn.policies.manifests.yaml.grammar import check_as_kubectl, leniently
 from forewarn.policies.manifests.yaml.nodes import compose
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.kinds.registry import incomplete_list, listed_as_empty
 from forewarn.policies.manifests import filled_in, items_of
-from forewarn.policies.manifests.json.text import problem_of
+from forewarn.policies.manifests.json_text import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

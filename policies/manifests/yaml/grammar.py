@@ -1,8 +1,17 @@
-"""Checks that text is valid YAML without constructing values: libyaml's grammar, and kubectl's differences."""
+r"""Checks that text is valid YAML without constructing values: libyaml's grammar, and kubectl's differences.
+
+`leniently` rewrites text that kubectl's parser accepts and libyaml rejects. In a plain scalar in brackets or braces,
+a `:` ends the scalar only before a blank (`[1.2.3.4, 001:db8::]`), `\'` is an escape in double quotes, and a byte order
+mark is text except at the start of a document. These characters are masked one for one by characters that the text does
+not contain, so that all positions stay the same; `nodes.Unmasking` restores them in the values. A tag continues over
+commas and brackets (`!!str, x`); such a tag is unknown, so its replacement does not matter. Source: go.yaml.in/yaml/v2
+scannerc.go.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from yaml.error import YAMLError
@@ -10,12 +19,16 @@ from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEve
 
 from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
 from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
-from forewarn.policies.manifests.yaml.parsing import fault_of, parser, parser_of
+from forewarn.policies.manifests.yaml.nodes import fault_of, parser, parser_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeVar
 
     from forewarn.policies.manifests.documents import Document
+
+    T = TypeVar("T")
+
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
@@ -95,3 +108,92 @@ def _check_escapes(event: Any, text: str) -> None:
 def _all(events: Any) -> Iterator[Any]:
     while (event := events.get_event()) is not None:
         yield event
+
+
+_FAULTS: Final = ("a ':' inside of brackets or braces", "found unknown escape character")
+_TAG_FAULTS: Final = ("did not find expected whitespace or line break", "did not find expected tag URI")
+_TAG: Final = re.compile(r"![-\w;/?:@&=+$.,!~*'()\[\]%]*", re.ASCII)
+_MAX_TAGS: Final = 20
+"""The maximum number of rewritten tags in one document; real documents have none."""
+_IN_TAG: Final = str.maketrans(",[]", ";;;")
+_COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
+_QUOTE: Final = re.compile(r"(?<!\\)(?:\\\\)*(\\)'")
+_MARK: Final = re.compile("\n(\ufeff)")
+_MARK_IN_TEXT: Final = "\n\ufeff".encode()
+_PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
+
+
+def leniently(read: Callable[[Document], T], document: Document) -> T:
+    """Return the result of `read` for a document; if only libyaml rejects the document, for its masked text.
+
+    Raises Fault.
+    """
+    if _MARK_IN_TEXT in document.data:
+        document = _masked(document, ((_MARK, "\ufeff"),)) or document
+    first: Fault | None = None
+    for _ in range(_MAX_TAGS):
+        try:
+            return _read_masked(read, document)
+        except Fault as fault:
+            first = first or fault
+            completed = _with_a_tag_that_ends(document, fault)
+            if completed is None:
+                break
+            document = completed
+    assert first is not None
+    raise first
+
+
+def _read_masked(read: Callable[[Document], T], document: Document) -> T:
+    try:
+        return read(document)
+    except Fault as fault:
+        masked = _masked(document, ((_COLON, ":"), (_QUOTE, "\\"))) if fault.message.startswith(_FAULTS) else None
+        if masked is None:
+            raise
+        try:
+            return read(masked)
+        except Fault:
+            raise fault from None
+
+
+def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> Document | None:
+    """Return the document with matches masked; None without a match, or if no unused character is left.
+
+    `what`: pairs (pattern, the character that a mask represents).
+    """
+    text, masks = document.text, dict(document.masks)
+    free = (character for character in _PRIVATE if character not in document.text)
+    for pattern, meant in what:
+        mask = next(free, "")
+        if not mask:
+            return None
+        text = pattern.sub(partial(_with_mask, mask), text)
+        masks[mask] = meant
+    if text == document.text:
+        return None
+    found = document.like(text)
+    found.masks = masks
+    return found
+
+
+def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
+    """Return the document with the invalid tag at the error replaced by a tag that ends where libyaml requires.
+
+    None if no tag is the cause.
+    """
+    if fault.since is None or not fault.message.startswith(_TAG_FAULTS):
+        return None
+    text = document.text
+    tag = _TAG.match(text, fault.since)
+    if tag is None or (ended := tag[0].translate(_IN_TAG)) == tag[0]:
+        return None
+    found = document.like(f"{text[: tag.start()]}{ended}{text[tag.end() :]}")
+    found.masks = document.masks
+    return found
+
+
+def _with_mask(mask: str, match: re.Match[str]) -> str:
+    """The matched text, with each character of its group replaced by the mask."""
+    before, behind = match.start(1) - match.start(), match.end(1) - match.start()
+    return f"{match[0][:before]}{mask * len(match[1])}{match[0][behind:]}"

@@ -19,9 +19,8 @@ from yaml.events import (
 )
 
 from forewarn.policies.manifests.documents import MAX_DEPTH
-from forewarn.policies.manifests.yaml.ambiguous import may_surprise
-from forewarn.policies.manifests.yaml.parsing import parser
-from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
+from forewarn.policies.manifests.yaml.nodes import parser
+from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, may_surprise, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

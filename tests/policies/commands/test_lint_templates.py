@@ -17,7 +17,7 @@ from forewarn.policies.commands.lint_templates import (
     literal_names,
     names_in_values,
 )
-from forewarn.policies.manifests.outline import outline
+from forewarn.policies.manifests.templates import outline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

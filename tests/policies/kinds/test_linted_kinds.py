@@ -16,7 +16,7 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.kinds.schemas import class_paths_of
-from forewarn.policies.manifests.parameters import Parameters
+from forewarn.policies.manifests.object_finder import Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,11 @@ import pytest
 
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.documents import Document, Fault, split
-from forewarn.policies.manifests.kustomization import read_kustomization
+from forewarn.policies.manifests.groups import read_kustomization
 from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, is_almost_a_class
 from forewarn.policies.manifests.reading import MAX_FILE, _is_json
 from forewarn.policies.manifests.values import values
-from forewarn.policies.manifests.yaml.lenient import leniently
+from forewarn.policies.manifests.yaml.grammar import leniently
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}

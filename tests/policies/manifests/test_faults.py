@@ -10,9 +10,8 @@ from yaml.error import Mark, MarkedYAMLError, YAMLError
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.manifests.diagnostics import _owners, broken
 from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.json.source import JsonSource, Spans, members
-from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.parsing import _code, fault_of
+from forewarn.policies.manifests.json_text import JsonSource, Spans, members
+from forewarn.policies.manifests.yaml.nodes import _code, compose, fault_of
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path

@@ -15,9 +15,8 @@ from forewarn.policies.cli import main
 from forewarn.policies.commands.lint import findings_on
 from forewarn.policies.commands.lint_input import Input, wanted_kinds
 from forewarn.policies.config.model import Config
-from forewarn.policies.manifests import directory_groups, groups, read
-from forewarn.policies.manifests.groups import Kustomization, grouped
-from forewarn.policies.manifests.members import Member
+from forewarn.policies.manifests import groups, read
+from forewarn.policies.manifests.groups import Kustomization, Member, grouped
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import NamedGroup
 from tests.cases import cases
@@ -528,9 +527,8 @@ def test_where_too_much_is_shared_to_be_seen_everywhere_a_note_says_so(
 ) -> None:
     """Two environments, and classes beside them that both name: lost above so many pairs, and never without a word."""
     if bound:
-        monkeypatch.setattr(directory_groups, bound, 3)
-    for module in (groups, directory_groups):
-        monkeypatch.setattr(module, "MAX_PAIRS", 3)
+        monkeypatch.setattr(groups, bound, 3)
+    monkeypatch.setattr(groups, "MAX_PAIRS", 3)
     files = {f"env/{env}/web.yaml": _web(1, of="gold") for env in ("prod", "stage")}
     files |= {f"classes/{name}.yaml": _class(name) for name in ("gold", "silver")}
     for name, text in files.items():

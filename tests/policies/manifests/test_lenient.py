@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.manifests import Fault, read, values
-from forewarn.policies.manifests.yaml.lenient import _PRIVATE
+from forewarn.policies.manifests.yaml.grammar import _PRIVATE
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
 

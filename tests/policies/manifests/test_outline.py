@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, RELEASE_NAMESPACE
-from forewarn.policies.manifests.outline import Outline, outline
-from forewarn.policies.manifests.template_mask import UNKNOWN, mask
+from forewarn.policies.manifests.templates import UNKNOWN, Outline, mask, outline
 
 _WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 _HEAD = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n"

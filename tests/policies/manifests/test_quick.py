@@ -13,8 +13,7 @@ from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.manifests.yaml.nodes import compose
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
-from forewarn.policies.manifests.yaml.seek import seek
-from forewarn.policies.manifests.yaml.source import Tree, YamlSource, node_at
+from forewarn.policies.manifests.yaml.source import Tree, YamlSource, node_at, seek
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.manifests import Reading, read
 from forewarn.policies.manifests.documents import Document, Fault, split
-from forewarn.policies.manifests.json.text import JsonReader
+from forewarn.policies.manifests.json_text import JsonReader
 from forewarn.policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
 from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl

@@ -7,11 +7,20 @@ from typing import Any
 import pytest
 
 from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.json.text import JsonReader, NotJson
-from forewarn.policies.manifests.yaml.ambiguous import _base_60, _doubt, doubtful, may_surprise
+from forewarn.policies.manifests.json_text import JsonReader, NotJson
 from forewarn.policies.manifests.yaml.construct import Construction, scalar_value
 from forewarn.policies.manifests.yaml.nodes import Scalar, compose
-from forewarn.policies.manifests.yaml.scalars import Unreadable, as_integer, key_of, resolve, value_of
+from forewarn.policies.manifests.yaml.scalars import (
+    Unreadable,
+    _base_60,
+    _doubt,
+    as_integer,
+    doubtful,
+    key_of,
+    may_surprise,
+    resolve,
+    value_of,
+)
 
 TAG = "tag:yaml.org,2002:"
 

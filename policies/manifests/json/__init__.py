@@ -1,1 +1,0 @@
-"""JSON text: its values as kubectl reads them, and their positions."""
