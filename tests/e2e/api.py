@@ -23,6 +23,7 @@ PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.
     "ResourceClaim": ("apis/resource.k8s.io/v1", "resourceclaims", True),
     "ResourceSlice": ("apis/resource.k8s.io/v1", "resourceslices", False),
     "ConfigMap": ("api/v1", "configmaps", True),
+    "Role": ("apis/rbac.authorization.k8s.io/v1", "roles", True),
     "RoleBinding": ("apis/rbac.authorization.k8s.io/v1", "rolebindings", True),
     "Secret": ("api/v1", "secrets", True),
     "Event": ("api/v1", "events", True),

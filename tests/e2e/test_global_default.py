@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.api import identity
+from tests.e2e.api import identity, path_of
 from tests.e2e.racing import AT_ONCE, TTL, clear, create, creates, defaults, legal_one, race
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import Webhook
@@ -73,6 +73,31 @@ def test_a_reserved_class_that_never_came_frees_its_place(replicas: Webhook, api
         assert defaults(api) == ["legal"]
     finally:
         api.delete(DOOMED)
+
+
+LEASE = identity("Lease", "forewarn-global-default", "forewarn")
+
+
+def test_a_deleted_lease_is_created_again_and_without_permission_its_absence_is_named(
+    replicas: Webhook, api: Api
+) -> None:
+    api.delete(LEASE)
+    wait_until(lambda: api.ask("GET", path_of(LEASE)).code == 200, 15, "a replica creates the Lease")
+    legal_one([api], "legal")
+    clear(api)
+    role = api.get("Role", "forewarn", "forewarn")
+    (rule,) = (rule for rule in role["rules"] if rule["apiGroups"] == ["coordination.k8s.io"])
+    verbs, rule["verbs"] = rule["verbs"], ["get", "update"]
+    api.replace(role)
+    try:
+        api.delete(LEASE)
+        named = lambda: "forewarn may not create it" in str(create(api, "late").body)  # noqa: E731
+        wait_until(named, 10, "the denial names the Lease")
+    finally:
+        role = api.get("Role", "forewarn", "forewarn")
+        next(rule for rule in role["rules"] if rule["apiGroups"] == ["coordination.k8s.io"])["verbs"] = verbs
+        api.replace(role)
+        wait_until(lambda: api.ask("GET", path_of(LEASE)).code == 200, 15, "a replica creates the Lease")
 
 
 DOOMED: Obj = {
