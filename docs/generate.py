@@ -46,15 +46,15 @@ import cli_page  # noqa: E402
 import gates_page  # noqa: E402
 import json_schemas  # noqa: E402
 import webhook_pages  # noqa: E402
+from json_schemas import DOCUMENTS  # noqa: E402
 
 from forewarn.policies.commands.explain import as_markdown  # noqa: E402
 from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from forewarn.policies.disclosure import Disclose  # noqa: E402
+from forewarn.policies.documents.head import Head  # noqa: E402
 from forewarn.policies.findings import Action, Severity  # noqa: E402
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
 from forewarn.policies.options import KUSTOMIZE_FLAGS  # noqa: E402
-from forewarn.policies.render.documents import DOCUMENTS  # noqa: E402
-from forewarn.policies.render.documents.head import Head  # noqa: E402
 from forewarn.policies.rules import RULES  # noqa: E402
 from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
 from forewarn.webhook.settings import FLAGS  # noqa: E402

@@ -122,23 +122,39 @@ def painter(color: bool) -> Callable[[str, str], str]:
     return paint
 
 
-def progress(items: Iterable[T], total: int | None, what: str, stream: TextIO) -> Iterator[T]:
-    """Yield the items; on a terminal, print the progress every tenth of a second, and erase it at the end."""
+@contextmanager
+def counting(what: str, stream: TextIO) -> Iterator[Callable[[float, int], None] | None]:
+    """Yield a callback that prints the finished and the total number (0: unknown) every tenth of a second; None without
+    a terminal. Erase the line at the end.
+    """
     if not stream.isatty():
-        yield from items
+        yield None
         return
     shown = started = time.monotonic()
-    of = f"/{total}" if total else ""
-    try:
-        stream.write(f"{what}: 0{of}")
+
+    def show(count: float, total: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown < 0.1 and count:
+            return
+        shown = now
+        rate = f", {count / max(now - started, 1e-9):.0f}/s" if count else ""
+        stream.write(f"\r\033[K{what}: {count:.0f}{f'/{total}' if total else ''}{rate}")
         stream.flush()
-        for count, item in enumerate(items, 1):
-            yield item
-            if time.monotonic() - shown >= 0.1:
-                shown = time.monotonic()
-                rate = count / max(shown - started, 1e-9)
-                stream.write(f"\r\033[K{what}: {count}{of}, {rate:.0f}/s")
-                stream.flush()
+
+    try:
+        yield show
     finally:
         stream.write("\r\033[K")
         stream.flush()
+
+
+def progress(items: Iterable[T], total: int | None, what: str, stream: TextIO) -> Iterator[T]:
+    """Yield the items; on a terminal, print the progress as `counting` does."""
+    with counting(what, stream) as show:
+        if show is not None:
+            show(0, total or 0)
+        for count, item in enumerate(items, 1):
+            yield item
+            if show is not None:
+                show(count, total or 0)

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.documents import findings
 from forewarn.policies.findings import INCOMPLETE
-from forewarn.policies.render.documents import findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

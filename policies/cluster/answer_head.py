@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import listed
 from forewarn.policies.scheduling.missing_lists import assumptions
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.cluster.origin import Origin
+    from forewarn.policies.documents.head import Head
     from forewarn.policies.findings import Finding
 
 
@@ -26,6 +28,29 @@ class AnswerHead:
     release: str
     profile: str
     assumes: tuple[str, ...] = ()
+
+    def to_dict(self) -> Head:
+        """The head as a JSON object."""
+        origin = self.origin
+        return {
+            "cluster": origin.cluster,
+            "time": origin.time,
+            "timeOf": "read" if origin.is_read else "newest object" if origin.time else "",
+            "release": self.release,
+            "profile": self.profile,
+            "assumes": list(self.assumes),
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer to a question about a cluster; a subclass adds its fields, which are also its JSON document."""
+
+    head: AnswerHead
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `-o json`."""
+        return to_dict(self)
 
 
 def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:

@@ -133,7 +133,7 @@ def simulations_by(watched: Callable[[Iterator[Any], int], Iterator[Any]]) -> Si
 
     `watched`: yields the given results, and shows the progress by their number.
     """
-    from forewarn.policies.commands.process_pool import mapped
+    from forewarn.policies.process_pool import mapped
     from forewarn.policies.rules.support.restarts import Simulations
 
     def simulated(batches: Sequence[Sequence[int]], work: Simulate, here: Simulate) -> Iterator[Any]:

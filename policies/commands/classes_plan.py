@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import MAX_UNTIL, applied
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -18,9 +20,8 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import MAX_UNTIL, applied, watched
+from forewarn.policies.commands.simulated import watched
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color

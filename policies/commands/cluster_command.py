@@ -23,8 +23,8 @@ from forewarn.policies.terminal import COLOR_CHOICES, complain, print_notice
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.application.places import Places
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-    from forewarn.policies.commands.places import Places
 
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""

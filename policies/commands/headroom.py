@@ -6,6 +6,8 @@ import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, rule_options_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -18,10 +20,8 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import suggesting
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at, ref_of
 from forewarn.policies.sources.cluster import capacity_buffers_of

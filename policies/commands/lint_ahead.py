@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.forks import cores, forked
+from forewarn.policies.forks import cores, forked
 from forewarn.policies.manifests import BROKEN, Reading, read
 from forewarn.policies.sources import SourceError, read_file
 

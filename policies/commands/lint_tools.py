@@ -19,9 +19,9 @@ from itertools import islice
 from threading import Event
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.commands.forks import cores
 from forewarn.policies.commands.render_files import Outside
 from forewarn.policies.findings import one_line
+from forewarn.policies.forks import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -28,10 +28,10 @@ from forewarn.policies.commands.cluster_command import (
     is_pattern,
     status_without_answer,
 )
-from forewarn.policies.commands.forks import cores
-from forewarn.policies.commands.process_pool import Lost, pooled
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
+from forewarn.policies.forks import cores
 from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.sources.errors import FAILED, MissingFile
 from forewarn.policies.terminal import (
     as_json,
@@ -47,7 +47,7 @@ from forewarn.policies.terminal import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from forewarn.policies.commands.places import Places
+    from forewarn.policies.application.places import Places
     from forewarn.policies.render.clusters import Outcome
 
 MAX_CLUSTERS: Final = 1_000

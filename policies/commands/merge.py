@@ -103,26 +103,28 @@ def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 
 def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from forewarn.policies.whatif.sweep import Row, from_dict, worst_first
 
-    found = []
+    found, head = [], _head(parts)
     for part in parts:
         _each(part, "rows", lambda row: row)
         try:
-            found.append(from_dict(part.result))
+            found.append(from_dict(part.result, head))
         except ValueError as fault:
             raise SourceError(part.file, str(fault)) from None
     first = found[0]
     for part, each in zip(parts, found, strict=True):
-        if each._replace(rows=()) != first._replace(rows=()):
+        if replace(each, rows=()) != replace(first, rows=()):
             raise SourceError(part.file, f"differs from {parts[0].file} about the cluster before")
     rows: dict[str, Row] = {}
     for part, each in zip(parts, found, strict=True):
         for row in each.rows:
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
-    whole = first._replace(rows=worst_first(rows.values()))
-    sweeps.write_sweep(whole, _head(parts), options)
+    whole = replace(first, rows=worst_first(rows.values()))
+    sweeps.write_sweep(whole, options)
     return sweeps.status_of(whole, options.fail_on)
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.places import Places
 from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -21,7 +22,6 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.kinds.registry import APPLIED, LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, mapping
@@ -287,7 +287,7 @@ def placed(
     objects: Sequence[ApiObject], cluster: ClusterSnapshot, faults: list[Exception], replicas: int | None = None
 ) -> Applied:
     """Return the predictions for these objects, as `place_all`; add the errors of invalid objects to `faults`."""
-    from forewarn.policies.commands.simulated import suggesting
+    from forewarn.policies.application.simulated import suggesting
     from forewarn.policies.forecast.rollout import place_all
 
     applied = place_all(cluster, objects, replicas)
@@ -320,7 +320,7 @@ def given_objects(
     others are still read; None: raise the errors. Raises SourceError if nothing is found or readable, and
     InvalidObject.
     """
-    from forewarn.policies.commands.simulated import with_classes
+    from forewarn.policies.application.simulated import with_classes
     from forewarn.policies.controllers.applied import later_quotas, with_applied
     from forewarn.policies.manifests import only_found
 

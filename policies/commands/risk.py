@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -19,7 +20,7 @@ from forewarn.policies.commands.known_findings import earlier_report, read_repor
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
+from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
 from forewarn.policies.terminal import (
     as_json,
@@ -53,7 +54,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
 
-_MODULES: Final = ("sources.cluster", "render.risk", "whatif.risk", "simulation.dump", "commands.losses")
+_MODULES: Final = ("sources.cluster", "render.risk", "whatif.risk", "simulation.dump", "application.losses")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -194,7 +195,7 @@ def _chosen(options: argparse.Namespace) -> str:
 
 
 def _watched(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-    from forewarn.policies.commands.losses import counted
+    from forewarn.policies.application.losses import counted
     from forewarn.policies.whatif.risk import Tried
 
     return progress(counted(world, questions, Tried), len(questions), "losses", sys.stderr)

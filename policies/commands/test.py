@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, applied, rejected, world_with
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -17,19 +19,10 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
-from forewarn.policies.commands.simulated import (
-    AT_ONCE,
-    DEFAULT_UNTIL,
-    add_until_option,
-    admit_at_once,
-    applied,
-    rejected,
-    world_with,
-)
+from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.terminal import as_json, clean, complain, painter, progress, wants_color
@@ -95,7 +88,7 @@ def _evaluated(
     options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release, shard: Shard | None
 ) -> int:
     from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.commands.process_pool import mapped
+    from forewarn.policies.process_pool import mapped
     from forewarn.policies.render.expectations import from_dict
 
     cluster = _Cluster(options, release, digested=shard is not None)
@@ -170,7 +163,7 @@ class _Cluster:
 
     def read(self) -> DumpCache:
         """Load the cluster, or return the loaded one. Raises SourceError."""
-        from forewarn.policies.commands.digested_cache import DigestedCache
+        from forewarn.policies.application.digested_cache import DigestedCache
         from forewarn.policies.simulation.dump import DumpCache
 
         if self._cache is None:

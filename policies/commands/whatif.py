@@ -6,18 +6,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by, with_node_groups
-from forewarn.policies.commands.cluster_command import (
-    answered,
-    loaded,
-    options_with_cluster,
-    require_nodes,
-    status_of_conditions,
-)
-from forewarn.policies.commands.places import Places
-from forewarn.policies.commands.release import release_of, settle
-from forewarn.policies.commands.shards import shard_given
-from forewarn.policies.commands.simulated import (
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
     MAX_UNTIL,
     admit_at_once,
@@ -26,9 +16,19 @@ from forewarn.policies.commands.simulated import (
     events_without_effect,
     passed_over,
     rejected,
-    watched,
     world_with,
 )
+from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by, with_node_groups
+from forewarn.policies.commands.cluster_command import (
+    answered,
+    loaded,
+    options_with_cluster,
+    require_nodes,
+    status_of_conditions,
+)
+from forewarn.policies.commands.release import release_of, settle
+from forewarn.policies.commands.shards import shard_given
+from forewarn.policies.commands.simulated import watched
 from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from forewarn.policies.commands.sweep import answer_sweep
 from forewarn.policies.commands.whatif_options import SCOPES, argument_parser

@@ -14,12 +14,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options
 from forewarn.policies.commands.shards import add_shard_option
-from forewarn.policies.commands.simulated import (
-    add_runs_options,
-    add_until_option,
-    simulated_time,
-    simulated_until,
-)
+from forewarn.policies.commands.simulated import add_runs_options, add_until_option, simulated_time, simulated_until
 from forewarn.policies.commands.sweep import HAPPENINGS
 
 if TYPE_CHECKING:

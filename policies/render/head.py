@@ -11,26 +11,12 @@ from forewarn.policies.render.markdown import text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from forewarn.policies.render.documents.head import Head
     from forewarn.policies.render.html.elements import Page
-
-
-def as_dict(head: AnswerHead) -> Head:
-    """Return the head as a JSON object."""
-    origin = head.origin
-    return {
-        "cluster": origin.cluster,
-        "time": origin.time,
-        "timeOf": "read" if origin.is_read else "newest object" if origin.time else "",
-        "release": head.release,
-        "profile": head.profile,
-        "assumes": list(head.assumes),
-    }
 
 
 def headed(document: Mapping[str, Any], head: AnswerHead) -> dict[str, Any]:
     """Return a JSON object with the head as its first key."""
-    return {"head": as_dict(head), **document}
+    return {"head": head.to_dict(), **document}
 
 
 def line_of(head: AnswerHead) -> str:

@@ -33,15 +33,15 @@ def heads_of(sweep: Sweep) -> list[str]:
 
 def has_groups(sweep: Sweep) -> bool:
     """Report whether the sweep includes the nodes that an autoscaler would add."""
-    return any(row.needs is not None for row in sweep.rows)
+    return any(row.node_groups is not None for row in sweep.rows)
 
 
 def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """The cells of a row, in the order of `heads_of`."""
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
-    needed = [needs_text(row.needs)] if has_groups(sweep) else []
-    return [row.case, row.fewer, row.pending, row.preempted, row.pdbs, after, *needed]
+    needed = [needs_text(row.node_groups)] if has_groups(sweep) else []
+    return [row.case, row.fewer, row.pending, row.preempted, row.violated_pdbs, after, *needed]
 
 
 def needs_text(needs: Needs | None) -> str:
@@ -49,8 +49,8 @@ def needs_text(needs: Needs | None) -> str:
     if needs is None:
         return ""
     nodes = listed([f"{count} of {group}" for group, count in needs.nodes.items()])
-    left = f"none for {plural(needs.not_helped, 'Pod')}" if needs.not_helped else ""
-    return "; ".join(part for part in (nodes, left, "estimate incomplete" if needs.cut else "") if part)
+    left = f"none for {plural(needs.no_scale_up, 'Pod')}" if needs.no_scale_up else ""
+    return "; ".join(part for part in (nodes, left, "estimate incomplete" if needs.truncated else "") if part)
 
 
 def harmful(sweep: Sweep) -> list[Row]:
@@ -59,18 +59,18 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 
 def _harms(row: Row, sweep: Sweep) -> bool:
-    counts = row.fewer, row.preempted, row.pdbs
-    return any(counts) or row.pending > sweep.pending or not row.settled
+    counts = row.fewer, row.preempted, row.violated_pdbs
+    return any(counts) or row.pending > sweep.before.pending or not row.settled
 
 
 def before(sweep: Sweep) -> str:
     """A phrase about the state at time 0."""
-    return f"{plural(sweep.running, 'Pod')} running, {sweep.pending} Pending"
+    return f"{plural(sweep.before.running, 'Pod')} running, {sweep.before.pending} Pending"
 
 
 def without(sweep: Sweep) -> str:
     """A sentence about the outcome without a change; "" if nothing would change."""
-    row = sweep.without_event
+    row = sweep.without_change
     if row is None:
         return ""
     fewer = f", {plural(row.fewer, 'replica')} lost" if row.fewer else ""
@@ -78,14 +78,14 @@ def without(sweep: Sweep) -> str:
 
 
 def _nothing(sweep: Sweep) -> str:
-    if sweep.pending:
+    if sweep.before.pending:
         return "no Pods lost or preempted, no more Pending Pods than before"
     return "no Pods lost, Pending or preempted"
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
-    yield paint(f"what if {EVERY[sweep.kind]}: {plural(len(sweep.rows), 'case')}", "bold")
+    yield paint(f"what if {EVERY[sweep.sweep]}: {plural(len(sweep.rows), 'case')}", "bold")
     yield f"  before: {before(sweep)}"
     if without_event := without(sweep):
         yield f"  {without_event}"
@@ -105,10 +105,10 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
 
 def markdown(sweep: Sweep) -> str:
     """The sweep as Markdown for a pull request."""
-    lines = [f"### What if {EVERY[sweep.kind]}", ""]
+    lines = [f"### What if {EVERY[sweep.sweep]}", ""]
     lines.append(
         f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}"
-        + (f"; {without(sweep)}" if sweep.without_event else "")
+        + (f"; {without(sweep)}" if sweep.without_change else "")
     )
     found, heads = harmful(sweep), heads_of(sweep)
     if found:

@@ -1,1 +1,38 @@
-"""Predict which Pods Kubernetes will preempt, before you apply."""
+"""Predict which Pods Kubernetes will preempt, before you apply.
+
+Functions and types are imported on first use (PEP 562).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies import VERSION
+
+if TYPE_CHECKING:
+    from forewarn.policies.application.cluster import Cluster as Cluster
+    from forewarn.policies.application.cluster import load as load
+    from forewarn.policies.application.sweep import whatif_each as whatif_each
+    from forewarn.policies.objects.fields import InvalidInput as InvalidInput
+    from forewarn.policies.objects.fields import InvalidObject as InvalidObject
+    from forewarn.policies.sources.errors import SourceError as SourceError
+
+__version__: Final = VERSION
+_MODULES: Final = {
+    "policies.application.cluster": ("load", "Cluster"),
+    "policies.application.sweep": ("whatif_each",),
+    "policies.sources.errors": ("SourceError",),
+    "policies.objects.fields": ("InvalidInput", "InvalidObject"),
+}
+"""Module -> its names in this package, in the order of docs/reference/python.md."""
+__all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"forewarn.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
+    from forewarn.policies.documents.findings import Review, ReviewFinding
     from forewarn.policies.findings import Finding
-    from forewarn.policies.render.documents.findings import Review, ReviewFinding
     from forewarn.webhook.admission.decision import Decision
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
@@ -91,9 +91,8 @@ def _head(cluster: ClusterSnapshot | None) -> dict[str, Any]:
     if cluster is None:
         return {}
     from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import as_dict
 
-    return {"head": as_dict(head_of(cluster))}
+    return {"head": head_of(cluster).to_dict()}
 
 
 def _finding(finding: Finding) -> ReviewFinding:

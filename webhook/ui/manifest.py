@@ -15,7 +15,7 @@ from forewarn.webhook.ui.processes import Unanswered
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from forewarn.policies.render.documents.ui import EditableObject
+    from forewarn.policies.documents.ui import EditableObject
 
 STDIN: Final = "<stdin>"
 NEW_CLASS: Final = "forewarn-ui-new-class"

@@ -14,8 +14,8 @@ from forewarn.policies.whatif.placed import Placed
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents.ui import UiCluster, UiVictim
     from forewarn.policies.forecast.apply_order import Applied
-    from forewarn.policies.render.documents.ui import UiCluster, UiVictim
 
 _MAX_NODES: Final = 60
 """In the picture of a prediction."""

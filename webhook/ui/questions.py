@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from forewarn.policies.application.losses import counted
+from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.answer_head import head_of, head_of_findings
 from forewarn.policies.commands import audit as audit_command
 from forewarn.policies.commands import predict as predict_command
 from forewarn.policies.commands import risk as risk_command
 from forewarn.policies.commands import whatif as whatif_command
 from forewarn.policies.commands.cluster_command import parsed
-from forewarn.policies.commands.losses import counted
-from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.whatif_options import argument_parser as whatif_parser
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
+    from forewarn.policies.documents.ui import UiPrediction
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.pod_groups import GroupForecast
-    from forewarn.policies.render.documents.ui import UiPrediction
     from forewarn.policies.render.html.elements import Page
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import World

@@ -16,7 +16,7 @@ from forewarn.webhook.ui.answers import Answers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.render.documents.ui import UiCluster
+    from forewarn.policies.documents.ui import UiCluster
     from forewarn.webhook.ui.processes import Processes
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def report(sweep: Sweep) -> Page:
     """Return the page."""
-    title = f"What if {EVERY[sweep.kind]}"
+    title = f"What if {EVERY[sweep.sweep]}"
     lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
     header = element(
         "header",

@@ -18,7 +18,7 @@ import pytest
 from forewarn.policies.cli import COMMANDS, main
 from forewarn.policies.commands import cluster_command, many_clusters
 from forewarn.policies.commands.completion import options_of
-from forewarn.policies.commands.process_pool import Lost, pooled
+from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.render.openreports import of_cluster, without_answer
 
 ROOT = Path(__file__).parents[3]
@@ -329,7 +329,7 @@ def test_a_platform_without_fork_evaluates_one_cluster_after_the_other(
 ) -> None:
     given = ("audit", "--clusters", f"{snapshots}/*", "-o", "json")
     forked = run(capsys, *given)
-    monkeypatch.setattr("forewarn.policies.commands.process_pool.forked", lambda _: None)
+    monkeypatch.setattr("forewarn.policies.process_pool.forked", lambda _: None)
     assert run(capsys, *given) == forked
 
 

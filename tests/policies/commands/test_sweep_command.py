@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
-from forewarn.policies.whatif.sweep import Needs, Row, Sweep, as_dict, from_dict, worst_first
+from forewarn.policies.whatif.sweep import Needs, Row, RunningAndPending, Sweep, from_dict, worst_first
 from tests.builders import cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
+HEAD = head_of(Cache().snapshot())
 SHOWN = "docs/examples/whatif/cluster.yaml"
 SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone")}
 SWEEPS = {"node": ("lose", "--each", "node"), "zone": ("lose", "--each", "zone")}
@@ -241,7 +244,7 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
-    sweep = Sweep("node", 9, 0, [*rows(MAX_ROWS + 5, fewer=1), *rows(70)])
+    sweep = Sweep(HEAD, "node", RunningAndPending(9, 0), [*rows(MAX_ROWS + 5, fewer=1), *rows(70)])
     lines = list(render(sweep))
     assert sum(line.startswith("  node n") for line in lines) == MAX_ROWS
     assert lines[-2:] == [
@@ -249,11 +252,11 @@ def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
         "  70 others: no Pods lost, Pending or preempted",
     ]
     assert markdown(sweep).count("| node n") == MAX_ROWS
-    waited = Sweep("node", 9, 2, rows(3, pending=2))
+    waited = Sweep(HEAD, "node", RunningAndPending(9, 2), rows(3, pending=2))
     said = "no Pods lost or preempted, no more Pending Pods than before"
     assert list(render(waited))[-1] == f"  3 cases: {said}"
     assert markdown(waited).endswith(f"3 cases: {said}.\n")
-    assert list(render(Sweep("node", 9, 0, rows(1))))[-1].startswith("  1 case: no Pods")
+    assert list(render(Sweep(HEAD, "node", RunningAndPending(9, 0), rows(1))))[-1].startswith("  1 case: no Pods")
 
 
 def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -462,8 +465,10 @@ def test_a_file_that_forewarn_did_not_write_is_refused(
 
 
 def test_what_is_told_can_be_read_again() -> None:
-    sweep = Sweep("zone", 9, 1, rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True), ["so"])
-    assert from_dict(json.loads(json.dumps(as_dict(sweep)))) == sweep
+    sweep = Sweep(
+        HEAD, "zone", RunningAndPending(9, 1), rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True), ["so"]
+    )
+    assert from_dict(json.loads(json.dumps(sweep.to_dict())), HEAD) == sweep
 
 
 def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
@@ -519,15 +524,15 @@ def test_parts_with_node_groups_are_the_whole_too(tmp_path: Path, capsys: pytest
 
 
 def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
-    row = Row("node a", 5, 5, 0, 0, 1.0, True, needs=Needs({"spot": 2, "gpu": 1}, 3, True))
-    sweep = Sweep("node", 9, 0, [row])
+    row = Row("node a", 5, 5, 0, 0, 1.0, True, node_groups=Needs({"spot": 2, "gpu": 1}, 3, True))
+    sweep = Sweep(HEAD, "node", RunningAndPending(9, 0), [row])
     assert "2 of spot, 1 of gpu; none for 3 Pods; estimate incomplete" in "\n".join(render(sweep))
-    assert as_dict(sweep)["rows"][0]["nodeGroups"] == {
+    assert sweep.to_dict()["rows"][0]["nodeGroups"] == {
         "nodes": {"spot": 2, "gpu": 1},
         "noScaleUp": 3,
         "truncated": True,
     }
-    assert from_dict(as_dict(sweep)).rows == [row]
+    assert from_dict(sweep.to_dict(), HEAD).rows == [row]
 
 
 @pytest.mark.parametrize("command", [("risk",), ("test", "docs/examples/test/expectations.yaml")])

@@ -2,8 +2,8 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from forewarn.policies.render.documents.head import Head
-from forewarn.policies.render.documents.whatif import Preemptor, PriorityClass
+from forewarn.policies.documents.head import Head
+from forewarn.policies.documents.whatif import Preemptor, PriorityClass
 
 
 class Requested(TypedDict):

@@ -2,9 +2,9 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from forewarn.policies.render.documents.findings import PodLoss
-from forewarn.policies.render.documents.head import Head
-from forewarn.policies.render.documents.scale_ups import Autoscalers
+from forewarn.policies.documents.findings import PodLoss
+from forewarn.policies.documents.head import Head
+from forewarn.policies.documents.scale_ups import Autoscalers
 
 
 class Status(TypedDict):

@@ -2,8 +2,8 @@
 
 from typing import NotRequired, TypedDict
 
-from forewarn.policies.render.documents.findings import Change, PodLoss
-from forewarn.policies.render.documents.head import Head
+from forewarn.policies.documents.findings import Change, PodLoss
+from forewarn.policies.documents.head import Head
 
 
 class Amounts(TypedDict):

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from forewarn.policies.render.documents.head import Head
+from forewarn.policies.documents.head import Head
 
 
 class ObjectReference(TypedDict):

@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from forewarn.policies.render.documents.head import Head
-from forewarn.policies.render.documents.sweep import Shard
+from forewarn.policies.documents.head import Head
+from forewarn.policies.documents.shard import Shard
 
 
 class Expectation(TypedDict):

@@ -2,10 +2,10 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from forewarn.policies.render.documents.classes import Classes
-from forewarn.policies.render.documents.findings import Findings
-from forewarn.policies.render.documents.headroom import Headroom
-from forewarn.policies.render.documents.risk import Risk
+from forewarn.policies.documents.classes import Classes
+from forewarn.policies.documents.findings import Findings
+from forewarn.policies.documents.headroom import Headroom
+from forewarn.policies.documents.risk import Risk
 
 
 class OneOfSeveralClusters(TypedDict):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from forewarn.policies.commands.process_pool import mapped
+from forewarn.policies.process_pool import mapped
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import at_rest

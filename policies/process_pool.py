@@ -13,7 +13,7 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.commands.forks import cores, forked, share_cores
+from forewarn.policies.forks import cores, forked, share_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

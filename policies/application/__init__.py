@@ -1,0 +1,6 @@
+"""Questions about a cluster: one module for each, with a frozen request, a function and a typed result.
+
+A function takes a `Cluster` and a request, and changes neither. It prints nothing, and reads neither options nor the
+environment. `progress` is called with the finished work; an exception that it raises cancels the question.
+Errors are SourceError, InvalidObject, ValueError and ConfigError; `sources.errors.status_of` is their exit status.
+"""

@@ -1,0 +1,90 @@
+"""The cluster that questions are about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from forewarn.policies.config.load import load_config
+from forewarn.policies.config.model import Config
+from forewarn.policies.config.scheduler import scheduler_source
+from forewarn.policies.findings import plural
+from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
+from forewarn.policies.simulation.dump import DumpCache
+from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.whatif.questions import ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+
+    Progress = Callable[[float, int], object]
+    """Called with the finished and the total number of cases, or with simulated seconds and the number of steps."""
+
+T = TypeVar("T")
+_DEFAULT: Final = Config()
+
+
+class Cluster:
+    """The state of a cluster at one time, as `forewarn.load` returns it. Questions do not change it."""
+
+    def __init__(self, cache: DumpCache, config: Config = _DEFAULT, sources: Sequence[str] = ()) -> None:
+        self.cache, self.config, self.sources = cache, config, sources
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The objects of the cluster."""
+        return self.cache.snapshot()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the nodes."""
+        return sorted(node.name for node in self.snapshot.objects.nodes.values())
+
+    @property
+    def zones(self) -> list[str]:
+        """The values of the label topology.kubernetes.io/zone."""
+        return sorted({node.labels[ZONE] for node in self.snapshot.objects.nodes.values() if ZONE in node.labels})
+
+    def __repr__(self) -> str:
+        snapshot = self.snapshot
+        counts = f"{plural(len(snapshot.objects.nodes), 'node')}, {plural(len(snapshot.pods), 'Pod')}"
+        return f"<Cluster {snapshot.origin.cluster}: {counts}, Kubernetes {snapshot.semantics.release}>"
+
+
+def load(
+    *sources: str,
+    kubernetes_version: str = "",
+    feature_gates: Mapping[str, bool] | None = None,
+    scheduler_config: str = "",
+    config: str = "",
+    progress: Callable[[int], None] | None = None,
+) -> Cluster:
+    """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
+
+    Several sources are one cluster; later ones override. `kubernetes_version`: such as `1.36` (default: that of the
+    cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file. `progress`: called with
+    the number of objects. Raises SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
+    """
+    settings = load_config(config) if config else _DEFAULT
+    try:
+        minor = known_minor(kubernetes_version) if kubernetes_version else None
+        scheduler = scheduler_source(scheduler_config) if scheduler_config else None
+        cache = DumpCache()
+        cache.recreated = frozenset(settings.options.recreates_pods)
+        load_cluster(*sources, into=cache, progress=progress)
+        cache.semantics = Release(minor, feature_gates or {}, scheduler).semantics(cache.reported_minor)
+    except (UnknownRelease, BadGates) as fault:
+        raise InvalidInput(str(fault)) from None
+    return Cluster(cache, settings, sources)
+
+
+def counted_results(results: Iterable[T], total: int, progress: Progress | None) -> Iterator[T]:
+    """Yield the results, and report how many of `total` are there."""
+    if progress is not None:
+        progress(0, total)
+    for number, result in enumerate(results, 1):
+        yield result
+        if progress is not None:
+            progress(number, total)

@@ -1,0 +1,285 @@
+"""Changes of a cluster as arrivals of a simulation: from files, and what admission makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import (
+    APPLIED,
+    CLAIM,
+    DISRUPTION_BUDGET,
+    LINTED,
+    NODE,
+    POD,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    VOLUME,
+)
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of, text
+from forewarn.policies.sources import SourceError, find_files, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.application.places import Places
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.scenario import Arrival, World
+
+_IN_TURN: Final = (DISRUPTION_BUDGET, POD_GROUP, CLAIM, VOLUME, RESOURCE_QUOTA)
+AT_ONCE: Final = (PRIORITY_CLASS, *(kind for kind in APPLIED if kind not in _IN_TURN))
+"""Kinds that count from time 0 regardless of their arrival: no component reacts to them later in a simulation."""
+_CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
+"""Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
+DEFAULT_UNTIL: Final = 3600.0
+"""Default duration of a simulation in seconds."""
+MAX_UNTIL: Final = 31 * 86400.0
+
+
+def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
+    """Return the World of a cluster snapshot with these arrivals. Raises InvalidObject.
+
+    Adds created objects of the kinds AT_ONCE to `cache`, unless kube-apiserver rejects the class.
+    """
+    from forewarn.policies.simulation.dump import world_of
+
+    admit_at_once(cache, arrivals)
+    return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
+
+
+def with_classes(
+    cluster: ClusterSnapshot, objects: Iterable[ApiObject]
+) -> tuple[dict[str, PriorityClass], list[InvalidObject]]:
+    """Return the PriorityClasses by name after the creation of these, and the errors of those that kube-apiserver
+    rejects (changed value or policy, second default).
+
+    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority.
+    """
+    from forewarn.policies.objects.priority_class import PriorityClass
+
+    classes, faults = dict(cluster.priority_classes), []
+    for obj in objects:
+        try:
+            new = PriorityClass.from_api(obj)
+            _check_class(new, obj, classes)
+        except InvalidObject as fault:
+            faults.append(fault)
+        else:
+            classes[new.name] = new
+    return classes, faults
+
+
+def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
+    """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
+    from forewarn.policies.kube_apiserver.priority import check_default
+
+    old, ref = classes.get(new.name), ref_of(obj)
+    if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
+        raise InvalidObject(f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref)
+    if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
+        return
+    field = "value" if old.value != new.value else "preemptionPolicy"
+    kept = old.value if old.value != new.value else old.preemption_policy
+    fix = "delete and recreate the class (forewarn whatif class)"
+    raise InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", (field,), ref)
+
+
+def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
+    """Add created objects of the kinds AT_ONCE to the cache.
+
+    Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
+    """
+    from forewarn.policies.controllers.applied import applied_views
+
+    found = []
+    created = [arrival for arrival in arrivals if arrival.op == "create" and group_kind(arrival.object) in AT_ONCE]
+    others = [arrival.object for arrival in created if group_kind(arrival.object) != PRIORITY_CLASS]
+    for arrival in created:
+        if group_kind(arrival.object) == PRIORITY_CLASS:
+            faults = with_classes(cache.snapshot(), [arrival.object])[1]
+            found += [(arrival, fault) for fault in faults]
+            if not faults:
+                cache.add(arrival.object)
+    if others:
+        unreadable: list[InvalidObject] = []
+        cache.put_views(applied_views(cache.snapshot(), others, unreadable))
+        for fault in unreadable:
+            raise fault
+    return found
+
+
+def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
+    """Yield objects whose new Pods admission rejects because of their PriorityClass, with the error."""
+    for arrival in arrivals:
+        fault = class_not_found(cluster, arrival.object) if arrival.op == "create" else None
+        if fault is not None:
+            yield arrival, fault
+
+
+def class_not_found(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
+    """Return the error, with a suggestion, if the PriorityClass of an object's Pods does not exist; otherwise None."""
+    from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
+    from forewarn.policies.objects.workload import pod_template_of
+    from forewarn.policies.rules.support.names import suggested
+
+    template, classes = pod_template_of(obj, POD_TEMPLATE_PATHS), cluster.priority_classes
+    if template is None:
+        return None
+    ref, name = ref_of(obj, "default"), text(template.spec, "priorityClassName")
+    try:
+        establish_new_priority(name, cluster.namespace(ref.namespace), classes)
+    except Forbidden as fault:
+        return InvalidObject(f"{fault}{suggested(name, classes)}", (*template.path, "spec", "priorityClassName"), ref)
+    return None
+
+
+def suggesting(fault: InvalidObject, cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject:
+    """Return an object's error, with a suggestion if its PriorityClass does not exist."""
+    return (class_not_found(cluster, obj) if fault.path[-1:] == ("priorityClassName",) else None) or fault
+
+
+def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """Yield a sentence for each kind of change that the simulation ignores: changes of the kinds AT_ONCE except
+    creation.
+    """
+    changes = Counter(
+        (group_kind(arrival.object).rpartition("/")[2], arrival.op)
+        for arrival in arrivals
+        if group_kind(arrival.object) in AT_ONCE and arrival.op != "create"
+    )
+    for (kind, operation), count in sorted(changes.items()):
+        what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
+        yield f"{count} {what} ignored: existing objects apply for the whole simulation"
+
+
+def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
+    """Yield a sentence about events on objects that exist only if a controller creates them during the simulation."""
+    missing = [f"{_noun(arrival)} of {_named(arrival)}" for arrival in _unresolved(cluster, arrivals)]
+    if missing:
+        what = plural(len(missing), "event")
+        yield f"{what} without effect unless a controller creates the object: {listed(missing)}"
+
+
+def _noun(arrival: Arrival) -> str:
+    return "loss" if arrival.op == "lost" else arrival.op
+
+
+def _named(arrival: Arrival) -> str:
+    ref = ref_of(arrival.object, "default")
+    return f"node {ref.name}" if group_kind(arrival.object) == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+
+
+def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    """Yield events on objects that are not in the cluster and that no earlier event creates."""
+    from forewarn.policies.whatif.questions import is_there
+
+    made = set[tuple[str, str, str]]()
+    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+        kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
+        key = kind, ref.namespace, ref.name
+        if arrival.op == "create":
+            made.add(key)
+        elif kind not in AT_ONCE and key not in made and not is_there(cluster, *key):
+            yield arrival
+
+
+def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: Sequence[Arrival]) -> None:
+    """Raise EntryFault for the first event on an object that does not exist and that nothing can create before."""
+    from forewarn.policies.simulation.events_file import EntryFault
+    from forewarn.policies.whatif.questions import elsewhere, node_named
+
+    every = [*created, *events]
+    owners = {(key[1], f"{key[2]}-") for key in cluster.workloads}
+    refs = (ref_of(arrival.object, "default") for arrival in every if arrival.op == "create")
+    owners.update((ref.namespace, f"{ref.name}-") for ref in refs)
+    unresolved = {id(arrival) for arrival in _unresolved(cluster, every)}
+    for number, event in enumerate(events, 1):
+        kind, ref = group_kind(event.object), ref_of(event.object, "default")
+        owned = kind in _CREATED and any(ns == ref.namespace and ref.name.startswith(name) for ns, name in owners)
+        if (
+            id(event) not in unresolved
+            or owned
+            or kind not in (NODE, DISRUPTION_BUDGET, *_CREATED, *POD_TEMPLATE_PATHS)
+        ):
+            continue
+        try:
+            if kind == NODE:
+                node_named(cluster, ref.name)
+        except InvalidInput as fault:
+            raise EntryFault(number, f"event {number}: {fault}") from None
+        near = elsewhere(cluster, kind, ref.namespace, ref.name)
+        raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
+
+
+def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
+    """Yield the objects of files and directories as arrivals at time 0. `places` records the objects' positions.
+
+    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
+    """
+    from forewarn.policies.controllers.new_pods import check_template
+    from forewarn.policies.manifests import UNUSABLE, only_found, read
+    from forewarn.policies.simulation.scenario import Arrival, bounded
+
+    wanted = frozenset((NODE, *LINTED, *POD_TEMPLATE_PATHS))
+    for path in paths:
+        found, skipped = False, Counter[str]()
+        for file in find_files([path]):
+            reading = read(read_file(file), file.name, wanted, namespace=namespace)
+            for diagnostic in reading.diagnostics:
+                if diagnostic.rule in UNUSABLE:
+                    raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
+            skipped += Counter(reading.skipped)
+            for subject in reading.subjects:
+                found = True
+                places.add(subject)
+                check_template(subject.object)
+                int32(subject.object, "spec", "replicas")
+                names = {"name": subject.ref.name}
+                if subject.ref.namespace:
+                    names["namespace"] = subject.ref.namespace
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
+        if not found:
+            raise SourceError(path, f"no object that can be simulated{only_found(skipped)}")
+
+
+def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:
+    """Return the events in a file. `created`: the arrivals before them.
+
+    Raises SourceError, and InvalidInput for an object that does not exist.
+    """
+    from forewarn.policies.config.document import place_of_entry
+    from forewarn.policies.manifests import Fault, values
+    from forewarn.policies.simulation.events_file import MAX_BYTES, EntryFault, read_events
+
+    name = "<stdin>" if path == "-" else path
+    data = read_file(path, MAX_BYTES)
+    if len(data) > MAX_BYTES:
+        raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
+
+    def located(fault: EntryFault) -> SourceError:
+        return SourceError(name, str(fault), *place_of_entry(data, fault.number))
+
+    try:
+        events = list(read_events(value for value, _ in values(data, name)))
+    except Fault as fault:
+        raise SourceError(name, fault.message, fault.start) from None
+    except EntryFault as fault:
+        raise located(fault) from None
+    except ValueError as fault:
+        raise SourceError(name, str(fault)) from None
+    if not events:
+        raise SourceError(
+            name, "no events: use a list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
+        )
+    try:
+        _check_names(cluster, created, events)
+    except EntryFault as fault:
+        raise InvalidInput(str(located(fault))) from None
+    return events

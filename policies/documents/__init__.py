@@ -1,0 +1,65 @@
+"""JSON documents (`-o json`). `docs/json_schemas.py` writes JSON Schemas from their types.
+
+A result type is a dataclass or NamedTuple, and is its own document: `json_of` writes its fields. Where the JSON has
+another form, the type has a method `to_dict` that returns one of the TypedDicts in this package, so mypy compares both.
+
+Later releases may add keys. While the version of a document stays the same, no key disappears or changes its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
+
+VERSION: Final = 1
+"""The version of all schemas. It changes if a key disappears or changes its meaning."""
+
+
+class Field(NamedTuple):
+    """A field of a result type. `key`: in JSON. `optional`: omitted if empty."""
+
+    name: str
+    key: str
+    optional: bool
+
+
+@cache
+def fields_of(of: Any) -> tuple[Field, ...]:
+    """The fields of a dataclass or NamedTuple in JSON; empty for other types.
+
+    The key of `violated_pdbs` is `violatedPDBs`. A field with an empty default is optional.
+    """
+    declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
+    defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
+    names = [*declared] or cast("tuple[str, ...]", getattr(of, "_fields", ()))
+    return tuple(Field(name, _key(name), name in defaults and is_empty(defaults[name])) for name in names)
+
+
+def _key(name: str) -> str:
+    return re.sub(r"_(pdbs|[a-z0-9])", lambda match: match[1].upper().replace("PDBS", "PDBs"), name.rstrip("_"))
+
+
+def is_empty(value: Any) -> bool:
+    """Report whether a value is None or an empty text, list or object."""
+    return value is None or (isinstance(value, str | tuple | list | Mapping) and not value)
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """The JSON object of a dataclass or NamedTuple."""
+    of: Any = type(value)
+    given = ((field, getattr(value, field.name)) for field in fields_of(of))
+    return {field.key: json_of(item) for field, item in given if not (field.optional and is_empty(item))}
+
+
+def json_of(value: Any) -> Any:
+    """The JSON data of a value."""
+    of: Any = type(value)
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if fields_of(of):
+        return to_dict(value)
+    if isinstance(value, Mapping):
+        return {key: json_of(item) for key, item in value.items()}
+    return [json_of(item) for item in value] if isinstance(value, list | tuple) else value
