@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.objects.fields import InvalidObject, at, sequence
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.workload_expectations import WorkloadExpectation, workload_expectation_of
 

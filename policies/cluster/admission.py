@@ -36,8 +36,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
 
     Raises InvalidObject for an unreadable Pod or an unknown PriorityClass.
     """
-    from forewarn.policies.kube_apiserver.default_toleration_seconds import with_default_tolerations
-    from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+    from forewarn.policies.kube_apiserver.defaults import with_default_tolerations, with_limit_range_defaults
     from forewarn.policies.objects.pod import Pod
 
     limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
@@ -50,7 +49,7 @@ def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot
 
     `class_name`: its PriorityClass after admission.
     """
-    from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+    from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 
     namespace = text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE
     ranges = snapshot.limit_ranges_of(namespace)

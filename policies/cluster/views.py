@@ -27,7 +27,7 @@ SCHEDULER_TABLES: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.tab
 def reader_of(kind: str) -> Callable[[ApiObject], object]:
     """Return the decoder of a kind in VIEWS."""
     if kind == POD:
-        from forewarn.policies.objects.stored_pod import stored_pod  # the linter starts without it
+        from forewarn.policies.objects.pod import stored_pod  # the linter starts without it
 
         return stored_pod
     module, name = VIEWS[kind].split(":")

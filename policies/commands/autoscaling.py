@@ -6,8 +6,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.config.search import find_config
 from forewarn.policies.findings import one_line
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources.cluster import node_groups_of

@@ -10,8 +10,8 @@ from forewarn.policies.commands.lint import findings_on, unsuppressed
 from forewarn.policies.commands.lint_fix import class_names
 from forewarn.policies.commands.lint_input import Input, read_input, wanted_kinds
 from forewarn.policies.commands.lint_schemas import with_schemas
+from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config
-from forewarn.policies.config.search import find_config
 from forewarn.policies.evaluation.fixes import edits_of
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config
-from forewarn.policies.config.search import find_config
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import complain, print_notice

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.evaluation.suppressions import of_annotations
-from forewarn.policies.kinds.schemas import CRD, class_paths_of
+from forewarn.policies.kinds.class_paths import CRD, class_paths_of
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.groups import Member
 from forewarn.policies.sources import SourceError, find_files, read_file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,6 @@ if TYPE_CHECKING:
     from forewarn.policies.config.admission_configuration import load_limited_resources
     from forewarn.policies.config.load import load_config, read_config
     from forewarn.policies.config.model import Annotate, Config, ConfigError, DiscloseTo, Exemption, RepeatedWarnings
-    from forewarn.policies.config.search import find_config
 
 __all__ = [
     "Annotate",
@@ -24,10 +24,10 @@ __all__ = [
     "read_config",
 ]
 
+NAME: Final = ".forewarn.yaml"
 _HOMES: Final = {
     "load_config": "load",
     "read_config": "load",
-    "find_config": "search",
     "load_limited_resources": "admission_configuration",
 }
 
@@ -37,3 +37,22 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'model')}"), name)
+
+
+def find_config(start: str) -> str | None:
+    """Return the path of `.forewarn.yaml` in this directory or above, up to the repository's root; None if there is
+    none.
+
+    A link to a file outside its directory is ignored, so that a repository cannot make forewarn read other files.
+    """
+    from forewarn.policies.sources.files import is_inside
+
+    directory = os.path.abspath(start)
+    while True:
+        candidate = os.path.join(directory, NAME)
+        if os.path.isfile(candidate) and (not os.path.islink(candidate) or is_inside(candidate, directory)):
+            return candidate
+        parent = os.path.dirname(directory)
+        if parent == directory or os.path.exists(os.path.join(directory, ".git")):
+            return None
+        directory = parent

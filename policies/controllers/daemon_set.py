@@ -11,8 +11,7 @@ from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, mapping, sequence, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, items, mapping, sequence, text
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
 from forewarn.policies.objects.taints import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
 

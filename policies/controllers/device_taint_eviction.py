@@ -10,9 +10,14 @@ from forewarn.policies.objects.taints import NO_EXECUTE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.objects.devices import DeviceTaint, DeviceTaintRule, ResourceSlice
+    from forewarn.policies.objects.devices import (
+        AllocatedDevice,
+        DeviceTaint,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceSlice,
+    )
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.resource_claim import AllocatedDevice, ResourceClaim
 
 
 def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[DeviceTaint, ...]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.templates import claim_of_template
-from forewarn.policies.objects.fields import mapping, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import items, mapping, text
 from forewarn.policies.objects.pod import Owner
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, 
 from forewarn.policies.controllers.replica_set import ordered_for_deletion
 from forewarn.policies.controllers.templates import labelled, pod_of_template, template_of
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import at, boolean, int32, text, timestamp
-from forewarn.policies.objects.items import items
-from forewarn.policies.objects.job import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
+from forewarn.policies.objects.fields import at, boolean, int32, items, text, timestamp
+from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,14 +23,13 @@ from forewarn.policies.objects.fields import (
     at,
     boolean,
     group_kind,
+    items,
     mapping,
     ref_of,
 )
-from forewarn.policies.objects.items import items
-from forewarn.policies.objects.job import is_managed_elsewhere, wanted_active
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_volumes import Volume
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.objects.volumes import Volume
+from forewarn.policies.objects.workload import is_managed_elsewhere, pod_template_of, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

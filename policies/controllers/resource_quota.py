@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kube_apiserver.quota import Pods, matches
-from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
+from forewarn.policies.kube_apiserver.quota import InvalidScope, Pods, matches
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.resource_list import mask
 from forewarn.policies.quantity import ZERO, Quantity

@@ -25,10 +25,9 @@ from forewarn.policies.controllers.templates import (
     template_of,
 )
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import NOTHING, ApiObject, int32, mapping, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import NOTHING, ApiObject, int32, items, mapping, text
 from forewarn.policies.objects.pod import Owner
-from forewarn.policies.objects.pod_volumes import Volume
+from forewarn.policies.objects.volumes import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from forewarn.policies.cluster.admission import counted_by_quotas
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kube_apiserver.quota import Pods, first_rejected, matches
-from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
+from forewarn.policies.kube_apiserver.quota import InvalidScope, Pods, first_rejected, matches
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.resource_list import add, mask

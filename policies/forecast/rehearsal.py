@@ -19,7 +19,7 @@ from forewarn.policies.cow_table import derived
 from forewarn.policies.forecast.aftermath import Aftermath
 from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, NODE
-from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import InvalidObject, at, int32, text

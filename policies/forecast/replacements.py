@@ -13,11 +13,11 @@ from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
-from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping
-from forewarn.policies.objects.job import fails_with_one_pod
+from forewarn.policies.objects.workload import fails_with_one_pod
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

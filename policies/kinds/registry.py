@@ -107,8 +107,8 @@ def _devices(view: str, plural: str, table: str, *, namespaced: bool) -> KindSpe
 DEVICES: Final = (
     _devices("devices:DeviceClass", "deviceclasses", "device_classes", namespaced=False),
     _devices("devices:ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
-    _devices("resource_claim:ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
-    _devices("resource_claim:ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
+    _devices("devices:ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
+    _devices("devices:ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
 )
 """Optional kinds of the cache: devices (DRA). They are only useful together."""
 
@@ -219,3 +219,27 @@ def plurals(kind: str) -> tuple[str, ...]:
         return (BY_GROUP_KIND[kind].plural,)
     name = kind.rpartition("/")[2].lower()
     return tuple({f"{name}s", f"{name}es" if name.endswith("s") else f"{name.removesuffix('y')}ies", name})
+
+
+class Removed(NamedTuple):
+    """The version that replaces a removed one, and the minor version of Kubernetes 1.x without the removed one."""
+
+    replacement: str
+    minor: int
+
+
+_WORKLOADS: Final = ("Deployment", "ReplicaSet", "DaemonSet")
+REMOVED: Final = {
+    **{f"extensions/v1beta1/{kind}": Removed("apps/v1", 16) for kind in _WORKLOADS},
+    **{f"apps/v1beta1/{kind}": Removed("apps/v1", 16) for kind in ("Deployment", "StatefulSet")},
+    **{f"apps/v1beta2/{kind}": Removed("apps/v1", 16) for kind in (*_WORKLOADS, "StatefulSet")},
+    "batch/v1beta1/CronJob": Removed("batch/v1", 25),
+    "batch/v2alpha1/CronJob": Removed("batch/v1", 21),
+    "policy/v1beta1/PodDisruptionBudget": Removed("policy/v1", 25),
+}
+"""`apiVersion/kind` -> its replacement, for kinds that the linter reads, except PriorityClasses."""
+
+
+def removed_version(api_version: object, kind: object) -> Removed | None:
+    """The replacement of a removed version; None for other versions."""
+    return REMOVED.get(f"{api_version}/{kind}")

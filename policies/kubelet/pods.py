@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.kube_apiserver.validation.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
-from forewarn.policies.objects.fields import at, int32, mapping, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
+from forewarn.policies.objects.fields import at, int32, items, mapping, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.pod_spec import pod_requests
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from forewarn.policies.findings import quote
 from forewarn.policies.kinds.class_paths import (
     CONFIG_MAP,
+    CRD,
     MANIFESTS,
     PRESETS,
     RELEASE_NAMESPACES,
@@ -19,9 +20,7 @@ from forewarn.policies.kinds.class_paths import (
     found_at,
     is_class_key,
 )
-from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced
-from forewarn.policies.kinds.removed_versions import removed_version
-from forewarn.policies.kinds.schemas import CRD
+from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
 from forewarn.policies.objects.fields import at, group_kind, ref_of
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 

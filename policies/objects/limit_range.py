@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from forewarn.policies.objects.fields import text
-from forewarn.policies.objects.items import items, within
+from forewarn.policies.objects.fields import items, text, within
 from forewarn.policies.objects.resource_list import ResourceList, resource_list
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.objects.fields import boolean, string_map, text
-from forewarn.policies.objects.items import items, strings, within
+from forewarn.policies.objects.fields import boolean, items, string_map, strings, text, within
 from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
 from forewarn.policies.objects.taints import Taint, read_taints

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.metering import FEW, charge, each
-from forewarn.policies.objects.fields import ApiObject, at, int32, mapping, string_map
-from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, string_map, strings
 from forewarn.policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, int32, mapping, string_map, text
-from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, int32, items, mapping, string_map, strings, text
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:

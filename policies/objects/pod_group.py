@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.class_paths import GROUPS
-from forewarn.policies.objects.fields import NOTHING, at, int32, mapping, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import NOTHING, at, int32, items, mapping, text
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 from forewarn.policies.objects.workload import class_names_of
 

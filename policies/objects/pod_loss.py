@@ -9,7 +9,7 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
 from forewarn.policies.kinds.registry import JOB
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.job import fails_with_one_pod
+from forewarn.policies.objects.workload import fails_with_one_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

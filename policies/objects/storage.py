@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.objects.csi_migration import MigratedVolume, migrated_volume, translated_topology
-from forewarn.policies.objects.fields import ApiObject, at, int32, mapping, string_map, text, timestamp
-from forewarn.policies.objects.items import items, strings, within
+from forewarn.policies.objects.fields import (
+    ApiObject,
+    at,
+    int32,
+    items,
+    mapping,
+    string_map,
+    strings,
+    text,
+    timestamp,
+    within,
+)
 from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.objects.volumes import MigratedVolume, migrated_volume, translated_topology
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:

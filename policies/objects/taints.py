@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import sequence, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import items, sequence, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

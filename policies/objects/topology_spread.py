@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.objects.fields import int32, text
-from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.fields import int32, items, strings, text
 from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 

@@ -1,4 +1,7 @@
-"""Workloads: objects with a Pod template, and their templates."""
+"""Workloads: objects with a Pod template, their templates, and the fields of Jobs.
+
+Source for Jobs: pkg/controller/job/job_controller.go, pkg/apis/batch/v1/defaults.go.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
 from forewarn.policies.kinds.registry import POD
-from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind, json_type, ref_of
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    OBJECT,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    items,
+    json_type,
+    ref_of,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,3 +186,71 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
     ]
     kept = {key: status[key] for key in _OF_A_JOB if key in status}
     return kept | ({"conditions": ending[: len(_FINISHING)]} if ending else {})
+
+
+IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"
+"""A fix for Jobs that fail because of preempted or evicted Pods."""
+_DEFAULT_BACKOFF_LIMIT: Final = 6
+_MAX_INT32: Final = 2**31 - 1
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+_SIGNALLED: Final = (143, 137)
+"""Exit codes of containers after SIGTERM and SIGKILL."""
+
+
+def disruption_action(job: ApiObject) -> str:
+    """Return the action of the first podFailurePolicy rule that a disrupted Pod can match; "" without one.
+
+    Assumes that SIGTERM or SIGKILL ends the containers.
+    """
+    for rule in items(job, "spec", "podFailurePolicy", "rules"):
+        codes, operator = at(rule, "onExitCodes", "values"), text(rule, "onExitCodes", "operator")
+        listed = [code in codes for code in _SIGNALLED] if isinstance(codes, list) else []
+        if matches_disruption(rule) or (any(listed) if operator == "In" else listed and not all(listed)):
+            return text(rule, "action")
+    return ""
+
+
+def matches_disruption(rule: ApiObject) -> bool:
+    """Report whether a podFailurePolicy rule matches the condition DisruptionTarget. Source: `matchOnPodConditions`."""
+    return any(
+        at(pattern, "type") == "DisruptionTarget" and text(pattern, "status", default="True") == "True"
+        for pattern in items(rule, "onPodConditions")
+    )
+
+
+def is_managed_elsewhere(job: ApiObject) -> bool:
+    """Report whether another controller creates the Pods of a Job. Source: `managedByExternalController`."""
+    return text(job, "spec", "managedBy", default=_JOB_CONTROLLER) != _JOB_CONTROLLER
+
+
+def backoff_limit(job: ApiObject) -> int:
+    """Return the number of Pod failures that a Job tolerates (backoffLimit or its default). Raises InvalidObject.
+
+    Source: `SetDefaults_Job`.
+    """
+    limit = int32(job, "spec", "backoffLimit")
+    if limit is not None:
+        return limit
+    return _DEFAULT_BACKOFF_LIMIT if int32(job, "spec", "backoffLimitPerIndex") is None else _MAX_INT32
+
+
+def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
+    """Return the number of Pods that a Job should run now. Source: `manageJob`. Raises InvalidObject.
+
+    `succeeded`: number of succeeded Pods. `active`: number of active Pods.
+    """
+    given, completions = int32(job, "spec", "parallelism"), int32(job, "spec", "completions")
+    parallelism = 1 if given is None else max(given, 0)
+    if completions is None and given is None:
+        completions = 1
+    if completions is None:
+        return active if succeeded else parallelism
+    return max(min(completions - succeeded, parallelism), 0)
+
+
+def fails_with_one_pod(job: ApiObject) -> bool:
+    """Report whether the eviction of one Pod fails a Job that had no failures. Raises InvalidObject."""
+    action = disruption_action(job)
+    if action in ("FailJob", "Ignore"):
+        return action == "FailJob"
+    return int32(job, "spec", "backoffLimitPerIndex") is None and backoff_limit(job) == 0

@@ -14,7 +14,7 @@ from forewarn.policies.objects.pod_loss import consequences, losses_of
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
-from forewarn.policies.rules.support.pending_reasons import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
+from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 from forewarn.policies.scheduling.pod_groups import why_group_not_predicted

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
-from forewarn.policies.objects.job import IGNORE_DISRUPTIONS
 from forewarn.policies.objects.pod_loss import consequences
+from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.lines import MAX_LINES, limited

@@ -20,8 +20,7 @@ from forewarn.policies.rules.support.details import (
     Preemption,
     StaysPending,
 )
-from forewarn.policies.rules.support.pending_reasons import needs_class
-from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.rules.support.predictions import is_placeholder, needs_class
 from forewarn.policies.rules.support.restarts import restarts_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_name, naming, priorities_of
 

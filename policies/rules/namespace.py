@@ -15,7 +15,7 @@ from forewarn.policies.objects.namespace import (
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
-from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.names import recommended_to
 from forewarn.policies.rules.support.rule_text import is_template_variable
 from forewarn.policies.selectors import one_of
 

@@ -8,8 +8,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, plural, quote
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP, PRIORITY_CLASS
-from forewarn.policies.kinds.removed_versions import removed_version
+from forewarn.policies.kinds.registry import (
+    BY_GROUP_KIND,
+    DEPLOYMENT,
+    GROUP_TEMPLATES,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    removed_version,
+)
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import (
@@ -22,7 +28,7 @@ from forewarn.policies.objects.priority_class import (
     PriorityClass,
 )
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.rules.support.autoscaler_cutoff import autoscaler_cutoff
+from forewarn.policies.options import Options
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
@@ -40,8 +46,42 @@ from forewarn.policies.rules.support.rule_text import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+
+_FLAG: Final = "--expendable-pods-priority-cutoff"
+_DEFAULT: Final = Options().autoscaler_cutoff
+
+
+def autoscaler_cutoff(context: Context) -> int:
+    """Return the configured cutoff; by default the flag of a cluster-autoscaler Deployment in the change set (the
+    lowest of several).
+    """
+    configured = context.options.autoscaler_cutoff
+    return configured if configured != _DEFAULT else context.once(_of_apply)
+
+
+def _of_apply(context: Context) -> int:
+    deployments = context.of_kind(DEPLOYMENT)
+    return min((value for deployment in deployments for value in _flags(deployment.object)), default=_DEFAULT)
+
+
+def _flags(deployment: ApiObject) -> Iterator[int]:
+    """The values of the cutoff flag in a Deployment's containers: `--flag=-20`, or `--flag` and the next argument."""
+    containers = at(deployment, "spec", "template", "spec", "containers")
+    for container in containers if isinstance(containers, list) else ():
+        for field in ("command", "args"):
+            words = at(container, field)
+            words = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+            for word, following in zip(words, (*words[1:], ""), strict=False):
+                flag, equals, value = word.partition("=")
+                if flag in (_FLAG, _FLAG[1:]):
+                    try:
+                        yield int(value if equals else following)
+                    except ValueError:
+                        continue
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.WARN)

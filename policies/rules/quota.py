@@ -13,8 +13,8 @@ from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
+from forewarn.policies.rules.support.names import recommended_to
 from forewarn.policies.rules.support.predictions import predicted_of
-from forewarn.policies.rules.support.recommended import recommended_to
 from forewarn.policies.rules.support.rule_text import (
     MAX_CHARACTERS,
     class_to_be,
@@ -235,7 +235,7 @@ def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
 
     Skips a resource that the API server rejects in combination with one of the scopes. `quota`: must have scopes.
     """
-    from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
+    from forewarn.policies.kube_apiserver.quota import matching_resources
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
 
     scopes = {selector.scope_name for selector in quota.scope_selectors}
@@ -328,7 +328,7 @@ def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> It
     """Yield the reasons and fixes why this quota should not cover this class. `selector`: the scope that covers the
     class.
     """
-    from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
+    from forewarn.policies.kube_apiserver.quota import matching_resources
     from forewarn.policies.rules.support.quota_scopes import matches
 
     if not matching_resources(quota.spec_hard):

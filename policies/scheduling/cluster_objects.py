@@ -11,13 +11,18 @@ from forewarn.policies.releases.semantics import DEFAULT, Semantics
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from forewarn.policies.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+    from forewarn.policies.objects.devices import (
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
+    )
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
-    from forewarn.policies.objects.resource_claim import ResourceClaim, ResourceClaimTemplate
     from forewarn.policies.objects.service import Service
     from forewarn.policies.objects.storage import (
         CSIDriver,

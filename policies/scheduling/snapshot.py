@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
 
-    from forewarn.policies.objects.devices import DeviceClass
+    from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects

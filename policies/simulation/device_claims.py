@@ -22,8 +22,8 @@ from forewarn.policies.scheduling.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 

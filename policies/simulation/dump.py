@@ -13,9 +13,8 @@ from forewarn.policies.controllers.replica_set import deletion_cost
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from forewarn.policies.objects.fields import at, group_kind, int32, text, timestamp
-from forewarn.policies.objects.items import items
+from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
+from forewarn.policies.objects.fields import at, group_kind, int32, items, text, timestamp
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.simulation.adoption import completed
 from forewarn.policies.simulation.device_claims import unmodelled_pending

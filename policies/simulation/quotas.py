@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.cluster.admission import counted_by_requests
 from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
-from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
+from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
 from forewarn.policies.objects.fields import InvalidObject, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
     from forewarn.policies.controllers.view import PodState
-    from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources
+    from forewarn.policies.kube_apiserver.validation.resources import PodResources
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_list import ResourceList

@@ -19,11 +19,11 @@ from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import WorkloadState
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.snapshot import Snapshot
 

@@ -14,10 +14,10 @@ from forewarn.policies.controllers.persistent_volume import Bind, sync_unbound_c
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.csi_migration import driver_of_provisioner
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
 from forewarn.policies.objects.storage import PersistentVolume
+from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.selectors import Requirement
 from forewarn.policies.simulation.stored_claims import claims_of
 

@@ -11,9 +11,9 @@ from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB
 from forewarn.policies.objects.fields import string_map
-from forewarn.policies.objects.job import backoff_limit
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
+from forewarn.policies.objects.workload import backoff_limit
 from forewarn.policies.simulation.drain import forbidden_by, remaining_on
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels, names_in, summarize

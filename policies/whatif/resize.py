@@ -13,8 +13,7 @@ from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kubelet.admission import admit, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
-from forewarn.policies.objects.fields import InvalidObject, at, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import InvalidObject, at, items, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity

@@ -14,23 +14,22 @@ from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.forecast.waiting import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.objects.fields import text
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import items, text
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
-from forewarn.policies.rules.support.pending_reasons import (
+from forewarn.policies.rules.support.predictions import (
     CHECK_PROFILE,
     CLASS_FOR_DAEMONS,
     cycle_error,
     fix_of,
+    is_placeholder,
     needs_class,
     reasons_of,
     volume_fix,
 )
-from forewarn.policies.rules.support.placeholders import is_placeholder
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import may_be_preempted, terminating_victims

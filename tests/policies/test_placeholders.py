@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.options import Options
 from forewarn.policies.render.headroom import render
-from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.headroom import fill, headroom
 from forewarn.policies.whatif.placeholders import Placeholders, placeholders

@@ -75,11 +75,11 @@ USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
 _ASKED_FOR_LATE = (
-    "policies.kube_apiserver.validation.limit_ranger",
+    "policies.kube_apiserver.defaults",
     "policies.controllers.changes",
     "policies.objects.extent",
     "policies.controllers.new_pods",
-    "policies.kube_apiserver.quota.admission",
+    "policies.kube_apiserver.quota",
     "policies.rules.support.quota_use",
     "policies.scheduling.vectorized.capacity",
     "policies.forecast.forecast",

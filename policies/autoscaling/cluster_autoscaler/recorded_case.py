@@ -35,8 +35,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
     without_expendable,
 )
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.objects.fields import at, boolean, int32, mapping, text
-from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.fields import at, boolean, int32, items, mapping, strings, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.options import Options

@@ -15,8 +15,7 @@ from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import InvalidObject, at, boolean, mapping, sequence, text
-from forewarn.policies.objects.items import items, strings
+from forewarn.policies.objects.fields import InvalidObject, at, boolean, items, mapping, sequence, strings, text
 from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.quantity import NANO
 

@@ -25,8 +25,7 @@ from forewarn.policies.autoscaling.karpenter.state import (
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.autoscaling.karpenter.volumes import Storage
-from forewarn.policies.objects.fields import at, boolean, mapping, namespace_of, text, timestamp
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import at, boolean, items, mapping, namespace_of, text, timestamp
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass

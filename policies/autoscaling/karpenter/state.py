@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.autoscaling.karpenter import labels as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of, untolerated
-from forewarn.policies.objects.fields import at, mapping, namespace_of, string_map, text, timestamp
-from forewarn.policies.objects.items import items
+from forewarn.policies.objects.fields import at, items, mapping, namespace_of, string_map, text, timestamp
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.taints import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints

@@ -12,7 +12,7 @@ from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME
 from forewarn.policies.autoscaling.karpenter.pods import requirements_of
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.csi_migration import driver_of_provisioner
+from forewarn.policies.objects.volumes import driver_of_provisioner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

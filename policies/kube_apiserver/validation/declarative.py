@@ -13,6 +13,7 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.kube_apiserver.validation.decode import ListOf, Plain, Struct
 from forewarn.policies.kube_apiserver.validation.field_errors import (
     MAX_FAULTS,
     FieldError,
@@ -23,14 +24,13 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     required,
     too_many,
 )
-from forewarn.policies.kube_apiserver.validation.schema import ListOf, Plain, Struct
 from forewarn.policies.metering import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.findings import Path
-    from forewarn.policies.kube_apiserver.validation.schema import Type
+    from forewarn.policies.kube_apiserver.validation.decode import Type
     from forewarn.policies.objects.fields import ApiObject
 
     Check = Callable[[Path, Any], list[FieldError]]

@@ -5,7 +5,7 @@ its overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeD
 preemptionPolicy, schedulingGroup; on UPDATE also immutable fields. Not covered, and thus accepted: volumes, ports,
 env, probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims, ephemeral
 containers, and annotations with a meaning. On UPDATE of an immutable field, the message is upstream's without its
-diff of the internal spec. Only fields in kube_apiserver/validation/schema.py are compared.
+diff of the internal spec. Only fields in kube_apiserver/validation/decode.py are compared.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kube_apiserver.validation.pod_resources import (
+from forewarn.policies.kube_apiserver.validation.resources import (
     PodResources,
     container_limits,
     container_requests,
+    is_huge_page,
     read_pod_resources,
+    validate_requirements,
 )
-from forewarn.policies.kube_apiserver.validation.resources import is_huge_page, validate_requirements
 from forewarn.policies.objects.fields import NOTHING, at
 
 if TYPE_CHECKING:

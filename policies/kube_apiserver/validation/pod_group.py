@@ -24,7 +24,7 @@ from forewarn.policies.kube_apiserver.validation.declarative import (
     one_of,
     validate_tags,
 )
-from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.decode import OBJECT_META, Plain, Struct, decode_fault
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, invalid
 from forewarn.policies.kube_apiserver.validation.names import (
     dns1123_label,
@@ -33,7 +33,6 @@ from forewarn.policies.kube_apiserver.validation.names import (
     qualified_name,
 )
 from forewarn.policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
-from forewarn.policies.kube_apiserver.validation.schema import OBJECT_META, Plain, Struct
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, group_kind
 from forewarn.policies.objects.priority_class import (

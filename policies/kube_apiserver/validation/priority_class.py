@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.decode import PRIORITY_CLASS_STRUCT, decode_fault
 from forewarn.policies.kube_apiserver.validation.field_errors import (
     FieldError,
     Named,
@@ -18,7 +18,6 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
 )
 from forewarn.policies.kube_apiserver.validation.names import dns1123_subdomain
 from forewarn.policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
-from forewarn.policies.kube_apiserver.validation.schema import PRIORITY_CLASS_STRUCT
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,

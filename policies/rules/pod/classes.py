@@ -25,9 +25,14 @@ from forewarn.policies.objects.workload import is_fragment, pod_template_of
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
-from forewarn.policies.rules.support.meant_classes import meant_elsewhere, meant_system_class
-from forewarn.policies.rules.support.names import Names, is_misspelt, is_reserved
-from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.names import (
+    Names,
+    is_misspelt,
+    is_reserved,
+    meant_elsewhere,
+    meant_system_class,
+    recommended_to,
+)
 from forewarn.policies.rules.support.rule_text import (
     class_name,
     class_to_be,

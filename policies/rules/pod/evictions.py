@@ -271,7 +271,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     job = None if path is None else at(subject.object, *path) if path else subject.object
     if path is None or not isinstance(job, dict):
         return
-    from forewarn.policies.objects.job import IGNORE_DISRUPTIONS as FIX  # the linter starts without it
+    from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS as FIX  # the linter starts without it
 
     try:
         found = _fault_of_job(job)
@@ -285,7 +285,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
-    from forewarn.policies.objects.job import (  # the linter starts without it
+    from forewarn.policies.objects.workload import (  # the linter starts without it
         backoff_limit,
         disruption_action,
         wanted_active,

@@ -14,8 +14,7 @@ from forewarn.policies.kube_apiserver.priority import (
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.priority_class import POLICIES
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
-from forewarn.policies.rules.support.meant_classes import meant_elsewhere, meant_system_class
-from forewarn.policies.rules.support.names import is_reserved, nearest
+from forewarn.policies.rules.support.names import is_reserved, meant_elsewhere, meant_system_class, nearest
 from forewarn.policies.rules.support.rule_text import (
     class_name,
     integer,

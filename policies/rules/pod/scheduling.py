@@ -18,9 +18,7 @@ from forewarn.policies.rules.support.details import (
     Preemption,
     StaysPending,
 )
-from forewarn.policies.rules.support.pending_reasons import needs_class, reasons_of
-from forewarn.policies.rules.support.placeholders import is_placeholder
-from forewarn.policies.rules.support.predictions import predicted_of
+from forewarn.policies.rules.support.predictions import is_placeholder, needs_class, predicted_of, reasons_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

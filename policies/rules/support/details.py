@@ -78,7 +78,7 @@ class NotPredicted(NamedTuple):
 class StaysPending(NamedTuple):
     """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
     reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
-    workload. `needs_class`: a higher PriorityClass helps (`pending_reasons.needs_class`).
+    workload. `needs_class`: a higher PriorityClass helps (`predictions.needs_class`).
     """
 
     impact: Impact

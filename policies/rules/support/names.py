@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import quote
-from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.priority_class import SERVED_VERSION, SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.rules.support.allowed_classes import is_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from forewarn.policies.disclosure import Audience
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.rules.support.context import Context
+
 
 _LONGEST: Final = 253
 """Maximum characters of a name for which a similar name is suggested."""
@@ -165,3 +174,117 @@ def _distance(name: str, other: str) -> tuple[bool, int, int, str]:
 def _same_start(name: str, other: str) -> int:
     """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(bool, map(eq, name, other)))
+
+
+_OFTEN = 2
+"""Minimum uses of a name in the input that is no misspelling of another name."""
+
+
+def meant_system_class(name: str) -> str:
+    """The system class that a name is a misspelling of; "" if there is none."""
+    return next((c.name for c in SYSTEM_CLASSES if is_misspelt(name, c.name)), "")
+
+
+def meant_elsewhere(name: str, context: Context) -> str:
+    """The class that a name is a misspelling of, among those of other directories, or the more frequent names of the
+    input; "" if there is none.
+    """
+    options = context.options
+    if name in options.input_classes:
+        return ""
+    meant = context.once(_Defined).nearest_name(name)
+    if meant and is_misspelt(name, meant):
+        return meant
+    often = context.once(_Used).nearest_name(name)
+    is_rarer = options.class_uses.get(name, 0) < options.class_uses.get(often, 0)
+    return often if often and is_rarer and is_one_edit(name, often) else ""
+
+
+class _Defined(Names):
+    """The classes that other directories of the input define."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.options.input_classes - context.classes.keys())
+
+
+class _Used(Names):
+    """The names that the input uses several times."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__({name for name, count in context.options.class_uses.items() if count >= _OFTEN})
+
+
+class Recommended:
+    """The PriorityClasses of the change set and the cluster that may be recommended for a subject."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        rejected = _rejected(context)
+        known = each(sorted(context.classes.values()))
+        self._classes = [c for c in known if is_recommended(c) and c.name not in rejected]
+        self._to_all = Names([c.name for c in self._classes])
+        self._of_namespace: dict[str, Names] = {}
+
+    def names_for(self, subject: ReviewedObject) -> Names:
+        """The names of classes that allowedClasses and limitedResources permit for a subject."""
+        options = self._context.options
+        if options.limited_resources and group_kind(subject.object) not in (NAMESPACE, RESOURCE_QUOTA):
+            return Names([c.name for c in each(self._classes, 20) if self._is_covered(c, subject)])
+        if not options.allowed_classes:
+            return self._to_all
+        namespace = _namespace_of(subject)
+        if namespace not in self._of_namespace:
+            names = [c.name for c in each(self._classes) if self._is_allowed(c, subject)]
+            self._of_namespace[namespace] = Names(names)
+        return self._of_namespace[namespace]
+
+    def _is_allowed(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:
+        return is_allowed(subject, priority_class.name, _namespace_of(subject), self._context) is not False
+
+    def _is_covered(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:
+        """Report whether allowedClasses permits the class, and quotas cover what limitedResources requires for the
+        class.
+        """
+        from forewarn.policies.rules.support.quota_use import (
+            uncovered_of,  # late: ask for it only where something is limited
+        )
+
+        context = self._context
+        return self._is_allowed(priority_class, subject) and not uncovered_of(
+            subject, context, context.options.limited_resources, priority_class.name
+        )
+
+
+def _rejected(context: Context) -> set[str]:
+    """The classes of the change set that kube-apiserver rejects, so that they will not exist."""
+    if not context.defined:
+        return set()
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        decode_error,  # only where there is a class: pods start without it
+        validate_priority_class,
+    )
+
+    rejected, accepted = set[str](), set(context.stored_classes)
+    for subject, defined in context.defined:
+        new, other = defined.priority_class, context.default_before(subject)
+        is_second_default = new.global_default and other is not None and other.priority_class.name != new.name
+        is_served = subject.object.get("apiVersion") == SERVED_VERSION
+        if (
+            not is_served
+            or is_second_default
+            or decode_error(subject.object)
+            or validate_priority_class(subject.object)
+        ):
+            rejected.add(new.name)
+        else:
+            accepted.add(new.name)
+    return rejected - accepted
+
+
+def recommended_to(subject: ReviewedObject, context: Context) -> Names:
+    """The names of the classes that may be recommended for a subject."""
+    return context.once(Recommended).names_for(subject)
+
+
+def _namespace_of(subject: ReviewedObject) -> str:
+    return subject.ref.name if group_kind(subject.object) == NAMESPACE else subject.effective_namespace

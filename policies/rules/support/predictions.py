@@ -1,22 +1,31 @@
-"""Impacts of the reviewed objects on running Pods, shared by the rules."""
+"""Impacts of the reviewed objects on running Pods, and the reasons why new Pods stay Pending, shared by the rules."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.metering import CutShort
+from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.forecast import Forecast, QuotaLimits
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import Options
     from forewarn.policies.rules.support.context import Context
+    from forewarn.policies.scheduling.reasons import Reason
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 
 class Recall(Protocol):
@@ -124,3 +133,79 @@ class Predicted:
 def predicted_of(context: Context) -> Predicted:
     """The impacts of the reviewed objects, one instance per context."""
     return context.once(Predicted)
+
+
+CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info scheduler`"
+"""The fix for a scheduling cycle that ends in an error."""
+CLASS_FOR_DAEMONS: Final = "give the DaemonSet a PriorityClass that preempts Pods on its nodes"
+SHOWN_REASONS: Final = 3
+_MAX_FIXES: Final = 2
+
+
+def fix_of(reasons: Sequence[tuple[Reason, int]], instead: Mapping[str, str] = NOTHING) -> str:
+    """Return the fix for these reasons; "" if the reasons suggest none. `instead`: fix -> text to use instead."""
+    fixes = dict.fromkeys(fix for reason, _ in reasons[:SHOWN_REASONS] for fix in reason.fixes)
+    return " or ".join(instead.get(fix, fix) for fix in [*fixes][:_MAX_FIXES])
+
+
+def volume_fix(prediction: Prediction) -> str:
+    """Return the fix for a Pending Pod that PreFilter rejects, or whose volumes exclude nodes; "" for other Pods."""
+    if prediction.outcome != "pending" or prediction.error:
+        return ""
+    reasons = reasons_of([prediction])
+    is_about_it = prediction.pre_filter is not None or any(reason.of_volumes for reason, _ in reasons)
+    return fix_of(reasons) if is_about_it else ""
+
+
+def needs_class(prediction: Prediction) -> bool:
+    """Report whether a Pending Pod of a DaemonSet would fit on its node if it could preempt all Pods there, except
+    those of the highest system class.
+    """
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+    pod, snapshot = prediction.pod, prediction.snapshot
+    info = snapshot.get(pod.spec.node_affinity.only_node)
+    if prediction.outcome != "pending" or pod.owner_kind != DAEMON_SET or info is None:
+        return False
+    lower = [other for other in info.pods if other.effective_priority < HIGHEST_SYSTEM_PRIORITY]
+    return Prediction(snapshot.with_pods((), lower), pod).fits
+
+
+def cycle_error(prediction: Prediction) -> str:
+    """The reason of a Pod whose scheduling cycle ends in an error."""
+    return f"kube-scheduler's cycle ends in an error: {prediction.error}"
+
+
+def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
+    """The reasons why no node fits, with the number of nodes, the most frequent first; 0 for a reason about no node.
+
+    For Pods with one possible node, the reason of that node. Without candidates for preemption, the reasons before it.
+    """
+    from forewarn.policies.scheduling.preemption import NO_VICTIMS
+    from forewarn.policies.scheduling.reasons import Reason, joined
+
+    first = predictions[0]
+    if first.error:
+        return [(Reason(cycle_error(first)), 0)]
+    if first.pre_filter is not None:
+        return [(joined(first.pre_filter.reasons, "; "), 0)]
+    counts: Counter[tuple[str, ...]] = Counter()
+    for prediction in predictions if first.pod.spec.node_affinity.only_node else (first,):
+        node = prediction.pod.spec.node_affinity.only_node
+        for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
+            dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+            counts[(status if dropped is NO_VICTIMS else dropped).reasons] += 1
+    return [(joined(reasons), nodes) for reasons, nodes in counts.most_common()]
+
+
+_PAUSE: Final = re.compile(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
+
+
+def is_placeholder(pod: Pod, options: Options) -> bool:
+    """Report whether a Pod is a placeholder: by the configured labels; by default, by a negative priority and the
+    pause image.
+    """
+    if options.placeholder_pods is not None:
+        return options.placeholder_pods.matches(pod.labels)
+    images = pod.spec.images
+    return pod.effective_priority < 0 and bool(images) and all(map(_PAUSE.fullmatch, images))

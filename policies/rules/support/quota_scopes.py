@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope, matches_scope
-from forewarn.policies.kube_apiserver.validation.decode import decode_fault
-from forewarn.policies.kube_apiserver.validation.schema import RESOURCE_QUOTA_STRUCT
+from forewarn.policies.kube_apiserver.quota import InvalidScope, matches_scope
+from forewarn.policies.kube_apiserver.validation.decode import RESOURCE_QUOTA_STRUCT, decode_fault
 from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.extent import check_quota_extent
 from forewarn.policies.objects.fields import InvalidObject, sequence

@@ -13,12 +13,18 @@ from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
 from forewarn.policies.controllers.new_pods import creates_pods_later
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
-from forewarn.policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_rejected, matches, uncovered
-from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
-from forewarn.policies.kube_apiserver.validation.decode import decode_fault
-from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from forewarn.policies.kube_apiserver.validation.schema import POD_STRUCT
+from forewarn.policies.kube_apiserver.quota import (
+    FaultKind,
+    InvalidScope,
+    Pods,
+    check_request,
+    first_rejected,
+    matches,
+    uncovered,
+)
+from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
 from forewarn.policies.metering import CutShort, TooLarge
 from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind

@@ -13,8 +13,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import Context
-from forewarn.policies.rules.support.pending_reasons import reasons_of
-from forewarn.policies.rules.support.predictions import Predicted
+from forewarn.policies.rules.support.predictions import Predicted, reasons_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,7 +9,7 @@ from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.pod_loss import consequences
 from forewarn.policies.rules.support.details import Cause
-from forewarn.policies.rules.support.pending_reasons import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
+from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities

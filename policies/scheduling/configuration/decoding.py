@@ -12,9 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import cut
-from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.decode import ListOf, Struct, Type, decode_fault
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
-from forewarn.policies.kube_apiserver.validation.schema import ListOf, Struct, Type
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import json_type
 from forewarn.policies.scheduling.configuration.schema import API_VERSION, ARGUMENTS, CONFIGURATION, KIND, OPAQUE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forewarn.policies.kube_apiserver.validation.schema import ListOf, MapOf, Plain, Struct, Type
+from forewarn.policies.kube_apiserver.validation.decode import ListOf, MapOf, Plain, Struct, Type
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"

@@ -10,9 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.metering import meter
-from forewarn.policies.objects.devices import DeviceId
+from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
-from forewarn.policies.objects.resource_claim import ALL, AllocatedDevice, Allocation, Readiness
 from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
 from forewarn.policies.scheduling.devices.constraints import constraint
 from forewarn.policies.scheduling.devices.counters import ConsumedCounters
@@ -20,8 +19,14 @@ from forewarn.policies.scheduling.devices.counters import ConsumedCounters
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from forewarn.policies.objects.devices import Device, DeviceClass, DeviceTaintRule, ResourceSlice
-    from forewarn.policies.objects.resource_claim import DeviceRequest, ResourceClaim
+    from forewarn.policies.objects.devices import (
+        Device,
+        DeviceClass,
+        DeviceRequest,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceSlice,
+    )
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.in_use import InUse
     from forewarn.policies.scheduling.devices.pools import Pool

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.devices import DEVICE_CLASS_PREFIX
-from forewarn.policies.objects.resource_claim import DeviceRequest, Readiness
+from forewarn.policies.objects.devices import DEVICE_CLASS_PREFIX, DeviceRequest, Readiness
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError
 from forewarn.policies.scheduling.devices.unmodelled import first_not_modelled
@@ -19,9 +18,8 @@ from forewarn.policies.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from forewarn.policies.objects.devices import DeviceClass
+    from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
     from forewarn.policies.objects.pod import Pod, PodClaim
-    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.resources import ContainerRequests
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects

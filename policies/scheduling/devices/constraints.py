@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.devices import Attribute, Device, DeviceId
-    from forewarn.policies.objects.resource_claim import DeviceConstraint
+    from forewarn.policies.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
     from forewarn.policies.releases.semantics import Semantics
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from forewarn.policies.objects.devices import DeviceId
-    from forewarn.policies.objects.resource_claim import Allocation
+    from forewarn.policies.objects.devices import Allocation, DeviceId
 
 
 @dataclass(frozen=True, slots=True)

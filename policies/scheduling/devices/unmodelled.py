@@ -11,8 +11,7 @@ from forewarn.policies.scheduling.devices.capacity import LARGEST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from forewarn.policies.objects.devices import Device, RequestPolicy, ResourceSlice
-    from forewarn.policies.objects.resource_claim import DeviceRequest, ResourceClaim
+    from forewarn.policies.objects.devices import Device, DeviceRequest, RequestPolicy, ResourceClaim, ResourceSlice
     from forewarn.policies.releases.semantics import Semantics
 
 _SHARED: Final = "shares of a device (DRAConsumableCapacity)"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.objects.resource_claim import Readiness, ResourceClaim
+from forewarn.policies.objects.devices import Readiness, ResourceClaim
 from forewarn.policies.scheduling.devices.allocator import (
     AllocationError,
     Allocator,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from forewarn.policies.objects.devices import Allocation, DeviceRequest
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.resource_claim import Allocation, DeviceRequest
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.pools import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo

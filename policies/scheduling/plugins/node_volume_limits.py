@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import each, meter
-from forewarn.policies.objects.csi_migration import PORTWORX, driver_of_provisioner
 from forewarn.policies.objects.storage import CSINode
+from forewarn.policies.objects.volumes import PORTWORX, driver_of_provisioner
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_volumes import Volume
     from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.objects.volumes import Volume
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 

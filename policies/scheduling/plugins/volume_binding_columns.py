@@ -11,8 +11,8 @@ import numpy as np
 
 from forewarn.policies.cow_table import derived
 from forewarn.policies.metering import charge, each
-from forewarn.policies.objects.csi_migration import translated_topology
 from forewarn.policies.objects.storage import NO_PROVISIONER
+from forewarn.policies.objects.volumes import translated_topology
 from forewarn.policies.scheduling.plugins.storage_score import bytes_of
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.node_labels import Selectors, reached, selected

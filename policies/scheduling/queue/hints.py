@@ -20,10 +20,10 @@ from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_sche
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.resource_claim import ResourceClaim
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_volumes import Disk, Volume
     from forewarn.policies.objects.storage import CSINode
+    from forewarn.policies.objects.volumes import Disk, Volume
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.findings import one_line
-from forewarn.policies.kube_apiserver.quota.scopes import matches_scope
+from forewarn.policies.kube_apiserver.quota import matches_scope
 from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
 from forewarn.policies.kubelet.eviction import rank
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import main
-from forewarn.policies.kinds.schemas import class_paths_of
+from forewarn.policies.kinds.class_paths import class_paths_of
 from forewarn.policies.manifests.object_finder import Parameters
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from forewarn.policies.config import Config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.forecast.placement import place
+from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.quota import usage
-from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.limit_range import LimitRange
 from forewarn.policies.objects.pod import Pod

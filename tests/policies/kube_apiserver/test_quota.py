@@ -15,20 +15,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.kube_apiserver.quota import (
+    _KNOWN,
     RESOURCE_QUOTAS,
     FaultKind,
     InvalidScope,
     Pods,
+    _value_errors,
     check_request,
     constraints,
     first_rejected,
     is_covered_by,
     matches,
+    matches_scope,
+    matching_resources,
     matching_scopes,
     uncovered,
     usage,
 )
-from forewarn.policies.kube_apiserver.quota.scopes import _KNOWN, _value_errors, matches_scope, matching_resources
 from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
 from forewarn.policies.metering import FEW
 from forewarn.policies.objects.fields import InvalidObject
@@ -332,7 +335,7 @@ LONG = tuple(f"class-{number}" for number in range(FEW + 1))
 
 def test_a_long_selector_is_looked_at_once_and_matches_every_time() -> None:
     selector = ScopeSelector("PriorityClass", "In", LONG)
-    with patch("forewarn.policies.kube_apiserver.quota.scopes._value_errors", wraps=_value_errors) as work:
+    with patch("forewarn.policies.kube_apiserver.quota._value_errors", wraps=_value_errors) as work:
         for _ in range(2):
             assert matches_scope(selector, pod(LONG[-1]))
             assert not matches_scope(selector, pod("gold"))

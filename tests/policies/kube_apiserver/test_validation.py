@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.findings import cut
-from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.decode import (
+    POD_STRUCT,
+    PRIORITY_CLASS_STRUCT,
+    RESOURCE_QUOTA_STRUCT,
+    decode_fault,
+)
 from forewarn.policies.kube_apiserver.validation.field_errors import (
     FieldError,
     Named,
@@ -33,7 +38,6 @@ from forewarn.policies.kube_apiserver.validation.resource_quota import (
     validate_resource_quota,
     validate_resource_quota_update,
 )
-from forewarn.policies.kube_apiserver.validation.schema import POD_STRUCT, PRIORITY_CLASS_STRUCT, RESOURCE_QUOTA_STRUCT
 from forewarn.policies.objects.fields import at
 from tests.cases import cases
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.kube_apiserver.validation import pod_resources
+from forewarn.policies.kube_apiserver.validation import resources as pod_resources
 from forewarn.policies.objects import pod_spec
 
 AMOUNTS = st.dictionaries(

@@ -9,8 +9,7 @@ import pytest
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.objects.bounded import TooLargeToRetain, bounded
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.stored_pod import TOO_LARGE, stored_pod
+from forewarn.policies.objects.pod import TOO_LARGE, Pod, stored_pod
 from tests.builders import make_node, make_pod
 from tests.policies.objects.test_bounded import terms
 

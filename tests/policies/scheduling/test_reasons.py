@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.rules.support.pending_reasons import fix_of
+from forewarn.policies.rules.support.predictions import fix_of
 from forewarn.policies.scheduling import plugins, preemption
 from forewarn.policies.scheduling.plugins import node_resources_fit
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of

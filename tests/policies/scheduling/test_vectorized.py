@@ -14,8 +14,7 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.pod_spec import Labels
-from forewarn.policies.objects.shared import Shared
+from forewarn.policies.objects.pod_spec import Labels, Shared
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import BLOCK, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of

@@ -11,9 +11,8 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
-from forewarn.policies.objects.devices import DeviceTaintRule, ResourceSlice
+from forewarn.policies.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.resource_claim import ResourceClaim
 from tests.builders import make_node, make_pod
 
 Obj = dict[str, Any]

@@ -1,24 +1,60 @@
-"""Default requests and limits of containers (admission plugin LimitRanger, on by default) and of Pods.
+"""Defaults that kube-apiserver adds to Pods: tolerations (plugin DefaultTolerationSeconds) and resources (LimitRanger).
 
-Rejections (minimum, maximum, ratio) and the annotation of LimitRanger are not modelled. Sources:
-plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go.
+Both plugins are on by default. Rejections (minimum, maximum, ratio) and the annotation of LimitRanger are not modelled.
+Sources: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/limitranger/admission.go,
+pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping, text
-from forewarn.policies.objects.items import items
+from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, items, mapping, sequence, text
+from forewarn.policies.objects.taints import NO_EXECUTE, Toleration, read_tolerations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.releases.semantics import Semantics
+
+
+_DEFAULTS: Final = tuple(
+    Toleration(f"node.kubernetes.io/{state}", "Exists", "", NO_EXECUTE, 300) for state in ("not-ready", "unreachable")
+)
+
+
+def missing_tolerations(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:
+    """Return the default tolerations that the plugin adds to these.
+
+    As upstream, compares only key and effect: also a toleration of another value, which does not tolerate the taint,
+    replaces the default.
+    """
+    keys = {toleration.key for toleration in tolerations if toleration.effect in ("", NO_EXECUTE)}
+    return () if "" in keys else tuple(default for default in _DEFAULTS if default.key not in keys)
+
+
+def with_default_tolerations(pod: ApiObject) -> ApiObject:
+    """Return a copy of a new Pod with the default tolerations.
+
+    Unchanged: a stored Pod (with uid), which already has them, and a Pod that cannot be decoded, for which other code
+    reports the error.
+    """
+    try:
+        missing = () if text(pod, "metadata", "uid") else missing_tolerations(read_tolerations(pod))
+    except InvalidObject:
+        return pod
+    if not missing:
+        return pod
+    spec = mapping(pod, "spec")
+    added = [
+        {"key": each.key, "operator": each.operator, "effect": each.effect, "tolerationSeconds": each.seconds}
+        for each in missing
+    ]
+    return {**pod, "spec": {**spec, "tolerations": [*sequence(spec, "tolerations"), *added]}}
 
 
 def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange], semantics: Semantics) -> ApiObject:
