@@ -53,10 +53,12 @@ _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class Answer(NamedTuple):
-    """The object in a response, and the warnings that kubectl would print."""
+    """The object or text in a response, the warnings that kubectl would print, and the header `Date`."""
 
     object: dict[str, Any]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    text: str = ""
+    date: str = ""
 
 
 class Page(NamedTuple):
@@ -133,16 +135,18 @@ class ApiServer:
             found = _object(_read_body(response, _MAX_BODY, self._clock() + times.total, self._clock))
         finally:
             response.release_conn()
-        return Answer(found, _warnings(response.headers.getlist("Warning")))
+        headers_ = response.headers
+        return Answer(found, _warnings(headers_.getlist("Warning")), date=headers_.get("Date", ""))
 
-    def text(self, path: str, limit: int, timeouts: Timeouts | None = None) -> str:
+    def text(self, path: str, limit: int, times: Timeouts, query: Mapping[str, str] | None = None) -> Answer:
         """The text at a path, for example a Pod's response through the API server; at most `limit` bytes."""
-        times = timeouts or self._timeouts
-        response = self._open("GET", path, {}, {"Accept": "*/*", "Accept-Encoding": "identity"}, times, repeats=1)
+        headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
+        response = self._open("GET", path, query or {}, headers, times, repeats=1)
         try:
-            return _read_body(response, limit, self._clock() + times.total, self._clock).decode(errors="replace")
+            text = _read_body(response, limit, self._clock() + times.total, self._clock).decode(errors="replace")
         finally:
             response.release_conn()
+        return Answer({}, text=text, date=response.headers.get("Date", ""))
 
     def get(
         self, path: str, query: Mapping[str, str] | None = None, timeouts: Timeouts | None = None

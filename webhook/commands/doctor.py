@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +14,8 @@ from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, print_notice, wants_color
 from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.errors import UnknownContext
-from forewarn.webhook.doctor.client import Client
-from forewarn.webhook.doctor.examination import examine
+from forewarn.webhook.doctor.client import Client, seconds_ahead
+from forewarn.webhook.doctor.examination import Now, examine
 from forewarn.webhook.doctor.report import Status, summary
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ def main(arguments: Sequence[str]) -> int:
     use_kubeconfig(options)
     try:
         api = ApiServer(partial(connect, options.context))
-        version = _version(api, min(options.timeout, 10.0))
+        version, ahead = _version(api, min(options.timeout, 10.0))
     except ApiError as error:
         status = USAGE if isinstance(error, UnknownContext) else FAILED
         return complain("webhook doctor", error if error.status else error.problem, status)
-    lines = examine(Client(api, options.timeout), version, options.namespace, datetime.now(UTC))
+    now = Now(datetime.now(UTC) + timedelta(seconds=ahead or 0), ahead)
+    lines = examine(Client(api, options.timeout), version, options.namespace, now)
     try:
         with output_of(options):
             _print(options, lines)
@@ -59,14 +60,18 @@ def _print(options: argparse.Namespace, lines: Sequence[Line]) -> None:
     print_notice(summary(lines))
 
 
-def _version(api: ApiServer, seconds: float) -> dict[str, object]:
-    """The response of /version; empty without permission. Raises ApiError without a response."""
+def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float | None]:
+    """The response of /version (empty without permission), and the seconds by which the API server's clock is ahead.
+
+    Raises ApiError without a response.
+    """
     try:
-        return api.get("/version", timeouts=Timeouts(seconds, seconds, seconds))
+        answer = api.ask("GET", "/version", timeouts=Timeouts(seconds, seconds, seconds))
     except ApiError as error:
         if error.status in (0, 401):
             raise
-        return {}
+        return {}, None
+    return answer.object, seconds_ahead(answer.date)
 
 
 def rendered(lines: Sequence[Line], paint: Callable[[str, str], str]) -> Iterator[str]:

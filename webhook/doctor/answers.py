@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("responses")
+_MAX_SKEW: Final = 30.0
+"""Difference of clocks in seconds that is reported; certificates are valid from five minutes before their issue."""
 _RULE: Final = "unknown-priority-class"
 _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
 """The token in the path, which error messages of API servers contain. A report must not show it."""
@@ -63,12 +65,16 @@ class Metric(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """Health and metrics of one replica. `fault`: text of /readyz ("" if ready); `why`: why there is no response."""
+    """Health and metrics of one replica. `fault`: text of /readyz ("" if ready); `why`: why there is no response.
+
+    `ahead`: seconds by which its clock is ahead of this machine's.
+    """
 
     name: str
     fault: str
     metrics: tuple[Metric, ...]
     why: str = ""
+    ahead: float | None = None
 
     def total(self, name: str, **labels: str) -> float | None:
         """Return the sum of all samples of a metric with these labels; None if there are none."""
@@ -258,7 +264,7 @@ def _replica(client: Client, name: str, path: str) -> Replica:
             return Replica(name, "", (), ready.why)
         fault = ready.text or "not ready"
     metrics = client.text(f"{path}/metrics", f"/metrics of {name}")
-    return Replica(name, fault, _metrics(metrics.text) if metrics.exists else (), metrics.why)
+    return Replica(name, fault, _metrics(metrics.text) if metrics.exists else (), metrics.why, metrics.ahead)
 
 
 def _is_status_of_proxy(text: str) -> bool:
@@ -286,6 +292,22 @@ def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
     if answering:
         yield AREA.ok("/readyz", f"ready: {listed(answering)}")
     for why in dict.fromkeys(replica.why for replica in replicas if replica.why and not replica.fault):
-        yield AREA.unknown(
-            "/readyz", why, "allow `get` on `pods/proxy`, and let API servers through the network policy"
-        )
+        fix = "allow `get` on `pods/proxy`, and let API servers through the network policy"
+        if "connection refused" in why:
+            fix = "nothing listens on the health port: read the log of the Pod"
+        yield AREA.unknown("/readyz", why, fix)
+
+
+def clocks(replicas: Sequence[Replica], server: float | None) -> Iterator[Line]:
+    """Compare the clocks of the replicas and of this machine with the API server's, which is `server` seconds ahead."""
+    if server is None:
+        return
+    skews = {"this machine": -server} | {
+        replica.name: replica.ahead - server for replica in replicas if replica.ahead is not None
+    }
+    wrong = {name: skew for name, skew in skews.items() if abs(skew) > _MAX_SKEW}
+    for name, skew in wrong.items():
+        text = f"the clock of {name} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the API server's"
+        yield AREA.warning("clocks", f"{text}: certificates and exemptions expire at another time", "synchronize it")
+    if not wrong:
+        yield AREA.ok("clocks", f"{listed([*skews])}: as the API server's")

@@ -4,7 +4,8 @@ error.
 
 from __future__ import annotations
 
-from time import monotonic
+from email.utils import parsedate_to_datetime
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -30,7 +31,8 @@ class Seen(NamedTuple):
     """The result of one request. `why`: why there is no object; "" if there is one.
 
     `status`: HTTP status of an error (0: no response). `warnings`: warnings that kubectl would print. `text`: a
-    response that is not an object, or the error message.
+    response that is not an object, or the error message. `ahead`: seconds by which the responder's clock is ahead of
+    this machine's; None if unknown.
     """
 
     object: dict[str, Any]
@@ -38,6 +40,7 @@ class Seen(NamedTuple):
     status: int = 200
     warnings: tuple[str, ...] = ()
     text: str = ""
+    ahead: float | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -65,6 +68,7 @@ class Client:
     def __init__(self, api: ApiServer, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._clock = api, clock
         self._until = clock() + seconds
+        self._lists: dict[str, Listed] = {}
 
     @property
     def remaining(self) -> float:
@@ -83,12 +87,23 @@ class Client:
         query = {"dryRun": "All"} if dry_run else None
         return self._within_limit(lambda times: self._made("POST", path, obj, query, times), what)
 
-    def text(self, path: str, what: str) -> Seen:
+    def text(self, path: str, what: str, query: dict[str, str] | None = None) -> Seen:
         """Return the text at a path that is not an object. `what`: its name in messages."""
-        return self._within_limit(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
+
+        def read(times: Timeouts) -> Seen:
+            answer = self._api.text(path, _LARGEST, times, query)
+            return Seen({}, text=answer.text, ahead=seconds_ahead(answer.date))
+
+        return self._within_limit(read, what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
-        """Return the objects of a list, at most PAGES pages. `what`: the name of the list in messages."""
+        """Return the objects of a list, at most PAGES pages, read once. `what`: the name of the list in messages."""
+        key = f"{path} {query}"
+        if key not in self._lists:
+            self._lists[key] = self._all(path, what, query)
+        return self._lists[key]
+
+    def _all(self, path: str, what: str, query: dict[str, str] | None) -> Listed:
         found: list[dict[str, Any]] = []
         token = ""
         for _ in range(PAGES):
@@ -121,6 +136,14 @@ class Client:
             problem = cut(one_line(error.problem), 250)
             message = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
             return Seen({}, message, error.status, text=error.problem)
+
+
+def seconds_ahead(date: str) -> float | None:
+    """Return by how many seconds the clock behind a `Date` header is ahead of this machine's; None if invalid."""
+    try:
+        return parsedate_to_datetime(date).timestamp() - time()
+    except (ValueError, TypeError):
+        return None
 
 
 def part(name: str) -> str:

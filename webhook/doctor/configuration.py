@@ -79,10 +79,11 @@ def _rights(client: Client, installed: Installed) -> Iterator[Line]:
     """Check the permissions of the service account by SubjectAccessReviews."""
     user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
     wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
-    lease = ("coordination.k8s.io", "leases", "update", installed.namespace, "forewarn-global-default")
-    reviews = ("authorization.k8s.io", "subjectaccessreviews", "create", "", "")
+    lease = ("coordination.k8s.io", "leases", installed.namespace, "forewarn-global-default")
+    wanted += [(*lease[:2], verb, *lease[2:]) for verb in ("update", "create")]
+    wanted.append(("authorization.k8s.io", "subjectaccessreviews", "create", "", ""))
     lacking: list[str] = []
-    for right in (*wanted, lease, reviews):
+    for right in wanted:
         answer = _may(client, user, *right)
         if isinstance(answer, str):
             yield AREA.unknown("permissions", answer, "run this as a user who can create SubjectAccessReviews")
@@ -94,7 +95,7 @@ def _rights(client: Client, installed: Installed) -> Iterator[Line]:
         fix = AGAIN
         yield AREA.problem("permissions", f"missing permissions of {user}: {listed(lacking, 5)}", fix)
     else:
-        yield AREA.ok("permissions", f"{user} has all {len(wanted) + 2} permissions that it needs")
+        yield AREA.ok("permissions", f"{user} has all {len(wanted)} permissions that it needs")
 
 
 def _may(client: Client, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.doctor.client import part
 from forewarn.webhook.doctor.registration import service_name
 from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.client import Client
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 AREA: Final = Area("responses")
 NAME: Final = "forewarn"
+INJECTOR: Final = "forewarn-ca-injector"
+_DEFAULT: Final = "forewarn-global-default"
+_LABEL: Final = "app.kubernetes.io/name"
 _HEALTH: Final = 8080
 _WEBHOOK: Final = 8443
 _HTTPS: Final = 443
@@ -70,8 +76,13 @@ def check(client: Client, registered: Registered) -> Installed:
         )
     elif not seen.is_missing:
         lines.append(AREA.unknown("replicas", seen.why))
+    pods = _pods(client, installation)
+    lines += _crashed(client, installation, pods)
     lines += _service(client, installation, registered)
-    return installation._replace(pods=_pods(client, installation), lines=tuple(lines))
+    lines += _network_policies(client, installation)
+    lines += _lease(client, installation)
+    running = sorted(name for pod in pods if _runs(pod) and isinstance(name := at(pod, "metadata", "name"), str))
+    return installation._replace(pods=tuple(running[:_MAX_PODS]), lines=tuple(lines))
 
 
 def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
@@ -226,12 +237,118 @@ def _endpoints(client: Client, installation: Installed) -> Iterator[Line]:
         yield AREA.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
 
 
-def _pods(client: Client, installation: Installed) -> tuple[str, ...]:
-    query = {"labelSelector": f"app.kubernetes.io/name={NAME}"}
-    listed = client.all(f"/api/v1/namespaces/{part(installation.namespace)}/pods", "pods", query)
-    running: list[Any] = [at(pod, "metadata", "name") for pod in listed.objects if _runs(pod)]
-    return tuple(sorted(name for name in running if isinstance(name, str)))[:_MAX_PODS]
+def _pods(client: Client, installation: Installed) -> list[dict[str, Any]]:
+    """The Pods of the replicas and of the CA injector that are not terminating."""
+    query = {"labelSelector": f"{_LABEL} in ({NAME}, {INJECTOR})"}
+    pods = client.all(f"/api/v1/namespaces/{part(installation.namespace)}/pods", "pods", query).objects
+    return [pod for pod in pods if not at(pod, "metadata", "deletionTimestamp")]
 
 
 def _runs(pod: ApiObject) -> bool:
-    return at(pod, "status", "phase") == "Running" and not at(pod, "metadata", "deletionTimestamp")
+    """Report whether this is a replica whose container runs."""
+    is_replica = at(pod, "metadata", "labels", _LABEL) != INJECTOR
+    return is_replica and at(pod, "status", "phase") == "Running" and not _stopped(pod)
+
+
+def _stopped(pod: ApiObject) -> ApiObject | None:
+    """The status of the first container that should run and does not; None if there is none."""
+    statuses = at(pod, "status", "containerStatuses")
+    for status in statuses if isinstance(statuses, list) else ():
+        if at(status, "state", "waiting") or at(status, "state", "terminated"):
+            return status if isinstance(status, dict) else None
+    return None
+
+
+def _crashed(client: Client, installation: Installed, pods: Sequence[ApiObject]) -> Iterator[Line]:
+    """Report containers that do not run, with the last line of their logs."""
+    for pod in pods:
+        if (status := _stopped(pod)) is None:
+            continue
+        name, waiting = str(at(pod, "metadata", "name")), at(status, "state", "waiting") or NOTHING
+        ended = at(status, "state", "terminated") or at(status, "lastState", "terminated")
+        text = f"{name}: {at(waiting, 'reason') or at(ended, 'reason') or 'does not run'}"
+        if not ended:  # no image, no volume, no node
+            text += f": {message}" if (message := at(waiting, "message")) else ""
+            yield AREA.problem("Pods", text, f"kubectl -n {installation.namespace} describe pod {name}")
+            continue
+        previous = {"previous": "true"} if waiting else {}
+        path = f"/api/v1/namespaces/{part(installation.namespace)}/pods/{part(name)}/log"
+        seen = client.text(path, f"the log of {name}", {"tailLines": "1", **previous})
+        last = _last_words(seen.text) if seen.exists else seen.why
+        text += f", exit code {at(ended, 'exitCode')}, {at(status, 'restartCount') or 0} restarts: {last or 'no log'}"
+        logs = f"kubectl -n {installation.namespace} logs {name}{' --previous' if waiting else ''}"
+        yield AREA.problem("Pods", text, f"correct what its log names: {logs}")
+
+
+def _last_words(log: str) -> str:
+    """The message and reason in the last line of a log."""
+    line = log.strip().rpartition("\n")[2]
+    with suppress(ValueError, RecursionError):
+        fields = json.loads(line)
+        if isinstance(fields, dict):
+            return ": ".join(str(fields[key]) for key in ("message", "reason") if fields.get(key))
+    return line
+
+
+def _network_policies(client: Client, installation: Installed) -> Iterator[Line]:
+    """Check that the NetworkPolicies that select the replicas admit API servers, which no selector matches."""
+    if not installation.labels:
+        return
+    namespace = installation.namespace
+    path = f"/apis/networking.k8s.io/v1/namespaces/{part(namespace)}/networkpolicies"
+    policies = client.all(path, "NetworkPolicies")
+    if policies.why:
+        yield AREA.unknown("NetworkPolicy", policies.why)
+        return
+    selecting = [policy for policy in policies.objects if _restricts(policy, installation)]
+    rules = [rule for policy in selecting for rule in at(policy, "spec", "ingress") or ()]
+    names = listed(sorted(str(at(policy, "metadata", "name")) for policy in selecting))
+    port = installation.port
+    if selecting and not any(_admits_api_servers(rule, port) for rule in rules):
+        text = f"{names} select the Pods and admit no API server on port {port}, if the network plugin enforces them"
+        fix = (
+            f"allow port {port} from everywhere, or from the addresses of the API servers: kubectl -n {namespace} edit "
+        )
+        yield AREA.warning("NetworkPolicy", text, f"{fix}networkpolicy {names}")
+    else:
+        yield AREA.ok("NetworkPolicy", f"{names or 'none selects the Pods'}: API servers reach port {port}")
+
+
+def _restricts(policy: ApiObject, installation: Installed) -> bool:
+    types = at(policy, "spec", "policyTypes")
+    with suppress(InvalidSelector):
+        selector = parse_label_selector(at(policy, "spec", "podSelector") or {})
+        selects = selector is not None and selector.matches(installation.labels)
+        return selects and (not isinstance(types, list) or "Ingress" in types)
+    return False
+
+
+def _admits_api_servers(rule: Any, port: int) -> bool:
+    """Report whether an ingress rule admits the port from everywhere, or from an address block."""
+    peers, ports = at(rule, "from") or (), at(rule, "ports") or ()
+    return (not peers or any(at(peer, "ipBlock") for peer in peers)) and (
+        not ports or any(_is_port(entry, port) for entry in ports)
+    )
+
+
+def _is_port(entry: Any, port: int) -> bool:
+    first, last = at(entry, "port"), at(entry, "endPort")
+    if at(entry, "protocol") not in (None, "TCP"):
+        return False
+    if isinstance(first, int):
+        return first <= port <= (last if isinstance(last, int) else first)
+    return first in (None, "webhook")
+
+
+def _lease(client: Client, installation: Installed) -> Iterator[Line]:
+    seen = client.get(lease_path(part(installation.namespace), _DEFAULT), f"the Lease {_DEFAULT}")
+    if seen.is_missing:
+        text = f"{_DEFAULT} not found: forewarn denies a new global default"
+        yield AREA.problem(
+            "Lease", text, f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
+        )
+    elif seen.exists:
+        holder = at(seen.object, "spec", "holderIdentity")
+        yield AREA.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
+    else:
+        yield AREA.unknown("Lease", seen.why)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed
 from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ _PATHS: Final = {
     VALIDATING: f"{_GROUP}/validatingwebhookconfigurations",
     MUTATING: f"{_GROUP}/mutatingwebhookconfigurations",
 }
+_SELECTED: Final = {
+    "namespaceSelector": ("/api/v1/namespaces", "namespaces of the cluster"),
+    "objectSelector": ("/apis/apps/v1/deployments", "Deployments of all namespaces"),
+}
+"""Selector of a webhook -> path and name of the objects to which doctor applies it."""
 _PODS_AND_WORKLOADS: Final = (
     ("", "v1", "pods", "CREATE"),
     ("apps", "v1", "deployments", "CREATE"),
@@ -103,7 +110,7 @@ def check(client: Client) -> Registered:
         ours = {name: webhook for name, webhook in zip(names, found, strict=True) if name.endswith(SUFFIX)}
         webhooks |= ours
         others[kind] = [(w.configuration, w.fields) for name, w in zip(names, found, strict=True) if name not in ours]
-        lines += _configuration(kind, ours)
+        lines += _configuration(client, kind, ours)
     if webhooks:
         lines += _others(others)
     return Registered(webhooks, known, lines)
@@ -127,7 +134,7 @@ def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
     ]
 
 
-def _configuration(kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
+def _configuration(client: Client, kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
     wanted = shipped()[kind]
     if not ours:
         if kind == VALIDATING:
@@ -136,13 +143,13 @@ def _configuration(kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
             text = "none with a webhook of forewarn: no annotations, no default PriorityClasses of namespaces"
             yield AREA.warning(kind, text, f"none if intended (overlay audit-only); else {AGAIN}")
         return
-    lines = [line for name, webhook in wanted.items() for line in _webhook(kind, webhook, ours.get(name))]
+    lines = [line for name, webhook in wanted.items() for line in _webhook(client, kind, webhook, ours.get(name))]
     yield from lines
     if not lines:
         yield AREA.ok(kind, f"{listed(sorted(ours), 4)}: rules, selectors, matchConditions and timeouts as shipped")
 
 
-def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[Line]:
+def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[Line]:
     name = wanted["name"]
     if webhook is None:
         yield AREA.problem(kind, f"the webhook {name} is missing", AGAIN)
@@ -154,13 +161,17 @@ def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[
     if found.get("matchPolicy") == "Exact":
         text = f"{name}: matchPolicy is Exact, so objects in other API versions are not checked"
         yield AREA.problem(kind, text, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
+    versions, version = _texts(found, "admissionReviewVersions"), wanted["admissionReviewVersions"]
+    if version[0] not in versions:
+        text = f"{name}: admissionReviewVersions is {listed(versions)}, and forewarn answers only {version[0]}"
+        yield AREA.problem(kind, text, webhook.patch("replace", "admissionReviewVersions", version))
     policy = found.get("failurePolicy")
     if policy != wanted["failurePolicy"]:
         meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
         text = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
         repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
         yield AREA.warning(kind, text, f"{_IF_INTENDED}{repair}")
-    yield from _narrowed(kind, wanted, webhook)
+    yield from _narrowed(client, kind, wanted, webhook)
     yield from _called(kind, wanted, webhook)
 
 
@@ -173,16 +184,22 @@ def _open(name: str) -> str:
     return "Ignore, objects are admitted unchecked while forewarn does not respond"
 
 
-def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
+def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
     """Check selectors, matchConditions and the timeout against the shipped webhook `wanted`.
 
     kubectl apply and helm upgrade merge selectors and matchConditions by key, so additions of users remain.
     """
     name, found = wanted["name"], webhook.fields
-    for selector in ("namespaceSelector", "objectSelector"):
+    for selector in _SELECTED:
         if found.get(selector):
-            text = f"{name} has a {selector} ({json.dumps(found[selector])}): what it excludes is not checked"
-            yield AREA.warning(kind, text, f"{_IF_INTENDED}{webhook.patch('replace', selector, {})}")
+            repair = webhook.patch("replace", selector, {})
+            text = f"{name} has the {selector} {json.dumps(found[selector])}"
+            count, total, what = _selected(client, selector, found[selector])
+            if total and not count:
+                yield AREA.problem(kind, f"{text}, which selects none of {total} {what}", repair)
+            else:
+                some = f", which selects {count} of {total} {what}" if total else ""
+                yield AREA.warning(kind, f"{text}{some}: others are not checked", f"{_IF_INTENDED}{repair}")
     shipped_ones, conditions = _conditions(wanted), _conditions(found)
     for index, condition in enumerate(conditions):
         if condition not in shipped_ones:
@@ -199,6 +216,16 @@ def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
         text = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
         repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
         yield AREA.warning(kind, text, f"{_IF_INTENDED}{repair}")
+
+
+def _selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
+    """Return how many objects of the cluster a selector selects, of how many, and their kind; 0 of 0 if unknown."""
+    path, what = _SELECTED[field]
+    with suppress(InvalidSelector):
+        parsed, objects = parse_label_selector(selector), client.all(path, what).objects
+        labels = [at(obj, "metadata", "labels") or {} for obj in objects]
+        return sum(parsed is not None and parsed.matches(some) for some in labels), len(labels), what
+    return 0, 0, what
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:

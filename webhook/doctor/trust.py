@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import at
+from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.doctor.client import part
+from forewarn.webhook.doctor.installation import INJECTOR
 from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("trust")
-_INJECTOR: Final = "forewarn-ca-injector"
 _SERVING: Final = "forewarn-serving-cert"
 _SOON: Final = timedelta(days=1)
 _SILENT: Final = timedelta(minutes=5)
@@ -56,18 +57,18 @@ def check(client: Client, registered: Registered, installed: Installed, now: dat
 def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[Line]:
     if installed.serving_secret:
         return  # cert-manager or another issuer renews it
-    namespace = part(installed.namespace)
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{_INJECTOR}"
-    seen = client.get(path, f"the Lease {_INJECTOR}")
-    fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={_INJECTOR}; start it if there is none"
+    seen = client.get(lease_path(part(installed.namespace), INJECTOR), f"the Lease {INJECTOR}")
+    fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
     if seen.is_missing:
-        yield AREA.problem("CA injector", f"Lease {_INJECTOR} not found", AGAIN)
+        yield AREA.problem("CA injector", f"Lease {INJECTOR} not found", AGAIN)
     elif not seen.exists:
         yield AREA.unknown("CA injector", seen.why)
     else:
         holder, renewed = at(seen.object, "spec", "holderIdentity"), moment_of(at(seen.object, "spec", "renewTime"))
         if not holder or renewed is None:
-            yield AREA.problem("CA injector", "none has run yet: no certificate is issued", fix)
+            stopped = at(seen.object, "spec", "leaseTransitions")
+            text = "it has stopped and released its Lease" if stopped else "none has run yet"
+            yield AREA.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
         elif now - renewed > _SILENT:
             text = (
                 f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z: certificates are not renewed"
@@ -82,7 +83,8 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
     seen = client.get(path, f"the Secret {name}")
     if seen.is_missing:
-        yield AREA.problem("certificate", f"Secret {name} not found", AGAIN)
+        create = f"kubectl -n {installed.namespace} create secret generic {name}; forewarn-ca-injector fills it in 5 s"
+        yield AREA.problem("certificate", f"Secret {name} not found", fix if installed.serving_secret else create)
         return
     if not seen.exists:
         yield AREA.unknown("certificate", seen.why)
@@ -95,7 +97,7 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     try:
         from forewarn.webhook.x509 import Caller, NoCertificate, rejections, validity_of
     except ModuleNotFoundError as missing:
-        text = f"{missing.name} is not installed; install forewarn with the extra `webhook`"
+        text = f"{missing.name} is not installed; install forewarn with the extra `live`"
         yield AREA.unknown("certificate", text)
         return
     try:

@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shlex
+import time
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +22,7 @@ from forewarn.policies import VERSION
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.webhook.commands.doctor import main
 from forewarn.webhook.doctor.client import Client
-from forewarn.webhook.doctor.examination import examine
+from forewarn.webhook.doctor.examination import Now, examine
 from forewarn.webhook.doctor.registration import MUTATING, VALIDATING, shipped
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
@@ -39,6 +41,8 @@ VALIDATE, MUTATE = f"{REGISTRATION}/validatingwebhookconfigurations", f"{REGISTR
 OURS = "/api/v1/namespaces/forewarn"
 DEPLOYMENT = "/apis/apps/v1/namespaces/forewarn/deployments/forewarn"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"
+DEFAULT_LEASE = LEASE.replace("ca-injector", "global-default")
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/forewarn/networkpolicies"
 SERVICE = f"{OURS}/services/forewarn"
 MAIN = "validate.forewarn.dev"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/forewarn/endpointslices"
@@ -113,6 +117,8 @@ class World:
             SLICES: items({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {"ready": True}}]}),
             f"{OURS}/pods": items(*pods),
             LEASE: {"spec": {"holderIdentity": "ca-0", "renewTime": SOON.isoformat()}},
+            DEFAULT_LEASE: {"metadata": {"name": "forewarn-global-default"}},
+            POLICIES: items(network_policy(ports=[{"port": "webhook", "protocol": "TCP"}])),
             SECRET: served()[1],
             CONFIG: {"data": {"forewarn.yaml": "actions: {}\n"}},
             CLASSES: items(priority_class("forewarn", 1_000_000), priority_class("web", 1000, globalDefault=True)),
@@ -129,6 +135,8 @@ class World:
             REVIEWS: (403, 'User "u" cannot create resource'),  # else each report asks some fifty
         }
         self.warnings: tuple[str, ...] = (WARNED,)
+        self.ahead: dict[str, int] = {}
+        """Path -> seconds by which the clock is ahead."""
 
     def webhook(self, name: str) -> Obj:
         """A registered webhook."""
@@ -146,6 +154,11 @@ class World:
 
 def items(*objects: Obj) -> Obj:
     return {"items": [*objects], "metadata": {}}
+
+
+def network_policy(**rule: Any) -> Obj:
+    spec = {"podSelector": {"matchLabels": {**LABELS}}, "policyTypes": ["Ingress", "Egress"], "ingress": [rule]}
+    return {"metadata": {"name": "forewarn"}, "spec": spec}
 
 
 def priority_class(name: str, value: int, **fields: Any) -> Obj:
@@ -185,7 +198,7 @@ class Report(NamedTuple):
 def playing(world: World) -> Iterator[ScriptedApi]:
     with scripted_api() as api:
         for path, answer in world.get.items():
-            api.routes["GET", path] = play(answer, ())
+            api.routes["GET", path] = play(answer, (), world.ahead.get(path, 0))
         for path, answer in world.post.items():
             api.routes["POST", path] = play(answer, world.warnings if path == TRIED else ())
         proxied = f"{OURS}/services/http:forewarn:health/proxy"
@@ -194,8 +207,9 @@ def playing(world: World) -> Iterator[ScriptedApi]:
         yield api
 
 
-def play(answer: Any, warnings: tuple[str, ...]) -> Callable[[Handler], None]:
+def play(answer: Any, warnings: tuple[str, ...], ahead: int = 0) -> Callable[[Handler], None]:
     def played(handler: Handler) -> None:
+        handler.date_time_string = lambda _=None: formatdate(time.time() + ahead, usegmt=True)  # type: ignore[assignment]
         status, body = (200, answer) if not isinstance(answer, tuple) else answer
         if isinstance(body, str):
             body = {"kind": "Status", "code": status, "message": body}
@@ -343,6 +357,39 @@ def failing(message: str) -> str:
 
 
 URL = f"https://forewarn.forewarn.svc:443/validate/{TOKEN}?timeout=5s"
+
+
+def selecting(field: str, path: str, obj: Obj) -> Callable[[World], None]:
+    """A selector, and one object more of those to which it applies."""
+
+    def made(world: World) -> None:
+        world.webhook(MAIN)[field] = {"matchLabels": {"a": "b"}}
+        world.get[path]["items"].append(obj)
+
+    return made
+
+
+def ahead(path: str, seconds: int) -> Callable[[World], None]:
+    return lambda world: world.ahead.update({path: seconds})
+
+
+def waiting(state: Obj, **status: Any) -> Callable[[World], None]:
+    """The container of the replica does not run."""
+
+    def made(world: World) -> None:
+        world.get[f"{OURS}/pods"]["items"][0]["status"]["containerStatuses"] = [{"state": {"waiting": state}, **status}]
+
+    return made
+
+
+def crashed(state: Obj, log: bytes) -> Callable[[World], None]:
+    def made(world: World) -> None:
+        waiting(state["waiting"], restartCount=4, lastState={"terminated": {"exitCode": 2, "reason": "Error"}})(world)
+        world.get[f"{OURS}/pods/forewarn-0/log"] = log
+
+    return made
+
+
 ANNOTATED = {
     "metadata": {
         "name": "web",
@@ -392,8 +439,93 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "namespaces",
         of_webhook("validate.forewarn.dev", "namespaceSelector", {"matchLabels": {"a": "b"}}),
         VALIDATING,
+        "problem",
+        'has the namespaceSelector {"matchLabels": {"a": "b"}}, which selects none of 1 namespaces',
+    ),
+    (
+        "some namespaces",
+        selecting("namespaceSelector", NAMESPACES, {"metadata": {"name": "shop", "labels": {"a": "b"}}}),
+        VALIDATING,
         "warning",
-        'a namespaceSelector ({"matchLabels": {"a": "b"}})',
+        'has the namespaceSelector {"matchLabels": {"a": "b"}}, which selects 1 of 2 namespaces',
+    ),
+    (
+        "no objects",
+        selecting("objectSelector", "/apis/apps/v1/deployments", ANNOTATED),
+        VALIDATING,
+        "problem",
+        'has the objectSelector {"matchLabels": {"a": "b"}}, which selects none of 1 Deployments',
+    ),
+    (
+        "review versions",
+        of_webhook("validate.forewarn.dev", "admissionReviewVersions", ["v1beta1"]),
+        VALIDATING,
+        "problem",
+        "admissionReviewVersions is v1beta1, and forewarn answers only v1",
+    ),
+    ("this clock", ahead("/version", 400), "clocks", "warning", "this machine is 400 s behind the API server's"),
+    (
+        "a replica's clock",
+        ahead(f"{POD}/metrics", -90),
+        "clocks",
+        "warning",
+        "forewarn-0 is 90 s behind the API server",
+    ),
+    (
+        "no ingress",
+        change(POLICIES, to=items(network_policy(**{"from": [{"namespaceSelector": {}}]}))),
+        "NetworkPolicy",
+        "warning",
+        "forewarn select the Pods and admit no API server on port 8443, if the network plugin enforces them",
+    ),
+    (
+        "another port",
+        change(POLICIES, to=items(network_policy(ports=[{"port": 443, "endPort": 8000}]))),
+        "NetworkPolicy",
+        "warning",
+        "admit no API server on port 8443",
+    ),
+    (
+        "addresses",
+        change(
+            POLICIES,
+            to=items(
+                network_policy(
+                    ports=[{"port": 8000, "endPort": 9000}], **{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
+                )
+            ),
+        ),
+        "NetworkPolicy",
+        "ok",
+        "forewarn: API servers reach port 8443",
+    ),
+    (
+        "no default lease",
+        change(DEFAULT_LEASE, to=(404, "no")),
+        "Lease",
+        "problem",
+        "forewarn-global-default not found",
+    ),
+    (
+        "crash",
+        crashed({"waiting": {"reason": "CrashLoopBackOff"}}, b'{"level":"error","message":"cannot start: c.yaml:3"}\n'),
+        "Pods",
+        "problem",
+        "forewarn-0: CrashLoopBackOff, exit code 2, 4 restarts: cannot start: c.yaml:3",
+    ),
+    (
+        "no image",
+        waiting({"reason": "ImagePullBackOff", "message": "Back-off pulling image"}),
+        "Pods",
+        "problem",
+        "forewarn-0: ImagePullBackOff: Back-off pulling image",
+    ),
+    (
+        "a stopped injector",
+        change(LEASE, to={"spec": {"leaseTransitions": 1}}),
+        "CA injector",
+        "problem",
+        "it has stopped and released its Lease: no certificate is issued or renewed",
     ),
     ("one condition more", narrowed, MUTATING, "warning", 'an additional matchCondition "only-mine"'),
     (
@@ -759,6 +891,7 @@ def test_each_thing_that_goes_wrong_is_told_with_a_fix(
 
 REPAIRED = (
     *("exact", "fails open", "fails closed", "time", "namespaces", "one condition more", "path", "no ports"),
+    *("some namespaces", "no objects", "review versions"),
     *("a port that is not there", "the health port", "another Service", "another namespace", "a label more"),
     *("no selector", "too wide a selector"),
 )
@@ -778,6 +911,23 @@ def test_the_printed_command_repairs(examined: Callable[..., Report], case: str)
         patched(world.get[SERVICE] if kind == "service" else config_of(world, kind), json.loads(options[-1]))
     report = examined(world)
     assert (report.status, [line for line in report.lines if line["status"] not in ("ok", "unknown")]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("break_it", "check", "fix"),
+    [
+        (change(SECRET, to=(404, "no")), "certificate", "create secret generic forewarn-serving-cert;"),
+        (change(f"{POD}/readyz", to=(503, "error trying to reach service: connection refused")), "/readyz", "the log"),
+        (change(f"{POD}/readyz", to=(503, "error trying to reach service: timeout")), "/readyz", "network policy"),
+        (change(LEASE, to={"spec": {"leaseTransitions": 1}}), "CA injector", "start it if there is none"),
+    ],
+)
+def test_the_fix_is_about_the_cause(
+    examined: Callable[..., Report], break_it: Callable[[World], None], check: str, fix: str
+) -> None:
+    world = World()
+    break_it(world)
+    assert any(fix in line["fix"] for line in examined(world).lines if line["check"] == check)
 
 
 def config_of(world: World, kind: str) -> Obj:
@@ -862,7 +1012,7 @@ def test_without_time_the_rest_is_not_looked_at(tmp_path: Path, monkeypatch: pyt
     ticks = iter([0.0, 0.0, 0.5])
     with playing(World()) as api:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
-        lines = examine(Client(client(), 1.0, lambda: next(ticks, 2.0)), {"gitVersion": "v1.36.3"}, "default", NOW)
+        lines = examine(Client(client(), 1.0, lambda: next(ticks, 2.0)), {"gitVersion": "v1.36.3"}, "default", Now(NOW))
     assert [line.status for line in lines if line.area == "registration"] == ["ok", "ok"]
     assert [line.status for line in lines if line.area == "trust"] == ["unknown", "unknown"]
     assert all(line.message.startswith("no time left") for line in lines if line.area == "trust")
