@@ -61,13 +61,16 @@ _MAX_COUNT: Final = len(" [] (and 9999 more warnings)")
 
 def name_of(finding: Finding) -> str:
     """The object as the start of a warning, `Deployment shop/web: `; the middle of a long name is omitted."""
-    name = one_line(str(finding.object))
-    if len(name) > MAX_NAME:
-        name = f"{name[: MAX_NAME // 2]}…{name[1 - MAX_NAME // 2 :]}"
+    name = _without_middle(one_line(str(finding.object)), MAX_NAME)
     return f"{name}: " if name else ""
 
 
+def _without_middle(name: str, most: int) -> str:
+    return f"{name[: most // 2]}…{name[1 - most // 2 :]}" if len(name) > most else name
+
+
 MAX_NAME: Final = 60
+_SHORT_NAME: Final = 34
 
 
 def _on_one_line(text: Text) -> Text:
@@ -79,12 +82,13 @@ def _on_one_line(text: Text) -> Text:
 
 
 def _fitted(text: Text, limit: int, name: str) -> str:
-    """Return `name` and the text in at most BEST characters, and never more than `limit`.
+    """Return the text in at most BEST characters if possible, and never more than `limit`.
 
-    Without a name, caveats and the fix stay complete even above BEST; only `limit` can shorten them. Further sentences
-    are removed first, starting with the last one. Then the problem is shortened, to no less than _SHORTEST characters.
+    Caveats and the fix stay complete even above BEST; only `limit` can shorten them. Further sentences are removed
+    first, starting with the last one. Then the problem is shortened, to no less than _SHORTEST characters.
     """
-    limit = min(limit, BEST) - len(name) if name else limit
+    if name:
+        return _named(text, min(limit, BEST), name)
     fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
     if len(fix) > (room := limit - _SHORTEST - len(caveats) - 3):
         fix = truncated_text(fix, min(room, limit // 2))
@@ -97,7 +101,27 @@ def _fitted(text: Text, limit: int, name: str) -> str:
         if len(text.problem) <= room or not count:
             problem = shortened(text, max(room, _SHORTEST))
             break
-    return name + cut(joined((problem, others)), limit)
+    return cut(joined((problem, others)), limit)
+
+
+def _named(text: Text, most: int, name: str) -> str:
+    """Return the name and the text in at most `most` characters.
+
+    What does not fit is omitted in this order: further sentences, the fix, the middle of the name, the problem.
+    """
+    names, versions = (name, _without_middle(name, _SHORT_NAME)), (text.problem, *map(one_line, text.shorter))
+    caveats = joined(text.caveats)
+    room = most - (len(caveats) + len(". ") if caveats else 0)
+    fitting = ((shown, problem) for problem in versions for shown in names if len(shown + problem) <= room)
+    shown, problem = next(fitting, (names[-1], ""))
+    problem = problem or truncated_text(min(versions, key=len), room - len(names[-1]))
+    fix = f"Fix: {text.fix}" if text.fix else ""
+    for count in range(len(text.more), -1, -1):
+        kept = joined((problem, *(s for index, s in enumerate(text.more) if index < count or s in text.caveats)))
+        if len(line := shown + joined((kept, fix))) <= most:
+            return line
+    end = _clause_end(text.fix, most - len(shown + joined((kept, "Fix: …"))))
+    return cut(shown + joined((kept, f"Fix: {text.fix[:end]}…" if end else "")), most)
 
 
 def is_shortened(finding: Finding) -> bool:
@@ -123,12 +147,16 @@ def truncated_text(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    ends = (match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(most + 1, 0)))
-    end = max(ends, default=0)
+    end = _clause_end(text, most)
     if end < most // 2:
         blank = text.rfind(" ", 0, most)
         return f"{text[:blank].rstrip()}…" if blank >= most // 3 else cut(text, most)
     return f"{text[:end]}…" if end else ""
+
+
+def _clause_end(text: str, most: int) -> int:
+    """The end of the last clause that ends within `most` characters; 0 if there is none."""
+    return max((match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(most + 1, 0))), default=0)
 
 
 _SHORTEST: Final = 24

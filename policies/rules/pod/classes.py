@@ -268,12 +268,9 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
         return
     depends_on_user = any(entry.depends_on_user for entry in entries_of(use.name, context))
     for_user = f" for user {subject.user.name}" if subject.user and depends_on_user else ""
-    yield Problem(
-        f"class {quote(use.name)} is not allowed in namespace {use.namespace}{for_user}",
-        use.path,
-        "use another class, or ask for an entry in allowedClasses",
-        detail={"class": use.name},
-    )
+    problem, fix = f"class {quote(use.name)} is not allowed", "use another class, or ask for an entry in allowedClasses"
+    shorter = (f"{problem} in namespace {use.namespace}", f"{problem} here")
+    yield Problem(Text(f"{shorter[0]}{for_user}", fix, shorter=shorter), use.path, detail={"class": use.name})
 
 
 def is_class_use_unknown(subject: ReviewedObject, context: Context) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, one_line
+from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, ObjectRef, Severity, Text, one_line
 from forewarn.webhook.admission.messages import (
     BEST,
     MAX_WARNING,
@@ -222,3 +222,39 @@ def test_a_text_that_ends_early_is_a_beginning_of_it(text: str, most: int) -> No
     short = truncated_text(text, most)
     assert short == text or len(short) <= max(most, 1)
     assert text.startswith(short.removesuffix("…"))
+
+
+ALLOWED = Text(
+    'class "critical-payments" is not allowed in namespace checkout for user system:serviceaccount:ci:deployer',
+    "use another class, or ask for an entry in allowedClasses",
+    (),
+    ('class "critical-payments" is not allowed in namespace checkout', 'class "critical-payments" is not allowed here'),
+)
+VICTIMS = Text(
+    "would preempt 3 Pods: checkout/cart-7d9f, checkout/pay-55c2, data/etl-9",
+    "lower requests or priority",
+    ("Assumes no StorageClasses",),
+    ("would preempt 3 Pods",),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "warning"),
+    [
+        (VICTIMS, "web", f"Deployment shop/web: {VICTIMS.problem}"),
+        (VICTIMS, "storefront-web-eu", f"Deployment shop/storefront-web-eu: {VICTIMS.problem}"),
+        (VICTIMS, "storefront-web-northern-region-7", f"Deployment shop/s…thern-region-7: {VICTIMS.problem}"),
+        (
+            ALLOWED,
+            "web",
+            f"Deployment shop/web: {ALLOWED.shorter[0]}. Fix: use another class…",
+        ),
+    ],
+)
+def test_a_named_warning_omits_the_fix_before_the_name_and_the_name_before_the_problem(
+    text: Text, name: str, warning: str
+) -> None:
+    about = Finding(NO_LOCATION, Severity.ERROR, "a-rule", ObjectRef("apps/v1", "Deployment", "shop", name), text)
+    (line,) = warnings_of([about], lambda _: True)
+    assert line == f"{warning} [a-rule]"
+    assert len(line) <= BEST + len(" [a-rule]")

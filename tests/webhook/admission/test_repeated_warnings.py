@@ -175,7 +175,11 @@ def _applied(told: Told, decision: Decision, obj: Obj, count: int) -> Iterator[l
 
 NAME = "payments-of-the-northern-region"
 WILL_NOT_RUN = {
-    "a missing class": (deployment("gald"), "unknown-priority-class", "Fix: "),
+    "a missing class": (
+        deployment("gald"),
+        "unknown-priority-class",
+        'PriorityClass "gald" not found; Pods will be rejected',
+    ),
     "a quota": (_workload("gold", replicas=3), "quota-exceeded", "ResourceQuota few"),
     "no node": (
         {**STARVING, "spec": {**STARVING["spec"], "nodeSelector": {"no": "node"}}},
@@ -209,7 +213,11 @@ def test_other_warnings_are_shortened_and_never_to_nothing(count: int) -> None:
     for _ in range(2):
         applied = [*_applied(told, decision, STARVING, count)]
         assert [len(lines) for lines in applied] == [1] * count
-        assert all(f"{NAME}-{number}: would preempt " in lines[0] for number, lines in enumerate(applied) if number)
+        assert all(
+            re.match(rf"Pod shop/payments.*-{number}: would preempt 2 Pods", lines[0])
+            for number, lines in enumerate(applied)
+            if number
+        )
         assert all(len(line) <= BEST + len(" [preempts-running-pods]") for lines in applied[1:] for line in lines)
     hidden = max(0, 2 * count - FULL)
     assert (f"({hidden} shortened; see annotation)" in applied[-1][0]) is bool(hidden)
