@@ -1,4 +1,4 @@
-"""Writes policies/releases/feature_gates.py: the feature gates of each known minor, with their defaults.
+"""Writes policies/releases/feature_gates.json: the feature gates of each known minor, with their defaults.
 
 Made of Kubernetes' own list and of client-go, which `go mod download` brings for each release of
 `policies.releases.minors.CHECKED_WITH`. Also writes which of them the code reads that forewarn predicts, for the tests.
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
 
-TARGET: Final = ROOT / "policies/releases/feature_gates.py"
+TARGET: Final = ROOT / "policies/releases/feature_gates.json"
 READERS: Final = ROOT / "tests/policies/releases/readers.json"
 LIST: Final = "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"
 CLIENT: Final = "features/known_features.go"
@@ -118,12 +118,7 @@ def main() -> int:
             readers.setdefault(name, set()).update(places)
     names = sorted({name for gates in specs.values() for name in gates})
     table = {name: " ".join(state(gates.get(name, []), minor) for minor, gates in specs.items()) for name in names}
-    TARGET.write_text(
-        f'"""The feature gates of Kubernetes {", ".join(CHECKED_WITH.values())}. `make feature-gates` writes it."""\n\n'
-        "from __future__ import annotations\n\nfrom typing import Final\n\n"
-        "FEATURE_GATES: Final = {\n" + "".join(f'    "{name}": "{states}",\n' for name, states in table.items()) + "}\n"
-        '"""Gate -> its default in each known minor: on or off, `!` if it is locked; `-` without the gate."""\n'
-    )
+    TARGET.write_text(json.dumps(table, indent=0) + "\n")
     read = {name: " ".join(sorted(readers[name])) for name in names if name in readers}
     READERS.write_text(json.dumps(read, indent=0) + "\n")
     return 0

@@ -1,16 +1,20 @@
 """Which feature gates predictions model, which they do not, and why the others have no effect.
 
-`policies.releases.feature_gates` has all gates with their defaults. A gate that is neither modelled nor listed here is
-read by no code that forewarn predicts.
+feature_gates.json has all gates with their defaults; `make feature-gates` writes it. A gate that is neither modelled
+nor listed here is read by no code that forewarn predicts.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Final
 
-from forewarn.policies.releases.feature_gates import FEATURE_GATES
 from forewarn.policies.releases.minors import KNOWN_MINORS
 
+with open(os.path.join(os.path.dirname(__file__), "feature_gates.json"), encoding="utf-8") as _file:
+    FEATURE_GATES: Final[dict[str, str]] = json.load(_file)
+"""Gate -> its default in each known minor: on or off, `!` if it is locked; `-` without the gate."""
 _MODELLED: Final = """
     DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.releases.feature_gates import FEATURE_GATES
 from forewarn.policies.releases.gates import (
+    FEATURE_GATES,
     MODELLED,
     NO_EFFECT,
     NOT_MODELLED,
