@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.lint import as_update
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import LINTED, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.lint.input import as_update
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject

@@ -16,13 +16,13 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.known_findings import (
+    FAIL_ON,
     config_of,
     earlier_report,
     read_baseline,
     read_report,
     write_baseline,
 )
-from forewarn.policies.commands.lint_options import FAIL_ON
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config
+from forewarn.policies.findings import Severity
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import complain, print_notice
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
 
 FAILED = 3
+FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
 
 
 def read_baseline(path: str | None) -> dict[str, Any] | None:

@@ -2,47 +2,360 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
+import sys
+from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
-from forewarn.policies.commands import lint_output
-from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
-from forewarn.policies.commands.cluster_command import choose_cluster, loaded, parsed
-from forewarn.policies.commands.known_findings import config_of, read_baseline, write_baseline
-from forewarn.policies.commands.lint_input import (
+from forewarn.policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    choose_cluster,
+    loaded,
+    parsed,
+)
+from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
+from forewarn.policies.commands.parser import Parser, add_rule_options
+from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
+from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.lint.input import (
+    ASSERTION,
     EXCLUDED,
+    TEMPLATE,
     Input,
-    as_update,
     as_updates,
+    assertion_files,
     is_excluded,
     read_input,
     read_templates,
+    with_schemas,
 )
-from forewarn.policies.commands.lint_options import FAIL_ON, lint_parser
-from forewarn.policies.commands.release import names_a_release, release_of, settle
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
-from forewarn.policies.findings import Finding, Severity, plural
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.objects.reviewed_object import ChangeSet
-from forewarn.policies.sources import SourceError, find_files, status_of
-from forewarn.policies.terminal import complain, print_notice
+from forewarn.policies.options import KUSTOMIZE_FLAGS
+from forewarn.policies.sources import SourceError, find_files, read_file, status_of
+from forewarn.policies.sources.files import TEMPLATES
+from forewarn.policies.sources.output_file import append_file, output_file
+from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.commands.lint_output import Target
     from forewarn.policies.manifests.groups import Grouping
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
+    from forewarn.policies.render.report import Report
 
-__all__ = ["as_update", "findings_on", "main", "read_input", "unsuppressed"]
+
+FORMATS: Final = ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""Environment variable with the file for GitHub's job summary in Markdown."""
+Target = tuple[str, str]
+"""A format, and a file ("" for standard output)."""
+
+
+def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list[Target]:
+    """The requested outputs; by default text, and in GitHub Actions also annotations. Raises ValueError."""
+    found: list[Target] = []
+    in_actions = environment.get("GITHUB_ACTIONS") == "true"
+    for output in given or (("text", "github") if in_actions else ("text",)):
+        form, _, target = output.partition("=")
+        if form not in FORMATS:
+            from forewarn.policies.rules.support.names import nearest  # only when something is wrong
+
+            raise ValueError(f"--output {output}: there are {', '.join(FORMATS)}{nearest(form, FORMATS)}")
+        found.append((form, target))
+    if sum(not target for _, target in found) > 1 and any(not t and f not in ("text", "github") for f, t in found):
+        raise ValueError("--output: one format for standard output; write the others to files: -o sarif=report.sarif")
+    return found
+
+
+def write_report(
+    target: Target,
+    findings: list[Finding],
+    given: Input,
+    color: str,
+    suppressed: int = 0,
+    head: AnswerHead | None = None,
+    *,
+    most: int = 0,
+    notes: bool = True,
+) -> None:
+    """Write one report. Raises SourceError. `most`: maximum findings of one rule in text (0: all).
+
+    `notes`: include notes in text and annotations; other formats always include notes.
+    """
+    form, path = target
+    if not notes and form in _WITHOUT_NOTES:
+        findings = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    report = report_of(findings, given, suppressed, head)
+    if not path:
+        _print(form, report, given, sys.stdout, wants_color(color, sys.stdout), most)
+        return
+    with output_file(path) as file:
+        stream = TextIOWrapper(file, "utf-8", "backslashreplace")
+        try:
+            _print(form, report, given, stream, color == "always", most)
+        finally:
+            stream.detach()
+
+
+_WITHOUT_NOTES: Final = ("text", "github")
+SKIPPED_TEMPLATES: Final = (TEMPLATES, TEMPLATE)
+"""Types of skipped files that the summary counts by engine."""
+FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
+    "priority-class-not-checked": lambda finding: finding.detail.get("class"),
+    "system-class-outside-kube-system": lambda finding: (finding.message, os.path.dirname(finding.location.file)),
+    "job-fails-on-eviction": lambda finding: (finding.message, os.path.dirname(finding.location.file)),
+    "daemon-set-without-class": lambda finding: (finding.severity, finding.message, finding.object.name),
+}
+"""Rules that repeat one message for many objects, and what findings that are reported once have in common."""
+
+
+def folded(findings: list[Finding]) -> list[Finding]:
+    """Return the findings, with those of FOLDED rules that have the same cause merged to one, with the number of
+    objects.
+    """
+    keys = [(f.rule, FOLDED[f.rule](f) if f.rule in FOLDED else None) for f in findings]
+    counts = Counter(key for key in keys if key[0] in FOLDED)
+    shown, reported = [], set()
+    for finding, key in zip(findings, keys, strict=True):
+        if key in reported:
+            continue
+        if key in counts:
+            reported.add(key)
+            more = counts[key] - 1
+            suffix = f" (and {plural(more, 'more object')} with it)" if more else ""
+            finding = finding._replace(text=finding.text._replace(problem=finding.text.problem + suffix))
+        shown.append(finding)
+    return shown
+
+
+def report_of(findings: list[Finding], given: Input, suppressed: int = 0, head: AnswerHead | None = None) -> Report:
+    """The report about an input."""
+    from forewarn.policies.render.report import Report
+
+    lines = Lines(given)
+    return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed, head)
+
+
+def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool, most: int) -> None:
+    if form == "text":
+        from forewarn.policies.render import text
+
+        lines = text.render(report.findings, report.line_of, painter(color), most)
+        stream.writelines(clean(line, color) + "\n" for line in lines)
+    elif form == "github":
+        _print_for_github(report, stream)
+    else:
+        stream.writelines(_rendered(form, report, given))
+        stream.write("\n")
+
+
+def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
+    """The report in a format, in parts."""
+    if form == "json":
+        from forewarn.policies.render import json
+
+        return json.render(report, omitted=given.omitted)
+    if form == "sarif":
+        from importlib.metadata import version
+
+        from forewarn.policies.render import sarif
+
+        if len(report.findings) > sarif.MAX_RESULTS:
+            print_notice(
+                f"sarif: the worst {sarif.MAX_RESULTS} of {len(report.findings)} findings (the limit of GitHub)"
+            )
+        return sarif.render(report, version("forewarn"))
+    if form == "markdown":
+        return (as_markdown(_markdown(report)),)
+    from forewarn.policies.render import ci
+
+    return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
+
+
+def _markdown(report: Report) -> str:
+    from forewarn.policies.render import markdown
+    from forewarn.policies.render.head import below_title
+
+    text = markdown.render(report.findings)
+    return text if report.head is None else below_title(text, report.head)
+
+
+def _print_for_github(report: Report, stream: TextIO) -> None:
+    """Print as many annotations as GitHub shows; if there are more, write all findings to the job summary."""
+    from forewarn.policies.render import ci
+
+    lines, rest = ci.github(report.findings)
+    stream.writelines(line + "\n" for line in lines)
+    summary = os.environ.get(SUMMARY)
+    if rest and summary:
+        append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
+
+
+def summarize(
+    findings: list[Finding],
+    given: Input,
+    grouping: Grouping,
+    suppressed: int,
+    head: AnswerHead | None = None,
+    *,
+    verbose: bool = False,
+    notes: bool = True,
+) -> None:
+    """Print the summary on standard error: files, findings, skipped objects and separate environments.
+
+    `head`: None without a cluster, or if no text is printed. `verbose`: include directories that define the same
+    objects. `notes`: true if the report contains notes.
+    """
+    from forewarn.policies.render.text import summary
+
+    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
+    lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, suppressed)]
+    if head is not None:
+        from forewarn.policies.render.head import line_of
+
+        lines.append(line_of(head))
+    hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
+    if hidden:
+        lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
+    if given.engines:
+        from forewarn.policies.lint.templates import unrendered
+
+        lines.append(unrendered(given.engines))
+    if grouping.alternatives and verbose:
+        which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
+        lines.append(f"checked separately because they define the same objects: {which}")
+    if grouping.patches:
+        what = plural(grouping.patches, "object")
+        lines.append(f"{what} not checked: patches (use --render to check the output of kustomize)")
+    if grouping.apart:
+        what = plural(grouping.apart, "kustomization")
+        lines.append(f"{what} not combined (too large): their files are checked by directory")
+    if grouping.unseen:
+        what = plural(grouping.unseen, "definition")
+        lines.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
+    for line in lines:
+        print_notice(line)
+
+
+_CACHE_SIZE: Final = 8
+"""Maximum files whose lines are cached: findings are sorted by file."""
+
+
+class Lines:
+    """Source lines for excerpts, from files with findings, which are read again."""
+
+    def __init__(self, given: Input) -> None:
+        self._given = given
+        self._lines: dict[str, list[str]] = {}
+
+    def line_of(self, file: str, line: int) -> str | None:
+        """A line of a file (from 1); None if it does not exist."""
+        if file not in self._lines:
+            if len(self._lines) == _CACHE_SIZE:
+                del self._lines[next(iter(self._lines))]
+            from forewarn.policies.manifests.documents import as_utf8
+
+            try:
+                content = self._given.texts.get(file) or read_file(self._given.sources[file])
+            except (SourceError, KeyError):
+                content = b""
+            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
+        lines = self._lines[file]
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+
+MAX_PER_RULE: Final = 100
+
+
+def _natural(text: str) -> int:
+    """Parse a number that is not negative. Raises ValueError."""
+    if (number := int(text)) < 0:
+        raise ValueError
+    return number
+
+
+def _variable(name: str) -> str:
+    """Check the name of an environment variable. Raises ArgumentTypeError."""
+    if name not in os.environ:
+        raise argparse.ArgumentTypeError(f"{name} is not set")
+    return name
+
+
+def lint_parser() -> argparse.ArgumentParser:
+    """The parser of `forewarn lint`."""
+    parser = Parser(
+        prog="forewarn lint",
+        description="Check manifests in files, directories (.yaml, .yml, .json) or standard input (-).",
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: no "
+        "answer.",
+        examples=("lint manifests/", "lint --cluster live -o sarif=report.sarif ."),
+    )
+    add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
+    add(
+        "paths",
+        nargs="*",
+        default=["."],
+        metavar="PATH",
+        help="file or directory to check, or - for standard input (default: this directory)",
+    )
+    add_cluster_option(add, required=False)
+    help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
+    add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
+    add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
+    add(
+        "--render",
+        action="store_true",
+        help="also check the output of helm template and kustomize build",
+    )
+    help_text = "kustomize flag for --render: {} (repeatable)".format(" or ".join(KUSTOMIZE_FLAGS))
+    add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
+    add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
+    help_text = "environment variable that helm and kustomize get from --render (repeatable)"
+    add("--render-env", action="append", default=[], type=_variable, metavar="NAME", help=help_text)
+    add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
+    add("--closed", action="store_true", help="report every PriorityClass that the input does not define")
+    add("--allow-empty", action="store_true", help="accept an input without objects")
+    add("-n", "--namespace", help="namespace of objects that name none (default: default)")
+    add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")
+    add_release_options(add)
+    add_rule_options(add)
+    formats = ", ".join(FORMATS)
+    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
+    add(
+        "--max-per-rule",
+        type=_natural,
+        default=MAX_PER_RULE,
+        metavar="N",
+        help=f"maximum number of findings of one rule in text output; 0 for all (default: {MAX_PER_RULE})",
+    )
+    fix = add_mutually_exclusive_group().add_argument
+    fix("--fix", action="store_const", const=3, default=0, help="apply safe fixes, and report the other findings")
+    fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
+    add(
+        "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
+    )
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("-v", "--verbose", action="store_true", help="show notes, and the directories that are checked separately")
+    add("-q", "--quiet", action="store_true", help="do not print the summary")
+    add_color_option(add)
+    add("--list-rules", action="store_true", help="list the rules with severity, default action and summary")
+    add("--list-files", action="store_true", help="list checked and skipped files")
+    return parser
+
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 
@@ -54,7 +367,7 @@ def main(arguments: Sequence[str]) -> int:
     choose_cluster(options, parser, required=False)
     release = release_of(options, parser) if options.cluster or names_a_release(options) else None
     try:
-        outputs = lint_output.targets(options.output, os.environ)
+        outputs = targets(options.output, os.environ)
         config = _config(options)
         baseline = read_baseline(options.baseline)
     except (ConfigError, ValueError) as fault:
@@ -123,11 +436,9 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
         every_definition=options.render,
     )
     if given.class_paths:
-        from forewarn.policies.commands.lint_schemas import with_schemas
-
         config = with_schemas(config, given)
     if options.render:
-        from forewarn.policies.commands.lint_render import render
+        from forewarn.policies.lint.rendering import render
 
         render(given, options, config)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
@@ -145,21 +456,24 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
 
 def _fix(checked: _Checked, config: Config) -> bool:
     """Apply the safe fixes; returns true if there were any. Raises SourceError."""
-    from forewarn.policies.commands import lint_fix
+    from forewarn.policies.lint.fixes import fixed, write
 
-    found = list(lint_fix.fixed(checked.findings, checked.given, config, checked.cluster))
-    lint_fix.write(found)
-    return bool(found)
+    files = list(fixed(checked.findings, checked.given, config, checked.cluster))
+    write(files)
+    if files:
+        print_notice(f"{plural(sum(file.findings for file in files), 'finding')} fixed in {plural(len(files), 'file')}")
+    return bool(files)
 
 
 def _show(checked: _Checked, config: Config) -> int:
-    from forewarn.policies.commands import lint_fix
+    from forewarn.policies.lint.fixes import fixed, patch_of
 
     for unreadable in checked.given.unreadable:
         _complain(unreadable, status_of(unreadable))
-    found = list(lint_fix.fixed(checked.findings, checked.given, config, checked.cluster))
-    lint_fix.show(found)
-    return _of_unreadable(checked.given) or (FINDINGS if found else OK)
+    files = list(fixed(checked.findings, checked.given, config, checked.cluster))
+    for line in patch_of(files):
+        print(clean(cut(line, 10_000), color=False, is_patch=True))  # noqa: T201
+    return _of_unreadable(checked.given) or (FINDINGS if files else OK)
 
 
 def _report(
@@ -176,11 +490,11 @@ def _report(
         except ValueError as fault:
             return _complain(f"{options.baseline}: {fault}", USAGE)
         suppressed += known
-    findings = lint_output.folded(findings)
+    findings = folded(findings)
     notes = options.verbose or bool(options.select) or FAIL_ON[options.fail_on] is Severity.NOTE
     for target in outputs:
         try:
-            lint_output.write(
+            write_report(
                 target,
                 findings,
                 given,
@@ -194,7 +508,7 @@ def _report(
             return _complain(fault, FAILED)
     if not options.quiet and (findings or not _has_no_answer(options, given)):
         head = checked.head if ("text", "") in outputs else None
-        lint_output.summarize(findings, given, checked.grouping, suppressed, head, verbose=options.verbose, notes=notes)
+        summarize(findings, given, checked.grouping, suppressed, head, verbose=options.verbose, notes=notes)
         _report_counts(checked.unchecked, fixed)
     return _status(options, given, findings)
 
@@ -313,8 +627,6 @@ def _list_rules(config: Config) -> None:
 
 
 def _list_files(options: argparse.Namespace, config: Config) -> int:
-    from forewarn.policies.terminal import clean
-
     def print_skipped(path: str, what: str) -> None:
         print_notice(f"skipped: {path} ({what})")
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.commands.lint import as_update
-from forewarn.policies.commands.lint_input import wanted_kinds
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.evaluation.audit import audit, stored_objects
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.evaluation.foreign_rules import guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
 from forewarn.policies.findings import Severity
+from forewarn.policies.lint.input import as_update, wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.rules import RULES

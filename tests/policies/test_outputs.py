@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.commands import lint_output
-from forewarn.policies.commands.lint_input import Input
+from forewarn.policies.commands import lint
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Finding, Severity, Text
+from forewarn.policies.lint.input import Input
 from forewarn.policies.render import sarif
 from forewarn.policies.render.report import ENTRIES, Report, in_parts
 from forewarn.policies.rules import RULES
@@ -191,7 +191,7 @@ def test_no_report_is_held_as_a_whole(form: str) -> None:
     tracemalloc.start()
     try:
         with open(os.devnull, "w") as stream:
-            lint_output._print(form, lint_output.report_of(findings, given), given, stream, False, 0)
+            lint._print(form, lint.report_of(findings, given), given, stream, False, 0)
         assert tracemalloc.get_traced_memory()[1] < 3_000_000
     finally:
         tracemalloc.stop()
@@ -202,7 +202,7 @@ def test_no_report_is_held_as_a_whole(form: str) -> None:
 def test_lines_of_few_files_are_kept(tmp_path: Path) -> None:
     given = Input()
     given.texts = {str(number): b"a\nb" for number in range(100)}
-    lines = lint_output.Lines(given)
+    lines = lint.Lines(given)
     assert {lines.line_of(name, 2) for name in given.texts} == {"b"}
     assert len(lines._lines) < 10
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.commands.lint_ahead import read_ahead, skimmed
+from forewarn.policies.lint.ahead import read_ahead, skimmed
 from forewarn.policies.manifests import read
 from forewarn.policies.sources.files import File
 from tests.benchmarks.manifest_tree import write_tree
@@ -29,15 +29,16 @@ spec:
 """
 LINT = """
 import sys
-from forewarn.policies.commands import lint, lint_ahead
-lint_ahead.LEAST = lint_ahead.MIN_PARALLEL_BYTES = 1
-lint_ahead.cores = lambda: int(sys.argv[1])
-tell = lint_ahead._readings
+from forewarn.policies.commands import lint
+from forewarn.policies.lint import ahead
+ahead.LEAST = ahead.MIN_PARALLEL_BYTES = 1
+ahead.cores = lambda: int(sys.argv[1])
+tell = ahead._readings
 def told(pipe):
     for entry in tell(pipe):
         print("told", file=sys.stderr)
         yield entry
-lint_ahead._readings = told
+ahead._readings = told
 {more}
 sys.exit(lint.main(["-o", "json", *sys.argv[2:]]))
 """
@@ -80,8 +81,8 @@ def test_helpers_change_nothing(tree: Path) -> None:
 def test_helpers_do_what_this_process_leaves_to_them(tree: Path) -> None:
     leave = """
 import os
-here, indexes = os.getpid(), lint_ahead._indexes
-lint_ahead._indexes = lambda tickets: indexes(tickets) if os.getpid() != here else iter(())
+here, indexes = os.getpid(), ahead._indexes
+ahead._indexes = lambda tickets: indexes(tickets) if os.getpid() != here else iter(())
 """
     alone, helped = _lint(1, tree), _lint(2, tree, leave)
     assert helped[:2] == alone[:2]
@@ -92,7 +93,7 @@ lint_ahead._indexes = lambda tickets: indexes(tickets) if os.getpid() != here el
 @pytest.mark.skipif(sys.platform != "linux", reason="helpers are forked on Linux alone")
 def test_what_is_no_manifest_is_left_out_whoever_reads_it(tree: Path) -> None:
     """Of all files that are read ahead none is left to helpers: what is said must not depend on who was first."""
-    alone, ahead = _lint(1, tree), _lint(2, tree, "lint_ahead.forked = lambda _: None")
+    alone, ahead = _lint(1, tree), _lint(2, tree, "ahead.forked = lambda _: None")
     assert ahead == alone
     omitted = json.loads(alone[1])["summary"]["leftOut"]
     assert omitted == {"unreadable file without a kind": 2, "template of other kinds": 1}
@@ -100,7 +101,7 @@ def test_what_is_no_manifest_is_left_out_whoever_reads_it(tree: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="helpers are forked on Linux alone")
 def test_helpers_that_die_are_not_missed(tree: Path) -> None:
-    die = "lint_ahead.skimmed = lambda *_: 1 / 0"
+    die = "ahead.skimmed = lambda *_: 1 / 0"
     assert _lint(3, tree, die)[:2] == _lint(1, tree)[:2]
 
 

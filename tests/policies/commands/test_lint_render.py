@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands import lint, lint_render, lint_tools
-from forewarn.policies.commands.rendered_source import TemplateLines
+from forewarn.policies.commands import lint
 from forewarn.policies.config import Config
 from forewarn.policies.findings import Location
+from forewarn.policies.lint import rendering as lint_render
+from forewarn.policies.lint import tools as lint_tools
+from forewarn.policies.lint.rendering import TemplateLines
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
 HELM = """#!/bin/sh

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.commands import lint
-from forewarn.policies.commands.lint_templates import (
+from forewarn.policies.lint.templates import (
     engine_of,
     has_variable_class,
     keys_of,

@@ -322,7 +322,7 @@ def test_what_is_known_of_a_kind_goes_before_its_schema(tmp_path: Path, capsys: 
 def test_a_definition_that_no_object_needs_is_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.commands.lint_schemas.class_paths_of", pytest.fail)
+    monkeypatch.setattr("forewarn.policies.lint.input.class_paths_of", pytest.fail)
     (tmp_path / "crd.yaml").write_text(definition(SHIPS))
     (tmp_path / "classes.yaml").write_text(CLASS)
     assert linted(tmp_path, capsys) == []

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.commands.lint import findings_on
-from forewarn.policies.commands.lint_input import Input, wanted_kinds
 from forewarn.policies.config.model import Config
+from forewarn.policies.lint.input import Input, wanted_kinds
 from forewarn.policies.manifests import groups, read
 from forewarn.policies.manifests.groups import Kustomization, Member, grouped
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.lint import as_update
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS
+from forewarn.policies.lint.input import as_update
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User

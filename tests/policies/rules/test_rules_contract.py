@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.lint_input import wanted_kinds
 from forewarn.policies.commands.rule_examples import cluster_of, findings_of, reviewed
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.evaluation import evaluator
 from forewarn.policies.evaluation.evaluator import _CLUSTER, Phase, _target
 from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.lint.input import wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.metering import never
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
+from forewarn.policies.kinds.class_paths import CRD, class_paths_of
 from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
     GROUP_TEMPLATES,
@@ -19,7 +21,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
-from forewarn.policies.manifests import BROKEN, NO_KIND, is_typed, named_kinds, read
+from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_typed, named_kinds, read, values
 from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
@@ -27,18 +29,82 @@ from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import TEMPLATES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.commands.lint_templates import Engine
     from forewarn.policies.config.model import Config
     from forewarn.policies.evaluation.suppressions import Suppression
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.kinds.class_paths import ClassPath
+    from forewarn.policies.lint.templates import Engine
     from forewarn.policies.manifests import Reading
     from forewarn.policies.manifests.groups import Group, Kustomization
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.sources.files import File
+
+
+ASSERTION: Final = "test assertion"
+_STEP: Final = re.compile(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
+_NAMED: Final = re.compile(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
+_TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
+_KEYS: Final = ("assert", "error")
+_MAX_PATTERNS: Final = 1_000
+_MAX_STEPS: Final = 10_000
+"""Maximum mappings and lists of one test that are read."""
+
+
+def assertion_files(files: Iterable[File]) -> set[str]:
+    """Return the normalized paths of assertion files: recognized by their name, or named by a Chainsaw test."""
+    found, patterns, paths = set[str](), set[str](), []
+    for file in files:
+        directory, name = os.path.split(file.path)
+        if not file.tree:
+            continue
+        paths.append(os.path.normpath(file.path))
+        if _STEP.fullmatch(name) or _NAMED.fullmatch(name):
+            found.add(paths[-1])
+        elif _TEST.fullmatch(name):
+            for other in _referenced(file):
+                (patterns if "*" in other else found).add(os.path.normpath(os.path.join(directory, other)))
+    return found | _matching(paths, patterns)
+
+
+def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
+    """The paths that match a pattern with `*` in its last step."""
+    by_directory: dict[str, list[str]] = {}
+    for pattern in islice(patterns, _MAX_PATTERNS):
+        by_directory.setdefault(os.path.dirname(pattern), []).append(os.path.basename(pattern))
+    found = set()
+    for path in paths if patterns else ():
+        directory, name = os.path.split(path)
+        if any(fnmatchcase(name, pattern) for pattern in by_directory.get(directory, ())):
+            found.add(path)
+    return found
+
+
+def _referenced(test: File) -> Iterator[str]:
+    """Yield the assertion files that a Chainsaw test names; none if the test is unreadable, which the linter reports
+    elsewhere.
+    """
+    try:
+        read = [each.value for each in values(read_file(test), test.path)]
+    except (Fault, SourceError):
+        return
+    to_do: list[Any] = read
+    for _ in range(_MAX_STEPS):
+        if not to_do:
+            return
+        value = to_do.pop()
+        if isinstance(value, list):
+            to_do += value
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                file = inner.get("file") if key in _KEYS and isinstance(inner, Mapping) else None
+                if isinstance(file, str):
+                    yield file
+                elif isinstance(inner, Mapping | list):
+                    to_do.append(inner)
+
 
 TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
@@ -172,7 +238,7 @@ def read_input(
             files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
     ahead: dict[str, Reading] = {}
     if len(files) > 1:
-        from forewarn.policies.commands.lint_ahead import read_ahead
+        from forewarn.policies.lint.ahead import read_ahead
 
         ahead = read_ahead(files, wanted, namespace)
     for file in files:
@@ -181,8 +247,6 @@ def read_input(
         if file.name not in given.sources:
             _read(file, given, wanted, namespace, reported=False)
     if definitions or given.defining:
-        from forewarn.policies.commands.lint_schemas import read_by_schema
-
         read_by_schema(given, config, namespace, definitions, every=every_definition)
     if given.with_names:
         _read_other_names(given)
@@ -209,7 +273,7 @@ def _read(
         reading = read(content, file.name, wanted, namespace=namespace)
         what = _no_manifest(reading, content, wanted) if file.tree else ""
         if what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics):
-            from forewarn.policies.commands.lint_templates import engine_of
+            from forewarn.policies.lint.templates import engine_of
 
             given.engines[file.name] = engine_of(content)
             _read_template(content, file, given, wanted, namespace, set(), set(), reading.subjects)
@@ -257,7 +321,7 @@ def _count_uses(content: bytes, given: Input) -> None:
 
 def _read_other_names(given: Input) -> None:
     """Add the PriorityClass names that stand outside of the objects that rules read."""
-    from forewarn.policies.commands.lint_templates import other_names
+    from forewarn.policies.lint.templates import other_names
 
     subjects: dict[str, list[ReviewedObject]] = {file.called or file.path: [] for file, _, _ in given.with_names}
     for member in given.members:
@@ -284,7 +348,7 @@ def _count_variable(content: bytes, file: File, given: Input, reading: Reading) 
     """Record a manifest with a variable as PriorityClass name, whose value is unknown."""
     if not reading.subjects or _VARIABLE.search(content) is None:
         return
-    from forewarn.policies.commands.lint_templates import engine_of, has_variable_class
+    from forewarn.policies.lint.templates import engine_of, has_variable_class
 
     if has_variable_class(content):
         given.engines.setdefault(file.name, engine_of(content))
@@ -306,7 +370,7 @@ def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool
         for file in _values_of(os.path.dirname(directory), given):
             _read_values(file, given, used, defining, rendered.names if rendered else frozenset())
     if given.engines:
-        from forewarn.policies.commands.lint_templates import by_directory
+        from forewarn.policies.lint.templates import by_directory
 
         given.diagnostics = list(by_directory(given.diagnostics, given.engines))
 
@@ -335,7 +399,7 @@ def _read_chart_template(
     file: File, given: Input, wanted: frozenset[str], namespace: str, used: set[str], defining: set[str]
 ) -> None:
     """Read a file in a chart's templates directory; without braces, it is a plain manifest."""
-    from forewarn.policies.commands.lint_templates import HELM
+    from forewarn.policies.lint.templates import HELM
 
     try:
         content = read_file(file)
@@ -365,7 +429,7 @@ def _read_template(
     Adds to `used` the value keys that the template uses as class names, to `defining` those in definitions of
     classes. `read_before`: objects of the file that are not templates.
     """
-    from forewarn.policies.commands.lint_templates import definition_in, keys_of, literal_names
+    from forewarn.policies.lint.templates import definition_in, keys_of, literal_names
     from forewarn.policies.manifests.templates import outline
 
     found = outline(content, file.name, wanted, namespace, read_before)
@@ -391,7 +455,7 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str], p
 
     `used`, `defining`: see `_read_template`. `printed`: names that the chart's checked output contains.
     """
-    from forewarn.policies.commands.lint_templates import class_of_value, names_in_values
+    from forewarn.policies.lint.templates import class_of_value, names_in_values
 
     try:
         content = read_file(file)
@@ -450,3 +514,96 @@ def _stored_group(kind: str, ref: ObjectRef, cluster: ClusterSnapshot) -> ApiObj
     groups = cluster.objects.pod_groups if kind == POD_GROUP else cluster.objects.group_templates
     group = groups.get((ref.namespace or DEFAULT_NAMESPACE, ref.name))
     return group.to_api() if group else None
+
+
+_DEFINITION: Final = b"CustomResourceDefinition"
+
+
+def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[str], *, every: bool) -> None:
+    """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
+
+    Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
+    """
+    defining = [*given.defining, *((file, frozenset(("",))) for file in _files(more))]
+    done = {*config.options.class_paths, *config.options.pod_template_paths}
+    texts = _Texts(given)
+    for file, kinds in defining:
+        if any(kind not in done and (every or not kind or texts.of(kind)) for kind in kinds):
+            _add_paths(file, given, done)
+    if more and any(texts.of(kind) for kind in given.files_of):
+        from forewarn.policies.sources.cluster import definitions_of
+
+        for definition in chain.from_iterable(map(definitions_of, more)):
+            kind, paths = class_paths_of(definition)
+            if paths and kind not in done and (every or texts.of(kind)):
+                given.class_paths[kind] = paths
+    for name in dict.fromkeys(name for kind in given.class_paths for name in texts.of(kind)):
+        _add(given.sources[name], texts.found[name], given, namespace)
+
+
+def _add_paths(file: File, given: Input, done: set[str]) -> None:
+    """Record the PriorityClass paths of the kinds that a file defines; add these kinds to `done`."""
+    for definition in _definitions(file):
+        kind, paths = class_paths_of(definition)
+        if paths and kind not in done:
+            given.class_paths[kind] = paths
+        done.add(kind)
+
+
+class _Texts:
+    """The texts of input files that may name a PriorityClass or priority in objects of unknown kinds."""
+
+    def __init__(self, given: Input) -> None:
+        self._files_of = given.files_of
+        self._texts = given.texts
+        self.found: dict[str, bytes] = {}
+
+    def of(self, kind: str) -> list[str]:
+        """Return the names of the files with objects of a kind (in any API group) that may name a PriorityClass."""
+        return [file.name for file in self._files_of.get(kind.rpartition("/")[2], ()) if self._text(file)]
+
+    def _text(self, file: File) -> bytes:
+        if file.name not in self.found:
+            content = self._texts.get(file.name) or _content(file)
+            self.found[file.name] = content if any(word in content for word in _WORDS) else b""
+        return self.found[file.name]
+
+
+_WORDS: Final = b"riority", b"preemptionPolicy"
+
+
+def _content(file: File) -> bytes:
+    try:
+        return read_file(file)
+    except SourceError:
+        return b""  # it was told when it was read
+
+
+def with_schemas(config: Config, given: Input) -> Config:
+    """Return the configuration with the PriorityClass paths from definitions in the input."""
+    paths = {**config.options.class_paths, **given.class_paths}
+    return config._replace(options=config.options._replace(class_paths=paths)) if given.class_paths else config
+
+
+def _files(sources: Sequence[str]) -> Iterator[File]:
+    """Yield the files of the sources that exist as files or directories."""
+    for source in sources:
+        if os.path.exists(source):
+            yield from find_files([source])
+
+
+def _definitions(file: File) -> Iterator[ApiObject]:
+    content = _content(file)
+    if _DEFINITION in content:
+        yield from (each.object for each in read(content, file.name, frozenset((CRD,)), again=True).subjects)
+
+
+def _add(file: File, content: bytes, given: Input, namespace: str) -> None:
+    """Read a file again, only for the kinds whose definition was found."""
+    reading = read(content, file.name, given.class_paths, namespace=namespace, again=True)
+    place = file.called or file.path
+    for subject in reading.subjects:
+        given.members.append(Member.of(subject, place))
+        given.skipped[str(subject.object["kind"])] -= 1
+    given.skipped += type(given.skipped)()  # without what is 0
+    given.suppressions += of_annotations(reading.subjects)

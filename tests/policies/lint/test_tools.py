@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.commands import render_files
-from forewarn.policies.commands.helm_gate import allowed, write_gate
-from forewarn.policies.commands.render_files import Outside, Stage, Trees, is_of_checkout
+from forewarn.policies.lint import tools as render_files
+from forewarn.policies.lint.tools import Outside, Stage, Trees, allowed, is_of_checkout, write_gate
 
 REMOTE = b'{"properties": {"a": {"$ref": "https://example.com/x.json"}}}'
 LOCAL = b'{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a"}'

@@ -16,10 +16,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from forewarn.policies.commands.helm_gate import refuse_option
-from forewarn.policies.commands.lint_input import KUSTOMIZATIONS
-from forewarn.policies.commands.render_files import Outside, Trees
 from forewarn.policies.findings import cut
+from forewarn.policies.lint.input import KUSTOMIZATIONS
+from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
 from forewarn.policies.manifests.yaml.grammar import leniently
 from forewarn.policies.manifests.yaml.nodes import Scalar, compose, followed
@@ -31,13 +30,14 @@ if TYPE_CHECKING:
 
     from forewarn.policies.manifests.yaml.nodes import Node
 
+
 _PLUGINS: Final = frozenset(("generators", "transformers", "validators"))
 _LISTS: Final = frozenset(("apiversion", "kind", "metadata", "resources", "bases"))
 """Keys of a kustomization that does not change its objects."""
 _DATA: Final = re.compile(r"literals|values(?:inline|local)|(?:common)?(?:annotations|labels)|pairs")
 """Keys of values that name no files."""
 _NO_ADDRESSES: Final = re.compile(r"repo|chartrepourl|(?:new)?name")
-"""Keys of values that kustomize does not download: `helm_gate` prevents downloads of charts."""
+"""Keys of values that kustomize does not download: `tools.write_gate` prevents downloads of charts."""
 _ARGUMENTS: Final = re.compile(
     r"(?:chart|release)?name|(?:release)?namespace|nametemplate|(?:chart)?version|repo|chartrepourl|(?:chart|config|helm)home"
     r"|apiversions|kubeversion|values|valuesfile|additionalvaluesfiles"

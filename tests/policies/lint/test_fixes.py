@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
-from forewarn.policies.evaluation.fixes import applied, edits_of
 from forewarn.policies.findings import NO_OBJECT, Action, Finding, Location, Severity, Text
+from forewarn.policies.lint.fixes import applied, edits_of
 
 if TYPE_CHECKING:
     from pathlib import Path

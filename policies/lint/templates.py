@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
+
 RULE: Final = "template-braces"
 _PIPE: Final = "pipe the rendered output into `forewarn lint -`"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.commands.lint_kustomize import Checker, Limits, Refused
-from forewarn.policies.commands.render_files import Trees
+from forewarn.policies.lint.kustomize import Checker, Limits, Refused
+from forewarn.policies.lint.tools import Trees
 
 PLAIN: dict[str, str] = {
     "base/kustomization.yaml": "resources: [pod.yaml]\n",
@@ -237,7 +237,7 @@ def test_addresses_and_helm_exclude_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("entry", ["resources: [.]", "resources: &a [*a]", "resources: &a [[*a, *a], [*a, *a]]"])
 def test_loops_end(tmp_path: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from forewarn.policies.commands import lint_kustomize
+    from forewarn.policies.lint import kustomize as lint_kustomize
 
     monkeypatch.setattr(lint_kustomize, "_MAX_TEXTS", 10_000)
     found = _refused(tmp_path, {"kustomization.yaml": entry})

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.sources.files import File
 
+
 LEAST: Final = 16_000
 """Minimum bytes of a file for which communication between processes is worthwhile."""
 MAX_BYTES: Final = 8 << 20

@@ -1,0 +1,1 @@
+"""What the linter reads, renders and fixes."""
