@@ -22,7 +22,7 @@ from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, N
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
-from forewarn.policies.objects.fields import InvalidObject, at, int32, text
+from forewarn.policies.objects.fields import InvalidObject, at, int32, mapping, text
 from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.preemption import Candidate, Decision
 from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
@@ -149,6 +149,7 @@ class _Run(Simulation):
         creates: bool,
     ) -> None:
         _check(change)
+        change = _without_owner(change)  # it is not simulated, and would count as the workload of the new Pods
         self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
         self._creates = creates
         kind, *names = read_workload(change).key
@@ -197,7 +198,7 @@ class _Run(Simulation):
             self.cache.node_tree.put(info.node)
         stored = self._stored(read_workload(self._change).key)
         if stored is not None:
-            self._load_all_of(stored)
+            self._load_all_of(replace(stored, controller=None))
         elif not self._creates:
             raise CutShort("what is stored of it is not known")
         charge(len(self._cluster.waiting_pods) // 4)
@@ -395,6 +396,10 @@ class _Clock(Clock):
 def _latest_start(pods: Mapping[Any, Pod]) -> float:
     charge(len(pods) // 4)
     return float(max((pod.start_time or pod.created or 0 for pod in pods.values()), default=0))
+
+
+def _without_owner(obj: ApiObject) -> ApiObject:
+    return {**obj, "metadata": {**mapping(obj, "metadata"), "ownerReferences": []}}
 
 
 def _check(obj: ApiObject) -> None:

@@ -94,6 +94,29 @@ def test_a_rollout_is_told_as_it_is_simulated(kind: str) -> None:
     assert compared >= WORLDS // 5
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_the_owner_of_a_workload_does_not_change_what_is_told_of_its_rollout(kind: str) -> None:
+    """As of an operator; the owner of a Job is a CronJob."""
+    reference = {"apiVersion": "example.com/v1", "kind": "Database", "name": "owner", "uid": "o", "controller": True}
+    told_of = 0
+    for seed in range(WORLDS // 2):
+        found = random_rollout(seed, [kind])
+        if found is None:
+            continue
+        made, change = found
+        plain = told(made, change)
+        own = [
+            one.obj
+            for one in made
+            if one.obj["kind"] == kind and one.obj["metadata"]["name"] == change["metadata"]["name"]
+        ]
+        for obj in (change, *own):
+            obj["metadata"]["ownerReferences"] = [reference]
+        assert told(made, change) == plain, seed
+        told_of += plain != (Counter(), 0, 0)
+    assert told_of >= WORLDS // 20
+
+
 def is_by_chance(made: Sequence[Made], change: dict[str, Any]) -> bool:
     """Whether the order of nodes matters, so that forewarn tells one with many preemptions."""
     found = impact(made, change)
