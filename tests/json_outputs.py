@@ -52,7 +52,10 @@ def check_outputs() -> None:
 
     def as_json(value: object, indent: int | None = None) -> str:
         text = written(value, indent)
-        module = sys._getframe(1).f_globals["__name__"]
+        frame = sys._getframe(1)
+        while (module := frame.f_globals["__name__"]) not in (_RECORDED_FORMAT, *_SCHEMAS):
+            assert frame.f_back is not None, "printed by no command"
+            frame = frame.f_back
         if module != _RECORDED_FORMAT and len(text) <= _LARGEST:
             check(_SCHEMAS[module], json.loads(text))
         return text

@@ -80,6 +80,11 @@ def load(
     return Cluster(cache, settings, sources)
 
 
+def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:
+    """The state of a cluster, for questions that do not simulate."""
+    return cluster.snapshot if isinstance(cluster, Cluster) else cluster
+
+
 def counted_results(results: Iterable[T], total: int, progress: Progress | None) -> Iterator[T]:
     """Yield the results, and report how many of `total` are there."""
     if progress is not None:

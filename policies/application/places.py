@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import field_path
@@ -9,6 +10,8 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
@@ -24,6 +27,14 @@ class Places:
     def add(self, subject: ReviewedObject) -> None:
         """Record an object."""
         self._subjects.setdefault(_named(subject.ref), subject)
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Raise the errors of the block with the positions of their fields."""
+        try:
+            yield
+        except InvalidObject as fault:
+            raise self.located(fault) from None
 
     def located(self, fault: Exception) -> Exception:
         """Return the error with the position of its field; unchanged if the object of the error is not from a file."""

@@ -182,7 +182,8 @@ class Cache:
 
     Only one thread may change the cache. `replaced`: called with `group/Kind`, the previous and the new view (None:
     absent), for each change except of PriorityClasses. `templates`: the `group/Kind` of workloads
-    (`Options.pod_template_paths`). `semantics`: of the cluster's release; may change.
+    (`Options.pod_template_paths`). `semantics`: of the cluster's release; may change. `collect`: gets each object
+    that `add` gets; if it does not return None, the object is only for it, and `add` returns this value.
     """
 
     def __init__(
@@ -190,8 +191,10 @@ class Cache:
         replaced: Callable[[str, Any, Any], object] | None = None,
         templates: Collection[str] = POD_TEMPLATE_PATHS,
         semantics: Semantics = DEFAULT,
+        collect: Callable[[ApiObject], bool | None] | None = None,
     ) -> None:
         self.origin = Origin()
+        self._collect = collect
         self.reported_minor: int | None = None
         """The minor version that the cluster reports; None: unknown."""
         self.listed: set[str] | None = None
@@ -233,6 +236,8 @@ class Cache:
 
         Raises InvalidObject for an object that the API server would reject.
         """
+        if self._collect is not None and (collected := self._collect(obj)) is not None:
+            return collected
         kind = group_kind(obj)
         if kind in VIEWS:
             self._take(kind, key_of(obj, kind), obj)

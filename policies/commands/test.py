@@ -19,7 +19,6 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.commands.simulated import add_until_option
@@ -195,6 +194,7 @@ class _Cluster:
 
 
 def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places: Places) -> Setting:
+    from forewarn.policies.application.manifests import with_manifests
     from forewarn.policies.expectations import Setting
 
     snapshot = cluster.read().snapshot()
@@ -202,7 +202,7 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
         cluster=snapshot,
         world=cluster.world,
         objects=lambda path: [*applied([os.path.join(place, path)], options.namespace, places)],
-        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, snapshot, places),
+        workloads=lambda path: with_manifests(snapshot, [os.path.join(place, path)], options.namespace, places),
         max_cases=options.most,
     )
 

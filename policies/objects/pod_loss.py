@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
-from forewarn.policies.kinds.registry import JOB
+from forewarn.policies.kinds.registry import DAEMON_SET, JOB
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import fails_with_one_pod
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Owner, Pod
 
 _LONGEST: Final = 253
+_MAX_LOSSES: Final = 5
 
 
 class PodLoss(NamedTuple):
@@ -56,6 +57,36 @@ class PodLoss(NamedTuple):
         return {**shown, **({"condition": self.condition} if self.condition else {})}
 
 
+class Consequences(NamedTuple):
+    """What the preemption of Pods does to their workloads. `daemons`: the victims of DaemonSets, as JSON objects."""
+
+    losses: Sequence[PodLoss]
+    daemons: Sequence[dict[str, str]]
+
+    @classmethod
+    def of(cls, victims: Sequence[Pod], workload: Workloads) -> Consequences:
+        """Return the consequences for these victims. `workload`: see `losses_of`."""
+        daemons = [
+            {"pod": pod.key, "daemonSet": f"{pod.namespace}/{pod.owner.name}", "node": pod.node_name}
+            for pod in victims
+            if pod.owner is not None and pod.owner_kind == DAEMON_SET
+        ]
+        return cls(losses_of(victims, workload), daemons)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the lists that are not empty."""
+        lists = {"losses": [loss.to_dict() for loss in self.losses], "daemonSetVictims": self.daemons}
+        return {key: value for key, value in lists.items() if value}
+
+    def phrases(self) -> Iterator[str]:
+        """Yield what fails or is interrupted, and which Pods their DaemonSet recreates on the same node only."""
+        yield from loss_phrases(self.losses, _MAX_LOSSES, "preempting")
+        for daemon in self.daemons[:_MAX_LOSSES]:
+            yield f"DaemonSet {daemon['daemonSet']} recreates {daemon['pod']} on {daemon['node']} only"
+        if len(self.daemons) > _MAX_LOSSES:
+            yield f"{len(self.daemons) - _MAX_LOSSES} more victims are of DaemonSets"
+
+
 class _Stored(Protocol):
     @property
     def object(self) -> ApiObject: ...
@@ -80,7 +111,7 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
     return sorted(found.values(), key=lambda loss: (not loss.fails, loss.pod))
 
 
-def consequences(losses: Sequence[PodLoss], most: int, verb: str, rest: str = "") -> Iterator[str]:
+def loss_phrases(losses: Sequence[PodLoss], most: int, verb: str, rest: str = "") -> Iterator[str]:
     """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for at most `most` losses, and the number of the
     others.
     """

@@ -13,6 +13,7 @@ from forewarn.policies.whatif.headroom import within
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
@@ -27,13 +28,9 @@ _LARGE_CPU: Final = 10**8
 """Amount of cpu in thousandths from which cores are printed without a fraction."""
 
 
-def render(
-    headroom: Headroom,
-    paint: Painter = plain,
-    reserve: Placeholders | None = None,
-    buffers: Buffers | None = None,
-) -> Iterator[str]:
+def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
     """The headroom as text lines."""
+    headroom, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
@@ -234,8 +231,8 @@ def _nodes_of_group(group: ForGroup) -> str:
     return f"group {group.group}: {'not enough nodes' if group.nodes is None else plural(group.nodes, 'node')}"
 
 
-def markdown(headroom: Headroom, reserve: Placeholders | None = None, buffers: Buffers | None = None) -> str:
+def markdown(result: ObjectHeadroom) -> str:
     """The headroom as Markdown: nested lists."""
-    first, *rest = render(headroom, reserve=reserve, buffers=buffers)
+    first, *rest = render(result)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
-from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.pod import wait_seconds
-from forewarn.policies.objects.pod_loss import consequences, losses_of
-from forewarn.policies.render import Painter, plain
+from forewarn.policies.objects.pod_loss import Consequences
+from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.lines import MAX_LINES
 from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
@@ -22,6 +21,7 @@ from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.placement import Placement
@@ -30,10 +30,23 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
-_MAX_LOSSES: Final = 5
 TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy, or no node matches)"
+
+
+def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
+    """The result of `forewarn predict` as text lines, without the head."""
+    for group in result.groups:
+        yield line_of_group(group)
+        yield from (f"  {line}" for line in Consequences.of(group.victims, result.cluster.workload).phrases())
+        yield from (f"  note: {note}" for note in group.notes)
+    if len(result.placements) > 1:
+        yield from render_together(result.placements, result.applied, result.cluster, paint, explain=result.explain)
+    elif result.placements:
+        yield from render(result.placements[0], result.cluster, paint, explain=result.explain)
+    if result.autoscalers:
+        yield from (f"  note: {line}" for line in autoscalers.lines(result.autoscalers))
 
 
 def render(
@@ -221,7 +234,7 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
         yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(pdbs)})"
     elif pdbs:
         yield f"  PDB: disruptions allowed by {listed(pdbs)}"
-    yield from (f"  {line}" for line in affected(victims, cluster))
+    yield from (f"  {line}" for line in Consequences.of(victims, cluster.workload).phrases())
     seconds = plural(wait_seconds(victims), "second")
     stored = (cluster.pods.get((victim.namespace, victim.name)) for victim in victims)
     if any(pod is not None and pod.terminating for pod in stored):  # since when, or held by a finalizer, is not known
@@ -236,25 +249,6 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
     more = len(prediction.candidates) - len(prediction.best_nodes)
     if more:
         yield f"  other candidates: {plural(more, 'node')}, at a higher cost"
-
-
-def affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
-    """What fails or is interrupted without these victims, and which of them are of DaemonSets."""
-    yield from consequences(losses_of(victims, cluster.workload), _MAX_LOSSES, "preempting")
-    daemons = daemons_of(victims)
-    for victim in daemons[:_MAX_LOSSES]:
-        yield f"DaemonSet {victim['daemonSet']} recreates {victim['pod']} on {victim['node']} only"
-    if len(daemons) > _MAX_LOSSES:
-        yield f"{len(daemons) - _MAX_LOSSES} more victims are of DaemonSets"
-
-
-def daemons_of(victims: Sequence[Pod]) -> list[dict[str, str]]:
-    """Return the victims of DaemonSets, which recreate a Pod on the same node only, as JSON objects."""
-    return [
-        {"pod": pod.key, "daemonSet": f"{pod.namespace}/{pod.owner.name}", "node": pod.node_name}
-        for pod in victims
-        if pod.owner is not None and pod.owner_kind == DAEMON_SET
-    ]
 
 
 def pdbs_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:

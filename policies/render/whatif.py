@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
-from forewarn.policies.objects.pod_loss import consequences
+from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
@@ -131,7 +131,7 @@ def _pending_lines(answer: Answer) -> Iterator[str]:
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
     """Return phrases about the workloads that fail or are interrupted because they lose a Pod."""
-    return consequences(losses, MAX_LINES, "losing", "; use -o json for all")
+    return loss_phrases(losses, MAX_LINES, "losing", "; use -o json for all")
 
 
 def _lost(answer: Answer) -> str:

@@ -36,12 +36,13 @@ _REPOSITORY: Final = (".git", ".hg", ".svn")
 class File(NamedTuple):
     """A file to read. `tree`: the directory that links of the file must not leave; "" for a file that the user named.
 
-    `called`: the name of standard input in findings.
+    `called`: the name of standard input in findings. `data`: the content of a file in memory.
     """
 
     path: str
     tree: str = ""
     called: str = ""
+    data: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -232,6 +233,8 @@ def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
 
     Reads at most `most` bytes and one more, so that the caller detects larger files.
     """
+    if isinstance(file, File) and file.data is not None:
+        return file.data
     if isinstance(file, File) and file.tree:
         with suppress(OSError, ValueError):
             if data := contents(file.path, most):

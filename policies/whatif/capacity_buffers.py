@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import at, group_kind, ref_of
 
@@ -76,18 +75,17 @@ class Buffers(NamedTuple):
         return {**document, **needed, **cut_short, "others": {"buffers": self.others, "provisioned": self.of_others}}
 
 
-class BufferCache(Cache):
-    """A Cache that also collects CapacityBuffers, at most MAX_BUFFERS."""
+class CapacityBuffers:
+    """The CapacityBuffers of a cluster, at most MAX_BUFFERS."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.buffers: dict[tuple[str, str], Buffer] = {}
         self.omitted = False
 
-    def add(self, obj: ApiObject) -> bool:
-        """Add or replace an object, also a CapacityBuffer. See `Cache.add`."""
+    def collect(self, obj: ApiObject) -> bool | None:
+        """Add or replace a CapacityBuffer. Returns None for other objects (see `Cache`)."""
         if group_kind(obj) != CAPACITY_BUFFER:
-            return super().add(obj)
+            return None
         buffer = _read(obj)
         if len(self.buffers) < MAX_BUFFERS:
             self.buffers[buffer.namespace, buffer.name] = buffer
@@ -95,7 +93,7 @@ class BufferCache(Cache):
             self.omitted = True
         return True
 
-    def buffers_for(self, obj: ApiObject, needed: int | None) -> Buffers | None:
+    def of(self, obj: ApiObject, needed: int | None) -> Buffers | None:
         """Return the CapacityBuffers of the cluster for an object; None if the cluster has none. Raises InvalidObject.
 
         `needed`: see Buffers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, Estimate
@@ -70,6 +70,12 @@ class Count(NamedTuple):
     is_exact: bool = True
     by_node: Mapping[str, int] | None = None
 
+    def to_dict(self, quota: QuotaRoom | None = None) -> dict[str, Any]:
+        """The JSON object; with a quota, the smaller of both numbers, and each of them."""
+        count = within(self, quota)
+        limits = {} if quota is None else {"nodes": self.pods, "quota": quota.pods}
+        return {"pods": count.pods, "atLeast": not count.is_exact, **limits}
+
 
 class OfClass(NamedTuple):
     """The number of Pods that would fit with preemption if they had this PriorityClass.
@@ -83,6 +89,11 @@ class OfClass(NamedTuple):
     fitting: Count
     quota: QuotaRoom | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        about = {"class": self.name, "priority": self.priority, "preempts": self.preempts}
+        return about | self.fitting.to_dict(self.quota)
+
 
 class Stranded(NamedTuple):
     """The free amounts of full nodes: cpu in thousandths, memory in bytes.
@@ -94,6 +105,11 @@ class Stranded(NamedTuple):
     nodes: int
     milli_cpu: int
     memory: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        free = {"milliCpu": self.milli_cpu, "memory": self.memory}
+        return {"insufficient": list(self.scarce), "nodes": self.nodes, **free}
 
 
 class OfGroup(NamedTuple):
@@ -109,6 +125,11 @@ class OfGroup(NamedTuple):
     more: Count
     why_not: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        why = {"reason": self.why_not} if self.why_not else {}
+        return {"group": self.name, "nodes": self.nodes, **self.more.to_dict(), **why}
+
 
 class OfPodGroup(NamedTuple):
     """The number of further PodGroups of `size` Pods that fit, without preemption and with it.
@@ -121,6 +142,11 @@ class OfPodGroup(NamedTuple):
     min_count: int
     without: int
     preempting: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        counts = {"withoutPreemption": self.without, "withPreemption": self.preempting}
+        return {"name": self.name, "pods": self.size, "minCount": self.min_count, **counts}
 
 
 class Headroom(NamedTuple):
@@ -158,6 +184,23 @@ class Headroom(NamedTuple):
         if self.of_pod_group is None:
             return self.pods[0].pods, self.pods[1].pods
         return self.of_pod_group.without, self.of_pod_group.preempting
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {
+            "object": self.name,
+            **({} if self.of_pod_group is None else {"podGroup": self.of_pod_group.to_dict()}),
+            "priority": self.pod.effective_priority,
+            "priorityClass": self.pod.priority_class_name,
+            "withoutPreemption": self.without.to_dict(self.quota) | {"byZone": dict(self.by_zone)},
+            "withPreemption": self.preempting.to_dict(self.quota),
+            "byClass": [row.to_dict() for row in self.by_class],
+            "reasons": dict(self.reasons),
+            "stranded": [stranded.to_dict() for stranded in self.stranded],
+            **({} if self.groups is None else {"nodeGroups": [group.to_dict() for group in self.groups]}),
+            **({} if self.quota is None else {"quota": self.quota._asdict()}),
+            "notes": list(self.notes),
+        }
 
 
 def within(count: Count, quota: QuotaRoom | None) -> Count:

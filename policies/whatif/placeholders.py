@@ -75,6 +75,31 @@ class Placeholders(NamedTuple):
     buffer: ApiObject | None
     obstacle: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        requests = self.pod.occupies.resource
+        return {
+            "wanted": self.wanted,
+            "existing": {
+                "pods": self.existing,
+                "pending": self.pending,
+                "reserve": self.reserved,
+                "terminationSeconds": self.grace,
+            },
+            "create": {
+                "pods": self.more,
+                "fitNow": self.fit,
+                "milliCpu": requests.milli_cpu,
+                "memory": requests.memory,
+                "priorityClass": self.priority_class,
+                "priority": self.priority,
+            },
+            "pools": [pool._asdict() for pool in self.pools],
+            "nodeGroups": [group._asdict() for group in self.groups],
+            "obstacle": self.obstacle,
+            "capacityBuffer": self.buffer,
+        }
+
 
 def placeholders(
     cluster: ClusterSnapshot, obj: ApiObject, headroom: Headroom, wanted: int, options: Options, cutoff: int
@@ -187,30 +212,4 @@ def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
         "kind": "CapacityBuffer",
         "metadata": {"name": ref.name, "namespace": ref.namespace},
         "spec": {"scalableRef": {"apiGroup": "apps", "kind": ref.kind, "name": ref.name}, "replicas": wanted},
-    }
-
-
-def as_dict(placeholders: Placeholders) -> dict[str, Any]:
-    """Return the placeholder Pods as a JSON object."""
-    requests = placeholders.pod.occupies.resource
-    return {
-        "wanted": placeholders.wanted,
-        "existing": {
-            "pods": placeholders.existing,
-            "pending": placeholders.pending,
-            "reserve": placeholders.reserved,
-            "terminationSeconds": placeholders.grace,
-        },
-        "create": {
-            "pods": placeholders.more,
-            "fitNow": placeholders.fit,
-            "milliCpu": requests.milli_cpu,
-            "memory": requests.memory,
-            "priorityClass": placeholders.priority_class,
-            "priority": placeholders.priority,
-        },
-        "pools": [pool._asdict() for pool in placeholders.pools],
-        "nodeGroups": [group._asdict() for group in placeholders.groups],
-        "obstacle": placeholders.obstacle,
-        "capacityBuffer": placeholders.buffer,
     }

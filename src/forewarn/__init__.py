@@ -11,6 +11,12 @@ from forewarn.policies import VERSION
 if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster as Cluster
     from forewarn.policies.application.cluster import load as load
+    from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
+    from forewarn.policies.application.headroom import HeadroomResult as HeadroomResult
+    from forewarn.policies.application.headroom import headroom as headroom
+    from forewarn.policies.application.predict import PredictRequest as PredictRequest
+    from forewarn.policies.application.predict import PredictResult as PredictResult
+    from forewarn.policies.application.predict import predict as predict
     from forewarn.policies.application.sweep import whatif_each as whatif_each
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
 __version__: Final = VERSION
 _MODULES: Final = {
     "policies.application.cluster": ("load", "Cluster"),
+    "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
+    "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),
     "policies.application.sweep": ("whatif_each",),
     "policies.sources.errors": ("SourceError",),
     "policies.objects.fields": ("InvalidInput", "InvalidObject"),

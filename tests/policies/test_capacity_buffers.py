@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS, BufferCache
+from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS, CapacityBuffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +29,11 @@ def buffer(name: str, spec: Any, status: Any, version: str = "v1beta1", namespac
     return {**kind, "metadata": metadata, "spec": spec, "status": status}
 
 
-def read(*objects: dict[str, Any]) -> BufferCache:
-    cache = BufferCache()
+def read(*objects: dict[str, Any]) -> CapacityBuffers:
+    buffers = CapacityBuffers()
     for obj in objects:
-        assert cache.add(obj)
-    return cache
+        assert buffers.collect(obj)
+    return buffers
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
@@ -44,7 +44,7 @@ def test_buffers_of_the_workload_and_others(version: str) -> None:
         buffer("elsewhere", {**OWN, "replicas": 5}, {"replicas": 4}, version, "other"),
         buffer("template", {"podTemplateRef": {"name": "cache"}, "replicas": 9}, {"replicas": 8}, version),
     )
-    found = cache.buffers_for(CACHE, 8)
+    found = cache.of(CACHE, 8)
     assert found is not None
     assert [(each.name, each.replicas, each.provisioned) for each in found.own] == [("one", 5, 3), ("two", None, 1)]
     assert (found.provisioned, found.needed, found.others, found.of_others) == (4, 8, 2, 12)
@@ -76,7 +76,7 @@ def test_hostile_sizes_are_bounded() -> None:
     first = next(iter(cache.buffers.values()))
     assert max(map(len, (first.name, first.target[1], first.problem))) <= 253
     assert "\n" not in first.problem
-    found = cache.buffers_for(CACHE, None)
+    found = cache.of(CACHE, None)
     assert found is not None
     assert found.to_dict()["incomplete"] is True
     assert len(found.own) + found.others == MAX_BUFFERS
@@ -117,7 +117,7 @@ def test_a_source_that_may_not_list_them_leaves_a_note(
     def rejected(_: str) -> Iterator[dict[str, Any]]:
         raise SourceError("live", "cannot list capacitybuffers: 403 " + "x" * 100_000)
 
-    monkeypatch.setattr("forewarn.policies.commands.headroom.capacity_buffers_of", rejected)
+    monkeypatch.setattr("forewarn.policies.application.headroom.capacity_buffers_of", rejected)
     assert main([*SHOWN]) == 0
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "CapacityBuffers not read" in line]
     assert "403" in note

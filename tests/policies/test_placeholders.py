@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.policies.application.headroom import ObjectHeadroom
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.options import Options
 from forewarn.policies.render.headroom import render
@@ -73,11 +74,12 @@ def test_pending_placeholder_pods_reserve_nothing() -> None:
     state = cluster(make_node("n1").has(cpu="8"), placeholder("p", 4, "n1"), placeholder("q", 9, ""))
     found = asked(state, make_pod("new").priority(10).request(cpu="4"), 3)
     assert (found.existing, found.pending, found.reserved, found.more) == (1, 1, 1, 2)
-    shown = [*render(headroom(state, make_pod("new").priority(10).request(cpu="4").obj), reserve=found)]
+    room = headroom(state, make_pod("new").priority(10).request(cpu="4").obj)
+    shown = [*render(ObjectHeadroom(room, found, None))]
     pending = "    1 placeholder Pod Pending: no capacity reserved yet"
     assert f"{pending}; once scheduled, they may replace some of the following" in shown
     enough = asked(state, make_pod("new").priority(10).request(cpu="4"), 1)
-    assert pending in render(headroom(state, make_pod("new").priority(10).request(cpu="4").obj), reserve=enough)
+    assert pending in render(ObjectHeadroom(room, enough, None))
 
 
 def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:

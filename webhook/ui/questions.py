@@ -1,14 +1,12 @@
 """Answers to the questions of pages, by the functions of the commands: the report as HTML, and the JSON document.
 
-Each answer is computed in a separate process, which then exits, so it may change the cache and the standard streams.
+Each answer is computed in a separate process, which then exits, so it may change the cache.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import sys
-from collections import Counter
 from contextlib import redirect_stderr, suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -16,23 +14,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.application.losses import counted
 from forewarn.policies.application.places import Places
+from forewarn.policies.application.predict import PredictRequest, predict
 from forewarn.policies.cluster.answer_head import head_of, head_of_findings
 from forewarn.policies.commands import audit as audit_command
-from forewarn.policies.commands import predict as predict_command
 from forewarn.policies.commands import risk as risk_command
 from forewarn.policies.commands import whatif as whatif_command
 from forewarn.policies.commands.cluster_command import parsed
 from forewarn.policies.commands.whatif_options import argument_parser as whatif_parser
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
-from forewarn.policies.forecast.placement import outcomes
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.render.head import headed, on_page
+from forewarn.policies.render.head import after_verdict, headed, on_page
 from forewarn.policies.render.html import report as whatif_report
 from forewarn.policies.render.html.audit import report as audit_report
 from forewarn.policies.render.html.risk import report as risk_report
+from forewarn.policies.render.prediction import lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.files import STDIN, File
 from forewarn.policies.whatif.risk import Tried
 from forewarn.policies.whatif.risk import as_dict as risk_document
 from forewarn.webhook.ui.links import CommandLine, on_standard_input
@@ -44,11 +43,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.config.model import Config
     from forewarn.policies.documents.ui import UiPrediction
-    from forewarn.policies.forecast.apply_order import Applied
-    from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.render.html.elements import Page
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import World
@@ -82,10 +79,8 @@ class State(NamedTuple):
         for name in _LATE:
             import_module(f"forewarn.policies.{name}")
         prepare_for_all(self.cache.snapshot().scheduling)
-        given = sys.stdin
         with suppress(Unanswered, SourceError, ValueError):
             self.prediction(_SAMPLE, {})
-        sys.stdin = given
 
     def answer(self, question: dict[str, Any], print_notice: PrintNotice) -> Any:
         """Return the answer to a question as JSON data. Raises Unanswered."""
@@ -140,62 +135,31 @@ class State(NamedTuple):
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
         text, objects = edited(manifest, edits)
-        found = self._predicted(text)
-        lines = predict_command.lines_of(*found.printed_by(self.autoscaling), lambda text, _: text)
+        result = self._predicted(text)
         return {
             "objects": objects,
             "manifest": text,
             "command": on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text),
-            "outcomes": found.outcomes(),
-            "lines": [_indented(line) for line, _ in zip(lines, range(_MAX_LINES), strict=False)],
-            "faults": [
-                _one_line(str(fault if text != manifest else found.places.located(fault))) for fault in found.faults
+            "outcomes": dict(result.outcomes),
+            "lines": [
+                _indented(line)
+                for line, _ in zip(after_verdict(lines(result), result.head), range(_MAX_LINES), strict=False)
             ],
-            "victims": touched(found.applied, found.cluster),
-            "nodes": of_predictions(found.applied, found.cluster),
+            "faults": [
+                _one_line(str(fault if text != manifest else result.places.located(fault))) for fault in result.faults
+            ],
+            "victims": touched(result.applied, result.cluster),
+            "nodes": of_predictions(result.applied, result.cluster),
         }
 
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of `forewarn predict -o json` for a manifest with changes (`edits`)."""
         text, _ = edited(manifest, edits)
-        return list(predict_command.rows_of(*self._predicted(text).printed_by(self.autoscaling)))
+        return list(self._predicted(text).documents())
 
-    def _predicted(self, text: str) -> _Predicted:
-        sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
-        options = _options(predict_command.argument_parser, ["-f", "-"])
-        cluster, places = self.cache.snapshot(), Places()
-        faults: list[Exception] = []
-        given, to_be = predict_command.given_objects("-", options.namespace, cluster, places, faults)
-        applied = predict_command.placed(given, to_be, faults)
-        return _Predicted(options, applied, list(predict_command.groups_of(applied)), cluster, places, faults)
-
-
-class _Predicted(NamedTuple):
-    """The prediction for a manifest."""
-
-    options: argparse.Namespace
-    applied: Applied
-    groups: Sequence[GroupForecast]
-    cluster: ClusterSnapshot
-    places: Places
-    faults: Sequence[Exception]
-
-    def printed_by(
-        self, autoscaling: Autoscaling
-    ) -> tuple[argparse.Namespace, Applied, Sequence[GroupForecast], ClusterSnapshot, Autoscaling]:
-        """Return the arguments of the functions that print the prediction."""
-        return self.options, self.applied, self.groups, self.cluster, autoscaling
-
-    def outcomes(self) -> dict[str, int]:
-        """The number of new Pods by outcome."""
-        in_groups = {id(pod) for group in self.groups for pod in group.pods}
-        alone = [each for each in self.applied.predictions if id(each.pod) not in in_groups]
-        found = Counter(outcomes(alone))
-        for placement in self.applied.placed:
-            found.update(placement.without_prediction)
-        for group in self.groups:
-            found[group.outcome] += len(group.pods)
-        return dict(found)
+    def _predicted(self, text: str) -> PredictResult:
+        manifest = File(STDIN, data=text.encode())
+        return predict(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
 
 
 def _answer(page: Page, document: Any) -> dict[str, Any]:

@@ -9,13 +9,15 @@ from forewarn.policies.findings import plural
 from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, preemption_section
+from forewarn.policies.render.prediction import lines
 from forewarn.policies.whatif.answer import Preemption
 from forewarn.policies.whatif.node_bands import NodeBands
 from forewarn.policies.whatif.placed import AT, Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+    from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.placement import Placement
     from forewarn.policies.objects.pod import Pod
@@ -25,8 +27,9 @@ _OUTCOME_TEXTS: Final = {"fits": "fits", "preempts": "preempts", "pending": "sta
 _MAX_LINES: Final = 500
 
 
-def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> Page:
-    """Return the page. `lines`: the text output of the command."""
+def report(result: PredictResult) -> Page:
+    """Return the page."""
+    cluster, placements = result.cluster, result.applied.placed
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
     preemptions = list(preemptions_of(every, cluster))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
@@ -57,7 +60,7 @@ def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Ite
     heads = ("Pod", "priority", "outcome", "node", "victims")
     text_lines = [
         element("li", display_text(line), class_="in" if line.startswith(" ") else "")
-        for line, _ in zip(lines, range(_MAX_LINES), strict=False)
+        for line, _ in zip(lines(result), range(_MAX_LINES), strict=False)
     ]
     parts = [
         header,

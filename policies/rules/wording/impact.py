@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
 from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
-from forewarn.policies.objects.pod_loss import consequences
+from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
@@ -49,7 +49,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
         text = text._replace(shorter=(*text.shorter, shortest))
     return text._replace(
         fix=details.fix,
-        more=(*text.more, *consequences(losses, MAX_NAMED, "Preempting"), *more),
+        more=(*text.more, *loss_phrases(losses, MAX_NAMED, "Preempting"), *more),
         caveats=_unfinished(impact, gaps),
     )
 

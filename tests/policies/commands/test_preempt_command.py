@@ -137,7 +137,7 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
         (["--pod", "x"], 3, "no kubeconfig found"),
         (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),
         (["--pod", "team/none", "--cluster", "dump.json"], 2, "--pod team/none: Pod not found in the cluster"),
-        (["--pod", "old", "--cluster", "dump.json"], 2, "--pod old: not Pending: it is bound to node n1"),
+        (["--pod", "old", "--cluster", "dump.json"], 2, "--pod default/old: not Pending: it is bound to node n1"),
     ],
 )
 @pytest.mark.usefixtures("cluster")

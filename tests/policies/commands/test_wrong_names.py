@@ -43,7 +43,7 @@ CASES = [
     ("why shop/", f"why: shop/: {POD_FORM}"),
     ("predict --pod a/b/c", f"predict: a/b/c: {POD_FORM}"),
     ("predict --pod web-1", "predict: --pod default/web-1: Pod not found in the cluster; found shop/web-1"),
-    ("predict --pod web-1 -n shop", "predict: --pod web-1: not Pending: it is bound to node node-a"),
+    ("predict --pod web-1 -n shop", "predict: --pod shop/web-1: not Pending: it is bound to node node-a"),
     ("risk -n shpo", 'risk: namespace shpo not found; did you mean "shop"?'),
     ("risk --class wbe", 'risk: PriorityClass wbe not found; did you mean "web"?'),
 ]

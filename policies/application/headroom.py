@@ -1,0 +1,145 @@
+"""Count the replicas of Pods and workloads that still fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.application.cluster import snapshot_of
+from forewarn.policies.application.manifests import with_manifests
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import suggesting
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.options import Options
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import capacity_buffers_of
+from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
+from forewarn.policies.whatif.headroom import headroom as headroom_of
+from forewarn.policies.whatif.placeholders import placeholders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.application.manifests import Manifest
+    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.whatif.capacity_buffers import Buffers
+    from forewarn.policies.whatif.headroom import Headroom
+    from forewarn.policies.whatif.placeholders import Placeholders
+
+_LONG: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HeadroomRequest:
+    """Manifests of Pods and workloads. `placeholders`: a number of Pods that must start without waiting for new nodes.
+
+    `options`: those of rules, which select placeholder Pods.
+    """
+
+    manifests: Manifest | Sequence[Manifest]
+    namespace: str = "default"
+    placeholders: int | None = None
+    autoscaling: Autoscaling = field(default_factory=Autoscaling)
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHeadroom:
+    """The headroom for one object."""
+
+    headroom: Headroom
+    placeholders: Placeholders | None
+    capacity_buffers: Buffers | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object without the head."""
+        more = {"placeholders": self.placeholders, "capacityBuffers": self.capacity_buffers}
+        return self.headroom.to_dict() | {key: value.to_dict() for key, value in more.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HeadroomResult:
+    """The headroom for each object, of several Pods of a PodGroup only for the first."""
+
+    head: AnswerHead
+    cluster: ClusterSnapshot
+    objects: Sequence[ObjectHeadroom]
+
+    def __repr__(self) -> str:
+        more = {obj.headroom.name: obj.headroom.more for obj in self.objects}
+        return f"<HeadroomResult {more}>"
+
+    def least(self, *, preempting: bool = False) -> Headroom:
+        """The headroom of the object of which the fewest replicas fit."""
+        return min((obj.headroom for obj in self.objects), key=lambda headroom: headroom.more[preempting])
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Yield a JSON object for each object."""
+        yield from ({"head": self.head.to_dict(), **obj.to_dict()} for obj in self.objects)
+
+
+def headroom(
+    cluster: Cluster | ClusterSnapshot,
+    request: HeadroomRequest | Manifest | Sequence[Manifest],
+    buffers: CapacityBuffers | None = None,
+    note: str = "",
+) -> HeadroomResult:
+    """Count the replicas that fit. `request`: a HeadroomRequest, or its manifests alone.
+
+    `buffers`: the CapacityBuffers of the cluster. `note`: added to the notes of each object. Raises SourceError and
+    InvalidObject.
+    """
+    if not isinstance(request, HeadroomRequest):
+        request = HeadroomRequest(request)
+    cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
+    with places.locating():
+        objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
+        objects = _one_of_each_group(objects)
+        rooms = [_headroom(cluster, obj, request.autoscaling) for obj in objects]
+        rooms = [room._replace(notes=[*room.notes, note]) for room in rooms] if note else rooms
+        results = [
+            ObjectHeadroom(room, _placeholders(cluster, obj, room, request), buffers.of(obj, request.placeholders))
+            for obj, room in zip(objects, rooms, strict=True)
+        ]
+    return HeadroomResult(head_of(cluster, (clause for room in rooms for clause in room.assumes)), cluster, results)
+
+
+def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling) -> Headroom:
+    try:
+        return headroom_of(cluster, obj, autoscaling)
+    except InvalidObject as fault:
+        raise suggesting(fault, cluster, obj) from None
+
+
+def _placeholders(
+    cluster: ClusterSnapshot, obj: ApiObject, room: Headroom, request: HeadroomRequest
+) -> Placeholders | None:
+    if not request.placeholders:
+        return None
+    return placeholders(cluster, obj, room, request.placeholders, request.options, request.autoscaling.cutoff)
+
+
+def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
+    """Return the objects, with only the first of several Pods of a PodGroup."""
+    groups: dict[object, ApiObject] = {}
+    for number, obj in enumerate(objects):
+        name = at(obj, "spec", "schedulingGroup", "podGroupName")
+        groups.setdefault((at(obj, "metadata", "namespace"), name) if isinstance(name, str) else number, obj)
+    return list(groups.values())
+
+
+def read_buffers(sources: Sequence[str], buffers: CapacityBuffers) -> str:
+    """Add the CapacityBuffers of running clusters; return a note if they cannot be read, otherwise ""."""
+    try:
+        for source in sources:
+            for obj in capacity_buffers_of(source):
+                buffers.collect(obj)
+    except SourceError as fault:
+        return f"CapacityBuffers not read: {cut(one_line(str(fault)), _LONG)}"
+    return ""

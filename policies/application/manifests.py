@@ -1,0 +1,105 @@
+"""The manifests of a question: the new Pods and workloads, and the cluster with the other objects of the same apply."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from forewarn.policies.application.simulated import with_classes
+from forewarn.policies.controllers.applied import later_quotas, with_applied
+from forewarn.policies.kinds.registry import APPLIED, LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.manifests import UNUSABLE, only_found, read
+from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.files import File
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from forewarn.policies.application.places import Places
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.manifests import Reading
+    from forewarn.policies.objects.fields import ApiObject
+
+Manifest = str | File | Mapping[str, Any]
+"""A path (file, directory, or `-`), a file in memory, or an API object."""
+
+
+def manifests_of(given: Manifest | Sequence[Manifest]) -> Sequence[Manifest]:
+    """One or several manifests as a sequence."""
+    return [given] if isinstance(given, str | File | Mapping) else given
+
+
+def files_of(manifests: Iterable[Manifest]) -> Iterator[File]:
+    """Yield the files of all paths; an API object is a file of its own."""
+    for manifest in manifests:
+        if isinstance(manifest, File):
+            yield manifest
+        elif isinstance(manifest, str):
+            yield from find_files([manifest])
+        else:
+            yield File("", called="API object", data=json.dumps(manifest).encode())
+
+
+def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
+    """The objects of a file. `wanted`: their `group/Kind`. Raises SourceError if the file is unreadable."""
+    reading = read(read_file(file), file.name, frozenset(wanted), namespace=namespace)
+    for diagnostic in reading.diagnostics:
+        if diagnostic.rule in UNUSABLE:
+            raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
+    return reading
+
+
+def with_manifests(
+    cluster: ClusterSnapshot,
+    given: Manifest | Sequence[Manifest],
+    namespace: str,
+    places: Places,
+    faults: list[Exception] | None = None,
+) -> tuple[list[ApiObject], ClusterSnapshot]:
+    """Return the Pods and workloads of the manifests, and the cluster with their other objects.
+
+    `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
+    others are still read; None: raise the errors. Raises SourceError if nothing is found or readable, and
+    InvalidObject.
+    """
+    objects: list[ApiObject] = []
+    classes: list[ApiObject] = []
+    others: list[ApiObject] = []
+    in_order: list[ApiObject] = []
+    skipped, manifests = Counter[str](), manifests_of(given)
+    for file in files_of(manifests):
+        try:
+            reading = reading_of(file, (*LINTED, *POD_TEMPLATE_PATHS), namespace)
+            skipped += Counter(reading.skipped)
+            for subject in reading.subjects:
+                places.add(subject)
+                kind = group_kind(subject.object)
+                named = classes if kind == PRIORITY_CLASS else others if kind in APPLIED else objects
+                names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
+                named.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
+                in_order.append(named[-1])
+        except (SourceError, InvalidObject) as fault:
+            _collect(faults, [fault])
+    priority_classes, rejected = with_classes(cluster, classes)
+    _collect(faults, rejected)
+    if not objects:
+        skipped += Counter(str(obj.get("kind")) for obj in (*classes, *others))
+        name = manifests[0] if isinstance(manifests[0], str) else ""
+        raise faults[0] if faults else SourceError(name, f"no Pod or workload found{only_found(skipped)}")
+    unreadable: list[InvalidObject] = []
+    to_be = with_applied(replace(cluster, priority_classes=priority_classes), others, unreadable)
+    _collect(faults, unreadable)
+    return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _collect(faults: list[Exception] | None, new: Iterable[Exception]) -> None:
+    """Add errors to `faults`; None: raise the first."""
+    if faults is not None:
+        faults.extend(new)
+    else:
+        for fault in new:
+            raise fault

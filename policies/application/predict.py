@@ -1,0 +1,200 @@
+"""Predict the node and the victims of Pods and workloads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from forewarn.policies.application.cluster import snapshot_of
+from forewarn.policies.application.manifests import with_manifests
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import suggesting
+from forewarn.policies.cluster.answer_head import head_of, head_of_findings
+from forewarn.policies.forecast.apply_order import Applied
+from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
+from forewarn.policies.forecast.pod_groups import group_forecast
+from forewarn.policies.forecast.rollout import place_all
+from forewarn.policies.forecast.waiting import before_in_queue
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject
+from forewarn.policies.objects.pod_loss import Consequences
+from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
+from forewarn.policies.scheduling.explanation import explanation_of
+from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions, as_dict
+from forewarn.policies.whatif.questions import pod_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.application.manifests import Manifest
+    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class PredictRequest:
+    """Manifests of Pods and workloads, or a Pending Pod of the cluster by namespace and name.
+
+    `replicas`: instead of the number in a manifest. `explain`: the result has the basis of each prediction.
+    `cascade`: a simulation of what follows comes after, which depends on all lists of the cluster state.
+    """
+
+    manifests: Manifest | Sequence[Manifest] = ()
+    pod: tuple[str, str] | None = None
+    namespace: str = "default"
+    replicas: int | None = None
+    autoscaling: Autoscaling = field(default_factory=Autoscaling)
+    explain: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class PredictResult:
+    """The predictions for new Pods and PodGroups.
+
+    `faults`: the errors of files and objects without a prediction; the others still have predictions. `places`: the
+    positions of objects in files.
+    """
+
+    head: AnswerHead
+    cluster: ClusterSnapshot
+    applied: Applied
+    groups: Sequence[GroupForecast]
+    faults: Sequence[Exception]
+    places: Places
+    autoscaling: Autoscaling
+    explain: bool
+
+    def __repr__(self) -> str:
+        return f"<PredictResult {dict(self.outcomes)}>"
+
+    @cached_property
+    def outcomes(self) -> Counter[str]:
+        """The number of new Pods by outcome, as the function `outcomes`; also of Pods without an own prediction."""
+        counts = Counter(outcomes([prediction for prediction in self.applied.predictions if self.is_alone(prediction)]))
+        for placement in self.applied.placed:
+            counts.update(placement.without_prediction)
+        for group in self.groups:
+            counts[group.outcome] += len(group.pods)
+        return counts
+
+    @cached_property
+    def placements(self) -> list[Placement]:
+        """The results of objects, without objects whose Pods all belong to PodGroups."""
+        return [p for p in self.applied.placed if not p.predictions or any(map(self.is_alone, p.predictions))]
+
+    @cached_property
+    def autoscalers(self) -> Autoscalers | None:
+        """The effects of autoscalers on the Pending Pods; None if no Pod stays Pending."""
+        return _autoscaled(self.applied.predictions, self.cluster, self.autoscaling)
+
+    @cached_property
+    def _in_groups(self) -> set[int]:
+        return {id(pod) for group in self.groups for pod in group.pods}
+
+    def is_alone(self, prediction: Prediction) -> bool:
+        """Whether the Pod of a prediction belongs to none of `groups`."""
+        return id(prediction.pod) not in self._in_groups
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Yield a JSON object for each Pod, for the other Pods of a rollout, and for each PodGroup."""
+        pending = [prediction for prediction in self.applied.predictions if prediction.outcome == "pending"]
+        for placement in self.applied.placed:
+            for prediction in filter(self.is_alone, placement.predictions):
+                is_last = bool(pending) and prediction is pending[-1]
+                yield self._headed(self._pod(placement, prediction, is_last=is_last))
+            for outcome, count in placement.without_prediction.items():
+                notes = list(rollout_notes(placement.rollout)) if placement.rollout else [placement.rejection]
+                counts = {"id": placement.name, "outcome": outcome, "pods": count}
+                yield self._headed({**counts, "basis": placement.basis, "standing": notes})
+        for group in self.groups:
+            yield self._headed(group.to_dict() | self._consequences(group.victims))
+
+    def _headed(self, document: dict[str, Any]) -> dict[str, Any]:
+        return {"head": self.head.to_dict(), **document}
+
+    def _consequences(self, victims: Sequence[Pod]) -> dict[str, Any]:
+        return Consequences.of(victims, self.cluster.workload).to_dict()
+
+    def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> dict[str, Any]:
+        explanation = explanation_of(prediction) if self.explain else None
+        row = {"id": prediction.pod.key, **prediction.to_dict(), **self.applied.attempts_of(prediction)}
+        row |= {"how": explanation._asdict()} if explanation else {}
+        row |= {"basis": placement.basis} if placement.basis else {}
+        notes = placement_notes(placement) if placement.rollout or placement.ahead != 0 else ()
+        row["standing"] = [*row["standing"], *notes]
+        row |= self._consequences(prediction.victims)
+        scaled = _autoscaled([prediction], self.cluster, self.autoscaling._replace(groups=()))
+        if scaled and is_last and self.autoscaling.groups:
+            scaled = scaled._replace(plan=self.autoscalers.plan if self.autoscalers else None)
+        return row | ({"autoscalers": as_dict(scaled)} if scaled else {})
+
+
+def predict(
+    cluster: Cluster | ClusterSnapshot, request: PredictRequest | Manifest | Sequence[Manifest]
+) -> PredictResult:
+    """Predict the new Pods of manifests, or a Pending Pod. `request`: a PredictRequest, or its manifests alone.
+
+    Raises SourceError, InvalidInput and InvalidObject.
+    """
+    if not isinstance(request, PredictRequest):
+        request = PredictRequest(request)
+    cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
+    with places.locating():
+        if request.pod is not None:
+            applied = _pending(cluster, *request.pod)
+        else:
+            objects, to_be = with_manifests(cluster, request.manifests, request.namespace, places, faults)
+            applied = place_all(to_be, objects, request.replicas)
+            faults += (
+                suggesting(placement, to_be, obj)
+                for obj, placement in zip(objects, applied.placements, strict=True)
+                if isinstance(placement, InvalidObject)
+            )
+    groups = tuple(_groups(applied))
+    head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups))
+    return PredictResult(head, cluster, applied, groups, faults, places, request.autoscaling, request.explain)
+
+
+def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:
+    pod = cluster.pods.get((namespace, name))
+    if pod is None:
+        raise InvalidInput(f"{namespace}/{name}: {pod_not_found(cluster, namespace, name)}")
+    if node := cluster.node_of(pod):
+        raise InvalidInput(f"{namespace}/{name}: not Pending: it is bound to node {node}")
+    before = before_in_queue(cluster, pod)
+    return Applied(
+        (Placement(pod.key, place_pods(cluster, [pod]), ahead=None if before is None else len(before.pods)),)
+    )
+
+
+def _groups(applied: Applied) -> Iterator[GroupForecast]:
+    """Yield the forecasts for the PodGroups of the new Pods."""
+    is_whole = not any(placement.omitted or placement.rollout for placement in applied.placed)
+    if is_whole and any(prediction.pod.spec.pod_group for prediction in applied.predictions):
+        pods = [prediction.pod for prediction in applied.predictions]
+        forecast = group_forecast(applied.predictions[0].snapshot, pods)
+        yield from (forecast,) if forecast else ()
+
+
+def _assumed(applied: Applied, groups: Sequence[GroupForecast]) -> Iterator[str]:
+    """Yield what the predictions assume because the cluster state lacks it."""
+    for placement in applied.placed:
+        for prediction in placement.predictions:
+            yield from prediction.assumes
+        yield from placement.rollout.assumes if placement.rollout else ()
+    for group in groups:
+        yield from group.assumes
+
+
+def _autoscaled(
+    predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
+) -> Autoscalers | None:
+    if all(prediction.outcome != "pending" for prediction in predictions):
+        return None
+    return after_predictions(predictions, cluster, autoscaling)

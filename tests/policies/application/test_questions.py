@@ -1,0 +1,39 @@
+"""Questions from Python: the answers are those of the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import forewarn
+from tests.in_process import forewarn as command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+TILL = "docs/examples/test/till.yaml"
+
+
+@pytest.mark.parametrize("name", ["predict", "headroom"])
+@pytest.mark.parametrize("as_object", [False, True])
+def test_a_manifest_is_a_path_or_an_object(name: str, as_object: bool) -> None:
+    ask: Callable[..., Any] = getattr(forewarn, name)
+    manifest = yaml.safe_load(Path(TILL).read_text()) if as_object else TILL
+    documents = list(ask(forewarn.load(CLUSTER), manifest).documents())
+    printed = command(name, "-f", TILL, "--cluster", CLUSTER, "-o", "json").stdout
+    assert documents == [json.loads(line) for line in printed.splitlines()]
+
+
+def test_an_error_of_one_object_leaves_the_predictions_of_the_others() -> None:
+    good = yaml.safe_load(Path(TILL).read_text())
+    bad = {**good, "metadata": {"name": "bad"}, "spec": {**good["spec"], "replicas": "x"}}
+    result = forewarn.predict(forewarn.load(CLUSTER), [bad, good])
+    assert [str(fault) for fault in result.faults] == [
+        "Deployment default/bad: spec.replicas: must be an integer, not string"
+    ]
+    assert repr(result) == "<PredictResult {'preempts': 1}>"
