@@ -31,12 +31,12 @@ from forewarn.policies.documents.headroom import Headroom
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.documents.node import NodePressure, Resize
 from forewarn.policies.documents.predict import PredictLine
-from forewarn.policies.documents.risk import Risk
-from forewarn.policies.documents.several_clusters import SeveralClusters
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.documents.whatif import WhatIf
 from forewarn.policies.documents.why import Why, WorkloadWhy
+from forewarn.policies.render.several_clusters import SeveralClusters
+from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
@@ -51,7 +51,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "classes-plan": ("`classes plan`", ClassPlan),
     "test": ("`test`", Expectations),
     "why": ("`why`", Why | WorkloadWhy),
-    "risk": ("`risk`", Risk),
+    "risk": ("`risk`", Risks),
     "several-clusters": ("`audit`, `classes`, `headroom` and `risk` about several clusters", SeveralClusters),
     "dry-run": ("each line of `dry-run`", DryRun),
     "explain": ("each line of `explain`", Rule),
@@ -90,7 +90,7 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The schema of a type; those of TypedDicts go into `defined`."""
     origin, arguments = get_origin(given), get_args(given)
     if isinstance(given, type) and "to_dict" in vars(given):
-        given = _hints(given.to_dict)["return"]
+        given = _hints(vars(given)["to_dict"])["return"]
     if is_typeddict(given) or (isinstance(given, type) and fields_of(given)):
         if given.__name__ not in defined:
             defined[given.__name__] = {}  # a type that contains itself ends here
@@ -140,10 +140,13 @@ def _optional(hint: Any) -> Any:
 
 
 def _hints(given: Any) -> dict[str, Any]:
-    """The annotations of a type or function, whose module may import types only for type checkers."""
-    module = sys.modules[given.__module__]
+    """The annotations of a type or function, whose modules may import types only for type checkers."""
     names: dict[str, Any] = {}
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            exec("\n".join(map(ast.unparse, node.body)), names)
-    return get_type_hints(given, vars(module), names, include_extras=True)
+    for module in {sys.modules[base.__module__] for base in getattr(given, "__mro__", [given])}:
+        if module.__name__.startswith("forewarn."):
+            nodes = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.If)]
+            for node in nodes:
+                if ast.unparse(node.test) == "TYPE_CHECKING":
+                    exec("\n".join(map(ast.unparse, node.body)), names)
+            names |= vars(module)
+    return get_type_hints(given, names, names, include_extras=True)

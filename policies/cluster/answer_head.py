@@ -42,11 +42,14 @@ class AnswerHead:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The answer to a question about a cluster; a subclass adds its fields, which are also its JSON document."""
 
     head: AnswerHead
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.head.origin.cluster}>"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `-o json`."""

@@ -28,6 +28,7 @@ from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
+from forewarn.policies.documents import json_of
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.terminal import (
@@ -47,10 +48,10 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.documents.findings import Change
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
-    from forewarn.policies.render.changes import Change
     from forewarn.policies.rules.support.restarts import Simulate, Simulations
     from forewarn.policies.sources.reports import Written
 
@@ -252,7 +253,7 @@ def for_programs(
     if form == "json":
         from forewarn.policies.render import json
 
-        more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
+        more = {} if changes is None else {"changes": json_of(changes)}
         return json.render(report, more=more)
     from importlib.metadata import version
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
+from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -21,32 +22,25 @@ from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answ
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
+from forewarn.policies.objects.fields import InvalidInput, at
 from forewarn.policies.terminal import (
     as_json,
     as_markdown,
     clean,
     complain,
+    counting,
     painter,
-    progress,
     table_width,
     wants_color,
 )
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.application.risk import Workloads
     from forewarn.policies.releases.release import Release
-    from forewarn.policies.render.changes import Change
-    from forewarn.policies.simulation.dump import DumpCache
-    from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.risk import Risks
-
-    Try = Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]]
 
 OK, FOUND, USAGE, FAILED = range(4)
 MAX: Final = 100_000
@@ -54,7 +48,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
 
-_MODULES: Final = ("sources.cluster", "render.risk", "whatif.risk", "simulation.dump", "application.losses")
+_MODULES: Final = ("sources.cluster", "render.risk", "application.risk", "simulation.dump")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,133 +66,70 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
-    from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import below_title, headed, on_page
+    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.application.risk import Workloads, risk
     from forewarn.policies.simulation.dump import DumpCache
-    from forewarn.policies.whatif.risk import as_dict
 
     previous = earlier_report(previous, options)
     cache = DumpCache()
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
-    risks = risks_of(options, cache, _watched)
-    changes, head = _changes(options, risks, previous), head_of(cache.snapshot(), risks.assumes)
-    if options.output == "json":
-        more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
-        sys.stdout.write(as_json(headed({**as_dict(risks), **more}, head)))
-    elif options.output == "html":
-        from forewarn.policies.render.html.risk import report
-
-        sys.stdout.write(on_page(report(risks), head).document())
-    elif options.output == "markdown":
-        from forewarn.policies.render.markdown import changes as as_list
-        from forewarn.policies.render.risk import markdown
-
-        changes_text = "" if changes is None else as_list(changes, options.since) + "\n"
-        sys.stdout.write(as_markdown(below_title(markdown(risks), head) + changes_text))
-    else:
-        _print_text(options, risks, changes, head)
+    workloads = Workloads(options.namespace, options.priority_class)
+    with counting("losses", sys.stderr) as show:
+        risks = risk(Cluster(cache), workloads, most=options.most, until=options.until, progress=show)
+    _print(options, risks if previous is None else _with_changes(options, risks, previous, workloads))
     return _evaluated(options, risks)
 
 
 def _evaluated(options: argparse.Namespace, risks: Risks) -> Evaluated:
     from forewarn.policies.render.risk import worst_loss
 
-    losing = [risk for risk in risks.risks if risk.losses]
-    total = sum(loss.replicas for risk in losing for loss in risk.losses)
-    cells = (len(risks.risks), len(losing), worst_loss(losing))
+    losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
+    total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
+    cells = (len(risks.workloads), len(losing), worst_loss(losing))
     status = status_of_conditions(["loss"] if losing else (), [options.fail_on])
     return Evaluated(status, (len(losing), total), cells)
 
 
-def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks:
-    """Return the risks of the workloads that the options select. Raises SourceError, InvalidObject, ValueError.
+def _print(options: argparse.Namespace, risks: Risks) -> None:
+    from forewarn.policies.render.changes import lines as lines_of
+    from forewarn.policies.render.head import after_verdict, below_title, on_page
+    from forewarn.policies.render.markdown import changes as as_list
+    from forewarn.policies.render.risk import markdown, render, render_summary
 
-    `tried`: simulates the losses of nodes and zones.
-    """
-    from forewarn.policies.simulation.dump import unknown_owners
-    from forewarn.policies.whatif.risk import risks
+    if options.output == "json":
+        sys.stdout.write(as_json(risks.to_dict()))
+    elif options.output == "html":
+        from forewarn.policies.render.html.risk import report
 
-    cluster = cache.snapshot()
-    running = (pod for pod in cluster.pods.values() if pod.node_name)
-    if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
-        _require_workloads(options, cluster)
-    found = risks(cluster, world_with(cache, [], options.until or DEFAULT_UNTIL), options.most, tried)
-    wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
-    if not wanted:
-        _require_workloads(options, cluster)
-    return found._replace(risks=wanted, assumes=(*found.assumes, *unknown_owners(cache)))
-
-
-def _print_text(options: argparse.Namespace, risks: Risks, changes: list[Change] | None, head: AnswerHead) -> None:
-    from forewarn.policies.render.head import after_verdict
-    from forewarn.policies.render.risk import render, render_summary
-
-    color = wants_color(options.color, sys.stdout)
-    width = options.width if options.several else table_width(sys.stdout)
-    lines = render(risks, painter(color)) if options.verbose else render_summary(risks, painter(color), width)
-    sys.stdout.writelines(clean(line, color) + "\n" for line in after_verdict(lines, head))
-    if changes is not None:
-        from forewarn.policies.render.changes import lines as lines_of
-
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
+        sys.stdout.write(on_page(report(risks), risks.head).document())
+    elif options.output == "markdown":
+        changes = "" if risks.changes is None else as_list(risks.changes, options.since) + "\n"
+        sys.stdout.write(as_markdown(below_title(markdown(risks), risks.head) + changes))
+    else:
+        color = wants_color(options.color, sys.stdout)
+        width = options.width if options.several else table_width(sys.stdout)
+        lines = render(risks, painter(color)) if options.verbose else render_summary(risks, painter(color), width)
+        changes_lines = () if risks.changes is None else lines_of(risks.changes, options.since)
+        lines = chain(after_verdict(lines, risks.head), changes_lines)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
 
 
-def _changes(options: argparse.Namespace, risks: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
-    """Return the changes since the previous report, for the selected workloads; None without `previous`. Raises
-    InvalidInput.
-    """
-    if previous is None:
-        return None
+def _with_changes(options: argparse.Namespace, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
+    """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
+    from dataclasses import replace
+
     from forewarn.policies.render.changes import of_risks
 
     try:
-        chosen = previous
         if isinstance(rows := previous.get("workloads"), list):
             names = [(str(at(row, "namespace")), str(at(row, "priorityClass"))) for row in rows]
-            rows_of_chosen = [row for row, of in zip(rows, names, strict=True) if _is_chosen(*of, options)]
-            chosen = {**previous, "workloads": rows_of_chosen}
-        return of_risks(risks, chosen)
+            rows_of_selected = [row for row, of in zip(rows, names, strict=True) if workloads.has(*of)]
+            previous = {**previous, "workloads": rows_of_selected}
+        return replace(risks, changes=of_risks(risks, previous))
     except ValueError as fault:
         raise InvalidInput(f"{options.since}: {fault}") from None
-
-
-def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
-    """Report whether -n and --class select a workload. `name`: the workload's PriorityClass."""
-    return options.namespace in (None, namespace) and options.priority_class in (None, name)
-
-
-def _require_workloads(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
-    """Check that -n and --class can select a workload.
-
-    Raises InvalidInput for an unknown namespace or class, and InvalidObject for a known one without running workload.
-    """
-    from forewarn.policies.rules.support.names import suggested
-    from forewarn.policies.whatif.questions import namespace_not_found
-
-    chosen, name = _chosen(options), options.priority_class
-    unknown = namespace_not_found(cluster, options.namespace) if options.namespace is not None else ""
-    if name and name not in cluster.priority_classes:
-        unknown += f"; PriorityClass {name} not found{suggested(name, cluster.priority_classes)}"
-    if unknown:
-        raise InvalidInput(unknown.removeprefix("; "))
-    if chosen:
-        raise InvalidObject(f"no running workload{chosen}")
-
-
-def _chosen(options: argparse.Namespace) -> str:
-    """A phrase with the selection by --class and -n, for example ` of class gold in namespace shop`."""
-    name, namespace = options.priority_class, options.namespace
-    of_class = "" if name is None else f" of class {name}" if name else " without a class"
-    return of_class if namespace is None else f"{of_class} in namespace {namespace}"
-
-
-def _watched(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-    from forewarn.policies.application.losses import counted
-    from forewarn.policies.whatif.risk import Tried
-
-    return progress(counted(world, questions, Tried), len(questions), "losses", sys.stderr)
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -229,7 +160,7 @@ def argument_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="maximum number of simulated zones and nodes (default: 100)",
     )
-    add_until_option(add)
+    add_until_option(add, default=DEFAULT_UNTIL)
     add("--fail-on", choices=("loss",), help="exit with 1 if a workload does not survive a loss")
     add_since_option(add)
     add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")

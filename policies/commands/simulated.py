@@ -77,12 +77,10 @@ def simulated_time(text: str) -> float:
     return until
 
 
-def add_until_option(add: Callable[..., object], more: str = "") -> None:
-    """Add `--until` by a parser's `add_argument`; the value is None if not set. `more`: text in the help about the
-    default.
-    """
+def add_until_option(add: Callable[..., object], more: str = "", default: float | None = None) -> None:
+    """Add `--until` by a parser's `add_argument`. `more`: text in the help about the default."""
     help_text = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
-    add("--until", type=simulated_until, metavar="DURATION", help=help_text)
+    add("--until", type=simulated_until, metavar="DURATION", default=default, help=help_text)
 
 
 def add_runs_options(add: Callable[..., object]) -> None:

@@ -18,11 +18,16 @@ VERSION: Final = 1
 
 
 class Field(NamedTuple):
-    """A field of a result type. `key`: in JSON. `optional`: omitted if empty."""
+    """A field of a result type. `key`: in JSON. `optional`: omitted if empty; `nullable`: only if None."""
 
     name: str
     key: str
     optional: bool
+    nullable: bool
+
+    def omits(self, value: Any) -> bool:
+        """Report whether the key is omitted for this value."""
+        return value is None if self.nullable else self.optional and is_empty(value)
 
 
 @cache
@@ -34,7 +39,8 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
     names = [*declared] or cast("tuple[str, ...]", getattr(of, "_fields", ()))
-    return tuple(Field(name, _key(name), name in defaults and is_empty(defaults[name])) for name in names)
+    given = ((name, defaults.get(name, ...)) for name in names)
+    return tuple(Field(name, _key(name), is_empty(default), default is None) for name, default in given)
 
 
 def _key(name: str) -> str:
@@ -50,7 +56,7 @@ def to_dict(value: Any) -> dict[str, Any]:
     """The JSON object of a dataclass or NamedTuple."""
     of: Any = type(value)
     given = ((field, getattr(value, field.name)) for field in fields_of(of))
-    return {field.key: json_of(item) for field, item in given if not (field.optional and is_empty(item))}
+    return {field.key: json_of(item) for field, item in given if not field.omits(item)}
 
 
 def json_of(value: Any) -> Any:

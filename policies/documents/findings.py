@@ -1,6 +1,6 @@
 """The types of outputs about findings, and of the annotation `forewarn.dev/preemption-impact`."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from forewarn.policies.documents.head import Head
 
@@ -188,12 +188,15 @@ class FindingsSummary(TypedDict):
     leftOut: dict[str, int]
 
 
-class Change(TypedDict):
+Difference = Literal["new", "worse", "changed", "better", "gone"]
+
+
+class Change(NamedTuple):
     """A difference from the earlier report. `what`: the finding or workload."""
 
-    change: Literal["new", "worse", "changed", "better", "gone"]
+    change: Difference
     what: str
-    why: NotRequired[str]
+    why: str = ""
 
 
 class Findings(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
@@ -14,6 +14,7 @@ from forewarn.policies.objects.workload import fails_with_one_pod
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents.findings import PodLoss as Document
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod
 
@@ -51,10 +52,11 @@ class PodLoss(NamedTuple):
         """
         return f"{self.effect}{self.condition and ', '}{self.condition}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return the effect as a JSON object."""
-        shown = {"pod": self.pod, "effect": str(self.loss), "kind": self.kind, "name": self.name}
-        return {**shown, **({"condition": self.condition} if self.condition else {})}
+        effect: Literal["fails", "interrupts"] = "fails" if self.fails else "interrupts"
+        document: Document = {"pod": self.pod, "effect": effect, "kind": self.kind, "name": self.name}
+        return document if not self.condition else {**document, "condition": self.condition}
 
 
 class Consequences(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.documents import json_of
+from forewarn.policies.documents.findings import Change, Difference
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render.report import fingerprints, one_line_finding
-from forewarn.policies.whatif.risk import as_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 20
 _LONG: Final = 200
 _ORDER: Final = ("new", "worse", "changed", "better", "gone")
-
-
-class Change(NamedTuple):
-    """One change since an earlier report.
-
-    `kind`: new, worse, changed, better or gone; `what`: the finding or workload; `why`: the difference.
-    """
-
-    kind: str
-    what: str
-    why: str = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """The change as JSON."""
-        return {key: value for key, value in zip(("change", "what", "why"), self, strict=True) if value}
 
 
 def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[Change]:
@@ -62,11 +48,11 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[Change]:
     report.
     """
     before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
-    now = {each["workload"]: each for each in as_dict(risks)["workloads"]}
+    now = {each["workload"]: each for each in json_of(risks.workloads)}
     changes = [Change("new", name) for name in now if name not in before]
     changes += [Change("gone", cut(one_line(name), _LONG), "no running Pods") for name in before if name not in now]
     changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name])]
-    return sorted(changes, key=lambda each: (_ORDER.index(each.kind), each.what))
+    return sorted(changes, key=lambda each: (_ORDER.index(each.change), each.what))
 
 
 def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
@@ -78,7 +64,11 @@ def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -
                 why = f"loses {more} (was {less}) with {cut(one_line(str(what)), 80)}"
                 yield Change("worse" if more > less else "better", name, why)
     classes, earlier = ({str(at(each, "class")) for each in _list(of)} for of in (now, before))
-    for kind, names, verb in (("worse", classes - earlier, "may now"), ("better", earlier - classes, "may no longer")):
+    differences: tuple[tuple[Difference, set[str], str], ...] = (
+        ("worse", classes - earlier, "may now"),
+        ("better", earlier - classes, "may no longer"),
+    )
+    for kind, names, verb in differences:
         if names:
             names_text = cut(one_line(", ".join(sorted(names))), 80)
             yield Change(kind, name, f"{verb} be preempted by {names_text}")
@@ -100,11 +90,11 @@ def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mappin
 
 def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
     """Yield the changes as lines of text: a summary, and at most MAX_SHOWN changes."""
-    counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
+    counts = {kind: sum(each.change == kind for each in changes) for kind in _ORDER}
     by_kind = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     summary = f"{plural(len(changes), 'change')} ({by_kind})" if changes else "no changes"
     yield f"since {one_line(name)}: {summary}"
     for each in changes[:MAX_SHOWN]:
-        yield f"  {each.kind}  {each.what}{each.why and f': {each.why}'}"
+        yield f"  {each.change}  {each.what}{each.why and f': {each.why}'}"
     if len(changes) > MAX_SHOWN:
         yield f"  and {plural(len(changes) - MAX_SHOWN, 'more change')}; use -o json for all"

@@ -11,8 +11,8 @@ from forewarn.policies.render.report import counts, path_of, worst_first
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents.findings import Change
     from forewarn.policies.findings import Finding
-    from forewarn.policies.render.changes import Change
 
 MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
@@ -38,7 +38,7 @@ def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
 
 def changes(found: Sequence[Change], since: str) -> str:
     """The changes since an earlier report as a Markdown list."""
-    shown = [f"- {each.kind}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MAX_ROWS]]
+    shown = [f"- {each.change}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MAX_ROWS]]
     more = [f"- and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
     title = f"#### Since {text_of(since)}: {plural(len(found), 'change') if found else 'no changes'}"
     return "\n".join(["", "", title, "", *shown, *more])

@@ -12,9 +12,9 @@ from forewarn.policies.render.table import page_table
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.whatif.risk import Loss, Preemptor, Risk, Risks
+    from forewarn.policies.whatif.risk import Preemptor, Risks, WorkloadRisk
 
 MAX_WORKLOADS: Final = 20
 _MAX_LOSSES: Final = 5
@@ -30,7 +30,7 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
 
     `width`: as in `page_table`.
     """
-    shown = risks.risks[:MAX_WORKLOADS]
+    shown = risks.workloads[:MAX_WORKLOADS]
     heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
     if any(risk.pod_losses for risk in shown):
         heads.append(_ONE_POD)
@@ -39,23 +39,25 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
     yield _verdict(risks, paint)
     yield paint(lines[0], "bold")
     yield from lines[1:]
-    left = len(risks.risks) - MAX_WORKLOADS
+    left = len(risks.workloads) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
     yield from (paint(note, "warning") for note in notes(risks))
 
 
 def _verdict(risks: Risks, paint: Painter) -> str:
-    return paint(verdict(risks), "warning" if any(risk.losses for risk in risks.risks) else "good")
+    return paint(verdict(risks), "warning" if any(risk.loses_replicas_with for risk in risks.workloads) else "good")
 
 
-def _summary_row(risk: Risk) -> list[str | int]:
-    worst = max(risk.losses, key=lambda loss: loss.replicas, default=None)
-    others = f" (+{len(risk.losses) - 1})" if len(risk.losses) > 1 else ""
-    others += ", by quota" if any(each.rejected for each in risk.losses) else ""
-    loss = f"{worst.replicas} of {risk.pods}: {worst.what}{others}" if worst is not None else "-"
-    preemptors = [preemptor.priority_class for preemptor in risk.preemptors if _size(preemptor)]
-    first = f"{risk.first_on} of {plural(risk.nodes, 'node')}" if risk.first_on else "-"
+def _summary_row(risk: WorkloadRisk) -> list[str | int]:
+    losses = risk.loses_replicas_with
+    others = f" (+{len(losses) - 1})" if len(losses) > 1 else ""
+    others += ", by quota" if risk.refused_by_quota else ""
+    worst = max(losses, key=losses.__getitem__, default="")
+    loss = f"{losses[worst]} of {risk.pods}: {worst}{others}" if worst else "-"
+    preemptors = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
+    evicted_first, nodes = risk.evicted_first_on
+    first = f"{evicted_first} of {plural(nodes, 'node')}" if evicted_first else "-"
     return [
         risk.workload,
         risk.priority_class or "-",
@@ -67,45 +69,45 @@ def _summary_row(risk: Risk) -> list[str | int]:
     ]
 
 
-def worst_loss(risks: Sequence[Risk]) -> str:
+def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
     """Return the largest loss of these workloads: `shop/web loses 2 of 3 with zone a`; `-` without losses."""
-    found = [(risk, loss) for risk in risks for loss in risk.losses]
-    if not found:
+    losses = [(replicas, what, risk) for risk in risks for what, replicas in risk.loses_replicas_with.items()]
+    if not losses:
         return "-"
-    risk, loss = max(found, key=lambda each: each[1].replicas)
-    return f"{risk.workload} loses {loss.replicas} of {risk.pods} with {loss.what}"
+    replicas, what, risk = max(losses, key=lambda loss: loss[0])
+    return f"{risk.workload} loses {replicas} of {risk.pods} with {what}"
 
 
-def _worst(risk: Risk) -> str:
+def _worst(risk: WorkloadRisk) -> str:
     """Return the largest effect of losing one Pod, for example `fails SparkApplication`; `-` without effect."""
     return f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
 
 
 def verdict(risks: Risks) -> str:
     """A sentence with the number of workloads that lose replicas."""
-    total = plural(len(risks.risks), "workload")
-    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.risks)
+    total = plural(len(risks.workloads), "workload")
+    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.workloads)
     fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
-    if not any(risks.tried):
+    if not any(risks.simulated):
         return f"{total}{fail}; no loss simulated"
     zone, node = (_losing(risks, what) for what in ("zone", "node"))
     return f"of {total}, {zone} with a lost zone, {node} with a lost node{fail}"
 
 
 def _losing(risks: Risks, what: str) -> str:
-    count = sum(any(loss.what.startswith(f"{what} ") for loss in risk.losses) for risk in risks.risks)
+    count = sum(any(loss.startswith(f"{what} ") for loss in risk.loses_replicas_with) for risk in risks.workloads)
     return f"{count} {'loses' if count == 1 else 'lose'} replicas"
 
 
 def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
     """The risks as text lines by workload, the largest losses first."""
     yield _verdict(risks, paint)
-    for risk in risks.risks[:MAX_WORKLOADS]:
+    for risk in risks.workloads[:MAX_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
         title = f"{risk.workload} ({named}priority {risk.priority})"
-        yield f"{paint(title, 'bold')}: {plural(risk.pods, 'Pod')} on {plural(risk.nodes, 'node')}"
+        yield f"{paint(title, 'bold')}: {plural(risk.pods, 'Pod')} on {plural(risk.evicted_first_on.of, 'node')}"
         yield from (f"  {line}" for line in _of_workload(risk, risks, paint))
-    left = len(risks.risks) - MAX_WORKLOADS
+    left = len(risks.workloads) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
     yield from (paint(note, "warning") for note in notes(risks))
@@ -114,50 +116,49 @@ def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
 def _cut_off(risks: Risks) -> Iterator[str]:
     """Yield lines about simulations of losses that did not reach a steady state, with the reasons."""
     by_why: dict[tuple[str, str], list[str]] = {}
-    for each in risks.unended:
-        by_why.setdefault(unsettled(each.stopped, each.at), []).append(each.what)
+    for loss, simulation in risks.unfinished.items():
+        by_why.setdefault(unsettled(simulation.stopped, simulation.at), []).append(loss)
     for (what, fix), losses in by_why.items():
         named = listed(losses, _MAX_LOSSES)
         yield f"{plural(len(losses), 'simulation')} {what} ({named}); results are as of then. Fix: {fix}"
 
 
-def _of_workload(risk: Risk, risks: Risks, paint: Painter) -> Iterator[str]:
+def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[str]:
     preemptors = preempted_by(risk)
     if preemptors:
         yield f"may be preempted by {preemptors}"
-    elif risk.above:
+    elif risk.classes_above:
         yield "Pods of higher classes fit without preempting it"
     else:
         yield "no class has a higher priority"
     yield from (
         f"PodGroup {each.pod_group} (priority {each.priority}): preempting one Pod preempts all "
-        f"{plural(each.pods, 'Pod')} on {plural(each.nodes, 'node')}"
+        f"{plural(each.preempted_pods, 'Pod')} on {plural(each.nodes, 'node')}"
         for each in risk.pod_groups
     )
     for loss in risk.pod_losses[:_MAX_LOSSES]:
         yield paint(f"losing Pod {loss.pod.rpartition('/')[2]} {loss.sentence}", "warning")
     if len(risk.pod_losses) > _MAX_LOSSES:
         yield f"and {len(risk.pod_losses) - _MAX_LOSSES} more; use -o json for all"
-    if risk.losses:
-        losses = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
-        yield paint(f"loses replicas with the loss of {listed(losses, _MAX_LOSSES)}{_rejected(risk.losses)}", "warning")
-    elif any(risks.tried):
-        tried = f"{plural(risks.tried[0], 'zone')}, {plural(risks.tried[1], 'node')}"
-        cut_off = f", {len(risks.unended)} not simulated to the end" if risks.unended else ""
+    if risk.loses_replicas_with:
+        yield paint(f"loses replicas with the loss of {_counted(risk.loses_replicas_with)}{_rejected(risk)}", "warning")
+    elif any(risks.simulated):
+        tried = f"{plural(risks.simulated.zones, 'zone')}, {plural(risks.simulated.nodes, 'node')}"
+        cut_off = f", {len(risks.unfinished)} not simulated to the end" if risks.unfinished else ""
         yield paint(f"survives the loss of any single zone or node ({tried}{cut_off})", "good")
-    if risk.first_on:
-        where = plural(risk.first_on, "node")
+    if risk.evicted_first_on.nodes:
+        where = plural(risk.evicted_first_on.nodes, "node")
         yield f"lowest priority on {where}: evicted first under node pressure unless usage decides"
 
 
-def preempted_by(risk: Risk) -> str:
+def preempted_by(risk: WorkloadRisk) -> str:
     """A phrase with the classes that may preempt a workload, and the size of their Pods; "" if there are none."""
-    preemptors = [preemptor for preemptor in risk.preemptors if _size(preemptor)]
+    preemptors = [preemptor for preemptor in risk.may_be_preempted_by if _size(preemptor)]
     if not preemptors:
         return ""
-    others = [preemptor.priority_class for preemptor in preemptors[1:]]
+    others = [preemptor.class_ for preemptor in preemptors[1:]]
     more = f" (and {listed(others)})" if others else ""
-    first = f"class {preemptors[0].priority_class} ({preemptors[0].priority}){more}"
+    first = f"class {preemptors[0].class_} ({preemptors[0].priority}){more}"
     return f"{first}: a Pod that requests {_size(preemptors[0])}"
 
 
@@ -173,29 +174,38 @@ HEADS: Final = (
 )
 
 
-def cells(risk: Risk) -> list[str | int]:
+def cells(risk: WorkloadRisk) -> list[str | int]:
     """The cells of a workload's row, in the order of HEADS."""
-    losses = listed([f"{loss.what} ({loss.replicas})" for loss in risk.losses], _MAX_LOSSES) + _rejected(risk.losses)
+    losses = _counted(risk.loses_replicas_with) + _rejected(risk)
     preemptors = preempted_by(risk) or "-"
     effects = listed([loss.sentence for loss in risk.pod_losses], 1) or "-"
     named = risk.priority_class or "-"
-    return [risk.workload, named, risk.priority, risk.pods, losses or "-", preemptors, risk.first_on, effects]
+    return [
+        risk.workload,
+        named,
+        risk.priority,
+        risk.pods,
+        losses or "-",
+        preemptors,
+        risk.evicted_first_on.nodes,
+        effects,
+    ]
 
 
 def notes(risks: Risks) -> Iterator[str]:
     """Lines about losses that were not simulated, or not completely."""
-    for what, tried, existing in zip(("zone", "node"), risks.tried, risks.existing, strict=True):
+    for what, tried, existing in zip(("zone", "node"), risks.simulated, risks.total, strict=True):
         if tried < existing:
             yield f"simulated the loss of {tried} of {plural(existing, what)}; use --most N for more"
     yield from _without_loss(risks)
     yield from _cut_off(risks)
-    unread = (f"not predicted: replacement Pods of {problem}" for problem in risks.unread)
-    yield from limited(unread, len(risks.unread), "workload not predicted", "workloads not predicted", "")
+    unread = (f"not predicted: replacement Pods of {problem}" for problem in risks.not_predicted)
+    yield from limited(unread, len(risks.not_predicted), "workload not predicted", "workloads not predicted", "")
     yield from limited(risks.not_modelled, len(risks.not_modelled), "part not modelled", "parts not modelled", "")
 
 
 def _without_loss(found: Risks) -> Iterator[str]:
-    anyway = {risk.workload: found.without_loss.get(risk.workload, 0) for risk in found.risks}
+    anyway = {risk.workload: (found.without_loss or {}).get(risk.workload, 0) for risk in found.workloads}
     losing = sum(map(bool, anyway.values()))
     if losing:
         most = max(anyway, key=anyway.__getitem__)
@@ -206,32 +216,32 @@ def _without_loss(found: Risks) -> Iterator[str]:
 def markdown(risks: Risks) -> str:
     """The risks as Markdown: a table with the largest losses first."""
     lines = [f"### Risks: {text_of(verdict(risks))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    rows = (map(cell_of, cells(risk)) for risk in risks.risks[:MAX_WORKLOADS])
+    rows = (map(cell_of, cells(risk)) for risk in risks.workloads[:MAX_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
-    left = len(risks.risks) - MAX_WORKLOADS
+    left = len(risks.workloads) - MAX_WORKLOADS
     lines += ["", f"and {plural(left, 'more workload')}"] if left > 0 else []
     bullets = [f"- {text_of(note)}" for note in notes(risks)]
     return "\n".join([*lines, *(["", *bullets] if bullets else [])]) + "\n"
 
 
-def _rejected(losses: Sequence[Loss]) -> str:
+def _counted(losses: Mapping[str, int]) -> str:
+    return listed([f"{what} ({replicas})" for what, replicas in losses.items()], _MAX_LOSSES)
+
+
+def _rejected(risk: WorkloadRisk) -> str:
     """A phrase such as `; a ResourceQuota rejects the replacements`, with the affected losses; "" if there are none."""
-    rejected = [loss for loss in losses if loss.rejected]
-    if not rejected:
+    if not risk.refused_by_quota:
         return ""
-    if all(loss.rejected == loss.replicas for loss in losses):
+    if risk.refused_by_quota == risk.loses_replicas_with:
         return "; a ResourceQuota rejects the replacements"
-    with_which = listed([f"{loss.what} ({loss.rejected})" for loss in rejected], _MAX_LOSSES)
-    return f"; a ResourceQuota rejects replacements with {with_which}"
+    return f"; a ResourceQuota rejects replacements with {_counted(risk.refused_by_quota)}"
 
 
 def _size(preemptor: Preemptor) -> str:
     """Return a phrase with the requests of Pods of this class that would preempt the workload; "" if there are none."""
-    parts = []
-    if preemptor.capacity[0] > preemptor.free[0]:
-        parts.append(f"more than {preemptor.free[0] / 1000:g} and up to {preemptor.capacity[0] / 1000:g} cpu")
-    if preemptor.capacity[1] > preemptor.free[1]:
-        parts.append(
-            f"more than {preemptor.free[1] / _GIB:.3g}Gi and up to {preemptor.capacity[1] / _GIB:.3g}Gi memory"
-        )
+    parts, free, capacity = [], preemptor.more_than, preemptor.up_to
+    if capacity.milli_cpu > free.milli_cpu:
+        parts.append(f"more than {free.milli_cpu / 1000:g} and up to {capacity.milli_cpu / 1000:g} cpu")
+    if capacity.memory > free.memory:
+        parts.append(f"more than {free.memory / _GIB:.3g}Gi and up to {capacity.memory / _GIB:.3g}Gi memory")
     return ", or ".join(parts)

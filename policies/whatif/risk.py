@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents.findings import Change
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
@@ -41,52 +43,51 @@ _NO_LOSS: Final = "no loss"
 _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
+class Amounts(NamedTuple):
+    """CPU in thousandths, memory in bytes."""
+
+    milli_cpu: int
+    memory: int
+
+
 class Preemptor(NamedTuple):
-    """A PriorityClass whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
+    """A PriorityClass whose Pods may preempt a workload, if their requests are above `moreThan` and at most `upTo`.
 
-    The requests exceed `free`, the most that any node has free on which the workload's Pods may run, and are at most
-    `capacity`, the capacity of one of the workload's nodes without all Pods of lower priority than the class. Both are
-    (thousandths of a cpu, bytes).
+    `moreThan`: the most that any node has free on which the workload's Pods may run. `upTo`: the capacity of one of the
+    workload's nodes without all Pods of lower priority than the class.
     """
 
-    priority_class: str
+    class_: str
     priority: int
-    free: tuple[int, int]
-    capacity: tuple[int, int]
+    more_than: Amounts
+    up_to: Amounts
 
 
-class Loss(NamedTuple):
-    """A loss, `what`, such as `zone a` or `node a-1`, and the number of a workload's replicas that do not return.
-
-    `rejected`: number of these replicas whose replacements a ResourceQuota rejects.
+class EvictedFirst(NamedTuple):
+    """Number of nodes on which one of the workload's Pods has the lowest priority of all Pods that the kubelet may
+    evict, and of all nodes with Pods of the workload.
     """
 
-    what: str
-    replicas: int
-    rejected: int = 0
+    nodes: int
+    of: int
 
 
-class PodGroupVictim(NamedTuple):
-    """A PodGroup with disruption mode `all`: preempting one of its `pods` Pods on `nodes` nodes preempts all."""
+class PreemptedTogether(NamedTuple):
+    """A PodGroup with the disruption mode `all`: preempting one of its Pods on `nodes` nodes preempts all."""
 
     pod_group: str
     priority: int
-    pods: int
+    preempted_pods: int
     nodes: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the PodGroup as a JSON object."""
-        counts = {"preemptedPods": self.pods, "nodes": self.nodes}
-        return {"podGroup": self.pod_group, "priority": self.priority, **counts}
 
-
-class Risk(NamedTuple):
+class WorkloadRisk(NamedTuple):
     """The risks of one workload's running Pods.
 
-    - `above`: number of PriorityClasses that may preempt the workload; `preemptors`: the lowest of these.
-    - `first_on`: number of nodes on which one of the workload's Pods has the lowest priority of all Pods that the
-      kubelet may evict; `nodes`: number of all nodes of the workload.
-    - `pod_groups`: the workload's PodGroups, which are preempted as a whole.
+    - `classesAbove`: number of PriorityClasses that may preempt the workload; `mayBePreemptedBy`: the lowest of these.
+    - `losesReplicasWith`: a lost zone or node, such as `zone a`, and the number of replicas that do not return.
+    - `refusedByQuota`: the number of these replicas whose replacements a ResourceQuota rejects.
+    - `podLosses`: what fails or is interrupted if one of its Pods is lost.
     """
 
     workload: str
@@ -94,42 +95,46 @@ class Risk(NamedTuple):
     priority_class: str
     priority: int
     pods: int
-    above: int
-    preemptors: Sequence[Preemptor]
-    losses: Sequence[Loss]
-    first_on: int
-    nodes: int
-    pod_groups: Sequence[PodGroupVictim] = ()
+    classes_above: int
+    may_be_preempted_by: Sequence[Preemptor]
+    loses_replicas_with: Mapping[str, int]
+    refused_by_quota: Mapping[str, int]
+    evicted_first_on: EvictedFirst
     pod_losses: Sequence[PodLoss] = ()
-    """What fails or is interrupted if one of its Pods is lost."""
+    pod_groups: Sequence[PreemptedTogether] = ()
 
 
-class Unended(NamedTuple):
-    """A loss whose simulation stopped before a steady state, `at` seconds; `stopped`: why, "" if time was used up."""
+class ZonesAndNodes(NamedTuple):
+    """Numbers of zones and nodes."""
 
-    what: str
+    zones: int
+    nodes: int
+
+
+class Unfinished(NamedTuple):
+    """A simulation that ended before a steady state, `at` seconds. `stopped`: why; empty if time was used up."""
+
     stopped: str
     at: float
 
 
-class Risks(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Risks(Result):
     """The risks of all workloads, largest losses first.
 
-    `tried`: numbers of zones and of nodes whose loss was simulated; `existing`: how many exist. `unended`: simulations
-    without a complete result. `not_modelled`: limits of the simulations.
+    `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `withoutLoss`: workload -> replicas
+    that it loses anyway, as Pending Pods preempt running Pods; losses include these. `notPredicted`: workloads with
+    Pods that the simulations do not replace, with the reason. `unfinished`: by loss. `changes`: with `--since`.
     """
 
-    risks: Sequence[Risk]
-    tried: tuple[int, int]
-    existing: tuple[int, int]
-    unended: Sequence[Unended] = ()
-    unread: Sequence[str] = ()
-    """Workloads with Pods that the simulations do not replace, because something cannot be read; with the reason."""
-    assumes: Sequence[str] = ()
-    """What the cluster state lacks, as clauses."""
-    not_modelled: Sequence[str] = ()
-    without_loss: Mapping[str, int] = MappingProxyType({})
-    """The replicas that workloads lose without a loss, as Pending Pods preempt running Pods; losses include these."""
+    workloads: Sequence[WorkloadRisk]
+    simulated: ZonesAndNodes
+    total: ZonesAndNodes
+    without_loss: Mapping[str, int] | None = field(default=None, kw_only=True)
+    not_predicted: Sequence[str]
+    not_modelled: Sequence[str]
+    unfinished: Mapping[str, Unfinished]
+    changes: Sequence[Change] | None = None
 
 
 class Tried:
@@ -179,23 +184,34 @@ def risks(
     losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
     by_group = _priorities_in_groups(cluster)
     free_amounts, lowest, classes = _FreeAmounts(cluster, occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
-    found = [
-        _risk(name, each, pods, classes, free_amounts, losses.get(name, ()), lowest)._replace(
-            pod_groups=_pod_groups(cluster, pods), pod_losses=losses_of(pods, cluster.workload)
-        )
-        for name, each, pods in ((name, each, _pods(cluster, each)) for name, each in intervals.items())
+    workloads = [
+        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses.get(name, _Losses({}, {})), lowest, cluster)
+        for name, own in intervals.items()
     ]
-    found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
-    assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
-    counts = (len(zones[:most]), len(names[:most])), (len(zones), len(names))
-    unread, limits = sorted(unknown.unread), [*unknown.not_modelled]
-    return Risks(found, *counts, unknown.unended, unread, assumed, limits, unknown.without_loss)
+    workloads.sort(key=lambda risk: (-sum(risk.loses_replicas_with.values()), risk.priority, risk.workload))
+    return Risks(
+        head_of(cluster, assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)),
+        workloads,
+        ZonesAndNodes(len(zones[:most]), len(names[:most])),
+        ZonesAndNodes(len(zones), len(names)),
+        sorted(unknown.unread),
+        [*unknown.not_modelled],
+        unknown.unfinished,
+        without_loss=unknown.without_loss or None,
+    )
+
+
+class _Losses(NamedTuple):
+    """The losses that cost a workload replicas: the number of replicas, and of those that a ResourceQuota rejects."""
+
+    replicas: dict[str, int]
+    rejected: dict[str, int]
 
 
 class _Unknown(NamedTuple):
     """What the simulations could not determine, and the replicas that workloads lose without a loss."""
 
-    unended: list[Unended]
+    unfinished: dict[str, Unfinished]
     unread: set[str]
     not_modelled: dict[str, None]
     without_loss: dict[str, int]
@@ -207,7 +223,7 @@ def _losses(
     zones: Sequence[str],
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
-) -> tuple[dict[str, list[Loss]], _Unknown]:
+) -> tuple[dict[str, _Losses], _Unknown]:
     """Return the simulated losses that cost replicas, by workload, and what the simulations could not determine.
 
     `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
@@ -215,21 +231,23 @@ def _losses(
     questions = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
     questions |= {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
     questions |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}
-    found: dict[str, list[Loss]] = {}
-    unknown = _Unknown([], set(), {}, {})
+    losses: dict[str, _Losses] = {}
+    unknown = _Unknown({}, set(), {}, {})
     for what, outcome in zip(questions, lose(world, [*questions.values()]), strict=True):
         rejected: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
             if what == _NO_LOSS:
                 unknown.without_loss[workload] = replicas
                 continue
-            loss = Loss(what, replicas, min(rejected.get(workload, 0), replicas))
-            found.setdefault(workload, []).append(loss)
+            own = losses.setdefault(workload, _Losses({}, {}))
+            own.replicas[what] = replicas
+            if rejected.get(workload):
+                own.rejected[what] = min(rejected[workload], replicas)
         unknown.unread.update(outcome["unread"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:
-            unknown.unended.append(Unended(what, outcome["stopped"], outcome["at"]))
-    return found, unknown
+            unknown.unfinished[what] = Unfinished(outcome["stopped"], round(outcome["at"], 4))
+    return losses, unknown
 
 
 class _FreeAmounts:
@@ -243,24 +261,24 @@ class _FreeAmounts:
             on.setdefault(interval.node, []).append(interval._replace(priority=self.priority(interval)))
         self._sums = {name: _sums(intervals, occupancy.nodes.get(name)) for name, intervals in on.items()}
         self._nodes, self._filters = occupancy.nodes, NodeFilters(cluster.scheduling)
-        self._free: dict[Callable[[Node], bool], tuple[int, int]] = {}
+        self._free: dict[Callable[[Node], bool], Amounts] = {}
 
     def priority(self, interval: PodInterval) -> int:
         """Return the priority by which preemption compares a Pod."""
         return self._by_group.get(interval.pod, interval.priority)
 
-    def below(self, name: str, priority: int | None) -> tuple[int, int]:
+    def below(self, name: str, priority: int | None) -> Amounts:
         """Return the free amounts of a node without all Pods below a priority; None: with all Pods."""
         priorities, sums = self._sums[name]
         place = 0 if priority is None else bisect_left(priorities, priority)
         return sums[place]
 
-    def most(self, names: Iterable[str], priority: int | None) -> tuple[int, int]:
+    def most(self, names: Iterable[str], priority: int | None) -> Amounts:
         """Return the maximum free amounts of these nodes; `priority`: as in `below`."""
         found = [self.below(name, priority) for name in names]
-        return max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0)
+        return Amounts(max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0))
 
-    def free_for(self, pod: Pod) -> tuple[int, int]:
+    def free_for(self, pod: Pod) -> Amounts:
         """Return the maximum free amounts of the nodes that the filters allow for the Pod."""
         passes = self._filters.of(pod)
         if passes not in self._free:
@@ -273,16 +291,16 @@ class _FreeAmounts:
         return node is not None and self._filters.of(pod)(node)
 
 
-def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
+def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[Amounts]]:
     """Return the priorities on a node in ascending order, and [n]: the free amounts without the first n of these
     Pods.
     """
     ordered = sorted(intervals, key=lambda interval: interval.priority)
     cpu = (node.allocatable.milli_cpu if node else 0) - sum(interval.milli_cpu for interval in intervals)
     memory = (node.allocatable.memory if node else 0) - sum(interval.memory for interval in intervals)
-    sums = [(cpu, memory)]
+    sums = [Amounts(cpu, memory)]
     for interval in ordered:
-        sums.append((sums[-1][0] + interval.milli_cpu, sums[-1][1] + interval.memory))
+        sums.append(Amounts(sums[-1][0] + interval.milli_cpu, sums[-1][1] + interval.memory))
     return [interval.priority for interval in ordered], sums
 
 
@@ -298,9 +316,10 @@ def _risk(
     pods: Sequence[Pod],
     classes: Sequence[PriorityClass],
     free_amounts: _FreeAmounts,
-    losses: Sequence[Loss],
+    losses: _Losses,
     lowest: Mapping[str, int],
-) -> Risk:
+    cluster: ClusterSnapshot,
+) -> WorkloadRisk:
     """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
 
     `intervals`, `pods`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first.
@@ -310,20 +329,22 @@ def _risk(
     above = classes[bisect_right(classes, min(map(free_amounts.priority, intervals)), key=lambda each: each.value) :]
     allowed = {pod.node_name for pod in pods if free_amounts.is_allowed(pod)}
     amounts = [free_amounts.most(allowed, None), *map(free_amounts.free_for, pods[:1])]  # a DaemonSet's names one node
-    free = (max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
+    free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, free_amounts.most(allowed, c.value)) for c in above[:MAX_CLASSES]]
     first = {interval.node for interval in intervals if lowest.get(interval.node) == interval.priority}
-    return Risk(
+    return WorkloadRisk(
         workload=name,
         namespace=least.namespace,
         priority_class=least.priority_class,
         priority=least.priority,
         pods=len(intervals),
-        above=len(above),
-        preemptors=preemptors,
-        losses=losses,
-        first_on=len(first),
-        nodes=len({interval.node for interval in intervals}),
+        classes_above=len(above),
+        may_be_preempted_by=preemptors,
+        loses_replicas_with=losses.replicas,
+        refused_by_quota=losses.rejected,
+        evicted_first_on=EvictedFirst(len(first), len({interval.node for interval in intervals})),
+        pod_losses=losses_of(pods, cluster.workload),
+        pod_groups=_pod_groups(cluster, pods),
     )
 
 
@@ -338,14 +359,16 @@ def _pods(cluster: ClusterSnapshot, intervals: Sequence[PodInterval]) -> list[Po
     return [pod for namespace, _, name in keys if (pod := cluster.pods.get((namespace, name))) is not None]
 
 
-def _pod_groups(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PodGroupVictim]:
+def _pod_groups(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[PreemptedTogether]:
     """Return the PodGroups of these Pods that kube-scheduler preempts as a whole."""
-    snapshot, found = cluster.scheduling, list[PodGroupVictim]()
+    snapshot, found = cluster.scheduling, list[PreemptedTogether]()
     keys = {(pod.namespace, pod.spec.pod_group) for pod in pods}
     for key in sorted(keys & snapshot.pods_of_groups.keys()):
         group, whole = snapshot.objects.pod_groups.get(key), snapshot.pods_of_groups[key]
         if group is not None and group.preempted_together and len(whole) > 1:
-            found.append(PodGroupVictim(group.key, group.priority, len(whole), len({pod.node_name for pod in whole})))
+            found.append(
+                PreemptedTogether(group.key, group.priority, len(whole), len({pod.node_name for pod in whole}))
+            )
     return found
 
 
@@ -357,40 +380,3 @@ def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
         if node and not pod.terminal and not is_critical_pod(priority, of_node=pod.owner_kind == NODE):
             found[node] = min(found.get(node, priority), priority)
     return found
-
-
-def as_dict(risks: Risks) -> dict[str, Any]:
-    """Return the risks as a JSON object."""
-    return {
-        "workloads": [
-            {
-                "workload": risk.workload,
-                "namespace": risk.namespace,
-                "priorityClass": risk.priority_class,
-                "priority": risk.priority,
-                "pods": risk.pods,
-                "classesAbove": risk.above,
-                "mayBePreemptedBy": [
-                    {
-                        "class": preemptor.priority_class,
-                        "priority": preemptor.priority,
-                        "moreThan": {"milliCpu": preemptor.free[0], "memory": preemptor.free[1]},
-                        "upTo": {"milliCpu": preemptor.capacity[0], "memory": preemptor.capacity[1]},
-                    }
-                    for preemptor in risk.preemptors
-                ],
-                "losesReplicasWith": {loss.what: loss.replicas for loss in risk.losses},
-                "refusedByQuota": {loss.what: loss.rejected for loss in risk.losses if loss.rejected},
-                "evictedFirstOn": {"nodes": risk.first_on, "of": risk.nodes},
-                **({"podLosses": [loss.to_dict() for loss in risk.pod_losses]} if risk.pod_losses else {}),
-                **({"podGroups": [each.to_dict() for each in risk.pod_groups]} if risk.pod_groups else {}),
-            }
-            for risk in risks.risks
-        ],
-        "simulated": {"zones": risks.tried[0], "nodes": risks.tried[1]},
-        "total": {"zones": risks.existing[0], "nodes": risks.existing[1]},
-        **({"withoutLoss": dict(risks.without_loss)} if risks.without_loss else {}),
-        "notPredicted": list(risks.unread),
-        "notModelled": list(risks.not_modelled),
-        "unfinished": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in risks.unended},
-    }

@@ -63,7 +63,7 @@ class RunningAndPending(NamedTuple):
     pending: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep(Result):
     """The effect of each case, the worst first. `sweep`: `node` or `zone`. `before`: at time 0.
 
@@ -176,7 +176,7 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
 
 
 def _row(document: Mapping[str, Any]) -> Row:
-    values = {name: document[key] for name, key, is_optional in fields_of(Row) if not is_optional}
+    values = {field.name: document[field.key] for field in fields_of(Row) if not field.optional}
     for name in ("fewer", "pending", "preempted", "violated_pdbs"):
         _integer(values[name])
     seconds = values["settled_at"]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
+    from forewarn.policies.application.risk import Workloads as Workloads
+    from forewarn.policies.application.risk import risk as risk
     from forewarn.policies.application.sweep import whatif_each as whatif_each
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
@@ -28,6 +30,7 @@ _MODULES: Final = {
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),
     "policies.application.sweep": ("whatif_each",),
+    "policies.application.risk": ("risk", "Workloads"),
     "policies.sources.errors": ("SourceError",),
     "policies.objects.fields": ("InvalidInput", "InvalidObject"),
 }

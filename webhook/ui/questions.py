@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.application.losses import counted
+from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.predict import PredictRequest, predict
-from forewarn.policies.cluster.answer_head import head_of, head_of_findings
+from forewarn.policies.application.risk import Workloads, risk
+from forewarn.policies.cluster.answer_head import head_of_findings
 from forewarn.policies.commands import audit as audit_command
 from forewarn.policies.commands import risk as risk_command
 from forewarn.policies.commands import whatif as whatif_command
@@ -24,7 +25,7 @@ from forewarn.policies.commands.whatif_options import argument_parser as whatif_
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.render.head import after_verdict, headed, on_page
+from forewarn.policies.render.head import after_verdict, on_page
 from forewarn.policies.render.html import report as whatif_report
 from forewarn.policies.render.html.audit import report as audit_report
 from forewarn.policies.render.html.risk import report as risk_report
@@ -32,8 +33,6 @@ from forewarn.policies.render.prediction import lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.files import STDIN, File
-from forewarn.policies.whatif.risk import Tried
-from forewarn.policies.whatif.risk import as_dict as risk_document
 from forewarn.webhook.ui.links import CommandLine, on_standard_input
 from forewarn.webhook.ui.manifest import edited
 from forewarn.webhook.ui.pictures import of_predictions, touched
@@ -48,9 +47,7 @@ if TYPE_CHECKING:
     from forewarn.policies.documents.ui import UiPrediction
     from forewarn.policies.render.html.elements import Page
     from forewarn.policies.simulation.dump import DumpCache
-    from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.questions import Question
 
     PrintNotice = Callable[[str], None]
 
@@ -109,14 +106,15 @@ class State(NamedTuple):
 
     def risk(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn risk`."""
-
-        def tried(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-            return _counted(counted(world, questions, Tried), len(questions), "losses", print_notice)
-
         options = _options(risk_command.argument_parser, arguments)
-        risks = risk_command.risks_of(options, self.cache, tried)
-        head = head_of(self.cache.snapshot(), risks.assumes)
-        return _answer(on_page(risk_report(risks), head), headed(risk_document(risks), head))
+        workloads = Workloads(options.namespace, options.priority_class)
+        risks = risk(
+            Cluster(self.cache),
+            workloads,
+            most=options.most,
+            progress=lambda count, total: print_notice(f"{count} of {total} losses simulated"),
+        )
+        return _answer(on_page(risk_report(risks), risks.head), risks.to_dict())
 
     def audit(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
         """Return the result of `forewarn audit`."""

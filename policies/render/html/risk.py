@@ -15,18 +15,18 @@ _TITLE = "Risks by workload"
 
 def report(risks: Risks) -> Page:
     """Return the page."""
-    losing = sum(bool(risk.losses) for risk in risks.risks)
-    exposed = sum(bool(preempted_by(risk)) for risk in risks.risks)
+    losing = sum(bool(risk.loses_replicas_with) for risk in risks.workloads)
+    exposed = sum(bool(preempted_by(risk)) for risk in risks.workloads)
     figures = element(
         "dl",
-        tile("workloads", f"{len(risks.risks)}", bad=False),
+        tile("workloads", f"{len(risks.workloads)}", bad=False),
         tile("lose replicas with one node or zone", f"{losing}", bad=losing > 0),
         tile("may be preempted", f"{exposed}", bad=False),
-        tile("zones and nodes simulated", f"{sum(risks.tried)} of {sum(risks.existing)}", bad=False),
+        tile("zones and nodes simulated", f"{sum(risks.simulated)} of {sum(risks.total)}", bad=False),
         class_="tiles",
     )
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), figures)
-    rows = table(_TITLE, HEADS, map(cells, risks.risks), len(risks.risks))
+    rows = table(_TITLE, HEADS, map(cells, risks.workloads), len(risks.workloads))
     parts = [header, section("Workloads, largest loss first", "rows", rows)]
     items = [element("li", display_text(note)) for note in notes(risks)]
     if items:

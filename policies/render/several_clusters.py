@@ -5,7 +5,7 @@ from typing import Literal, NotRequired, TypedDict
 from forewarn.policies.documents.classes import Classes
 from forewarn.policies.documents.findings import Findings
 from forewarn.policies.documents.headroom import Headroom
-from forewarn.policies.documents.risk import Risk
+from forewarn.policies.whatif.risk import Risks
 
 
 class OneOfSeveralClusters(TypedDict):
@@ -20,7 +20,7 @@ class OneOfSeveralClusters(TypedDict):
     status: int
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Findings | Risk | Classes | list[Headroom]]
+    report: NotRequired[Findings | Risks | Classes | list[Headroom]]
     reason: NotRequired[str]
 
 
