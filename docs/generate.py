@@ -180,6 +180,16 @@ _ALLOWED = {
     "minProperties": 2,
     "properties": {"classes": {**_PATTERNS, "description": "PriorityClasses; names or shell patterns"}, **_CONDITIONS},
 }
+_REQUIRED = {
+    "type": "object",
+    "additionalProperties": False,
+    "anyOf": [{"required": ["namespaces"]}, {"required": ["kinds"]}],
+    "properties": {
+        "namespaces": {**_PATTERNS, "description": "names or shell patterns, such as team-*"},
+        "kinds": {**_PATTERNS, "description": "kinds, such as Deployment"},
+        "classes": {**_PATTERNS, "description": "PriorityClasses that the Pods may use; names or shell patterns"},
+    },
+}
 _PODS = {
     "type": "object",
     "additionalProperties": False,
@@ -298,6 +308,11 @@ def schema() -> dict[str, Any]:
                 "type": "array",
                 "items": _ALLOWED,
                 "description": "users and namespaces that may use PriorityClasses",
+            },
+            "requiredClasses": {
+                "type": "array",
+                "items": _REQUIRED,
+                "description": "Pods that must name a PriorityClass",
             },
             "expectations": {
                 "type": "array",

@@ -11,6 +11,7 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from forewarn.policies.findings import Location
     from forewarn.policies.selectors import LabelSelector, PodPattern
 
 
@@ -51,6 +52,14 @@ class AllowedClasses(NamedTuple):
     def depends_on_user(self) -> bool:
         """True if the result depends on the user."""
         return bool(self.users or self.groups)
+
+
+class RequiredClasses(NamedTuple):
+    """The Pods that must name a PriorityClass (shell patterns), by namespace and kind; one of `classes` if given."""
+
+    namespaces: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
 
 class Promise(NamedTuple):
@@ -133,6 +142,7 @@ class BreakGlass(NamedTuple):
 
 
 NO_USES: Final[Mapping[str, int]] = {}
+NO_VALUES: Final[Mapping[str, Mapping[int, Location]]] = {}
 
 
 class Options(NamedTuple):
@@ -140,7 +150,8 @@ class Options(NamedTuple):
 
     `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
     `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
-    any directory of the input defines; `class_uses`: how often the input names each class. `groups`, `exclude`,
+    any directory of the input defines; `class_uses`: how often the input names each class; `class_values`: the values
+    of each defined class. `groups`, `exclude`,
     `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
     not set. `gates`: the feature gates that are set.
 
@@ -155,12 +166,14 @@ class Options(NamedTuple):
     placeholder_pods: LabelSelector | None = None
     limited_resources: tuple[LimitedResource, ...] = ()
     allowed_classes: tuple[AllowedClasses, ...] = ()
+    required_classes: tuple[RequiredClasses, ...] = ()
     promises: tuple[Promise, ...] = ()
     break_glass: BreakGlass = BreakGlass()
     known_classes: tuple[str, ...] = ()
     template_classes: frozenset[str] = frozenset()
     input_classes: frozenset[str] = frozenset()
     class_uses: Mapping[str, int] = NO_USES
+    class_values: Mapping[str, Mapping[int, Location]] = NO_VALUES
     closed: bool = False
     groups: tuple[NamedGroup, ...] = ()
     rendering: tuple[Rendering, ...] = ()

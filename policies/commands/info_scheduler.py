@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)
+_PREEMPTION: Final = "DefaultPreemption"
+_NOT_RECOMMENDED: Final = "Kubernetes does not recommend this, because critical Pods need preemption"
 _ROLES: Final = {
     "preEnqueue": "may keep a Pod out of the queue",
     "queueSort": "order of the scheduling queue",
@@ -91,6 +93,8 @@ def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iter
     for point, role in _ROLES.items():
         names = [_named(name, point, profile) for name in profile.at(point)]
         yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
+    if _PREEMPTION not in profile.at("postFilter"):
+        yield f"  preemption is disabled: Pods of this profile never preempt. {_NOT_RECOMMENDED}"
     for name in sorted(set(profile.plugin_names) & set(profile.args)):
         yield f"  {name}: {_args(profile.args[name])}"
     for name in profile.at("score"):

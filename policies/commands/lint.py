@@ -446,6 +446,7 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
         template_classes=frozenset((*given.class_names, *given.renamed_classes)),
         input_classes=given.defined_classes,
         class_uses=given.class_uses,
+        class_values=given.class_values,
     )
     config = config._replace(options=named)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)

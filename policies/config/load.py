@@ -24,6 +24,7 @@ from forewarn.policies.options import (
     Permission,
     Promise,
     Rendering,
+    RequiredClasses,
 )
 from forewarn.policies.rules import RULES
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
@@ -242,6 +243,17 @@ def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     return AllowedClasses(classes, **given)
 
 
+def _required(entry: ConfigNode) -> tuple[RequiredClasses, ...]:
+    return tuple(map(_required_classes, entry.elements()))
+
+
+def _required_classes(entry: ConfigNode) -> RequiredClasses:
+    given = {key: value.texts() for key, value in entry.items(RequiredClasses._fields)}
+    if not given.get("namespaces") and not given.get("kinds"):
+        raise entry.fault("applies to all Pods; set namespaces or kinds")
+    return RequiredClasses(**given)
+
+
 def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
     found = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
     if len(found) > _MAX_PROMISES:
@@ -375,6 +387,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "recreatesPods": _option("recreates_pods", _kinds),
     "limitedResources": _option("limited_resources", _limited),
     "allowedClasses": _option("allowed_classes", _allowed),
+    "requiredClasses": _option("required_classes", _required),
     "expectations": _option("promises", _promises),
     "annotate": _annotate,
     "exemptions": _exemptions,

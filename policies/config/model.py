@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 _NO_OPTIONS: Final = Options()
+ON_REQUEST: Final = frozenset(("class-without-description", "equal-class-values"))
+"""Rules that the linter runs only if `selected` or `severities` names them."""
 
 
 class ConfigError(ValueError):
@@ -144,8 +146,12 @@ class Config(NamedTuple):
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def runs(self, rule: Rule) -> bool:
-        """Report whether the linter runs a rule: selected (by default all are) and not ignored."""
-        return rule.ID not in self.disabled_rules and (not self.selected or rule.ID in self.selected)
+        """Report whether the linter runs a rule: selected (by default all are, except those of ON_REQUEST) and not
+        ignored."""
+        if rule.ID in self.disabled_rules:
+            return False
+        wanted = rule.ID not in ON_REQUEST or rule.ID in self.severities
+        return rule.ID in self.selected if self.selected else wanted
 
     def linter_severity(self, rule: Rule) -> Severity | None:
         """The linter's severity for findings of a rule; None if the linter does not run the rule or its action is

@@ -139,6 +139,12 @@ POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
 LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_evaluated or spec.is_applied)
 """Kinds of the linter without a Pod template."""
 
+FLUX_KUSTOMIZATION: Final = "kustomize.toolkit.fluxcd.io/Kustomization"
+AUTOSCALER: Final = "autoscaling/HorizontalPodAutoscaler"
+SCHEDULER_CONFIGURATION: Final = "kubescheduler.config.k8s.io/KubeSchedulerConfiguration"
+ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCHEDULER_CONFIGURATION)
+"""Kinds of files that only rules of the linter read."""
+
 DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects of namespaced kinds that do not set it."""
 RELEASE_NAMESPACE: Final = "release-namespace"

@@ -16,6 +16,7 @@ from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
     GROUP_TEMPLATES,
     LINTED,
+    ONLY_LINTED,
     POD,
     POD_GROUP,
     PRIORITY_CLASS,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.evaluation.suppressions import Suppression
-    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.findings import Location, ObjectRef
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.lint.templates import Engine
     from forewarn.policies.manifests import Reading
@@ -115,7 +116,7 @@ KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomizati
 
 def wanted_kinds(config: Config) -> frozenset[str]:
     """Return the `group/Kind` of all objects that the linter checks."""
-    return frozenset((*LINTED, *config.options.pod_template_paths, *config.options.class_paths))
+    return frozenset((*LINTED, *ONLY_LINTED, *config.options.pod_template_paths, *config.options.class_paths))
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
@@ -188,6 +189,17 @@ class Input:
     def defined_classes(self) -> frozenset[str]:
         """The names of all PriorityClasses that the input defines."""
         return frozenset(m.identity[2] for m in self.members if m.identity[0] == PRIORITY_CLASS)
+
+    @property
+    def class_values(self) -> dict[str, dict[int, Location]]:
+        """The values of each defined PriorityClass, and where the first definition with the value is."""
+        found: dict[str, dict[int, Location]] = {}
+        for member in self.members:
+            kind, _, name = member.identity
+            value = member.subject.object.get("value")
+            if kind == PRIORITY_CLASS and name and isinstance(value, int) and not isinstance(value, bool):
+                found.setdefault(name, {}).setdefault(value, member.subject.locate(("value",)))
+        return found
 
     @property
     def renamed_classes(self) -> Iterator[str]:

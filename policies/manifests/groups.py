@@ -24,6 +24,7 @@ from forewarn.policies.kinds.registry import (
     CLAIM,
     CLAIM_TEMPLATE,
     LIMIT_RANGE,
+    ONLY_LINTED,
     PRIORITY_CLASS,
     RESOURCE_CLAIM,
     RESOURCE_QUOTA,
@@ -87,10 +88,11 @@ class Member:
     def identity(self) -> Identity:
         """Kind, namespace and name: a later object with the same identity replaces an earlier object.
 
-        The name of an object of a template is "", because templates may be rendered for one environment at a time.
+        The name of an object of a template is "", because templates may be rendered for one environment at a time. So
+        is that of a kind that only rules read.
         """
-        ref = self.subject.ref
-        return group_kind(self.subject.object), ref.namespace, "" if self.subject.is_partial else ref.name
+        ref, kind = self.subject.ref, group_kind(self.subject.object)
+        return kind, ref.namespace, "" if self.subject.is_partial or kind in ONLY_LINTED else ref.name
 
     @property
     def names_its_namespace(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, cut, field_path, listed, quote
-from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kinds.registry import PRIORITY_CLASS, SCHEDULER_CONFIGURATION
 from forewarn.policies.kube_apiserver.validation.strict import (
     Unknown,
     fields_of,
@@ -442,3 +442,79 @@ def _anywhere(path: Path, root: str) -> list[Path]:
     if nearest == [("metadata",)] and any(isinstance(step, int) for step in path):
         return []
     return (inside or nearest)[:1] if len(nearest) == 1 or inside else []
+
+
+_SCHEDULER_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+_REMOVED_VERSIONS: Final = {"v1alpha1": 19, "v1alpha2": 19, "v1beta1": 23, "v1beta2": 28, "v1beta3": 29}
+"""Version -> the minor version of k8s.io/kube-scheduler 1.x that no longer has it."""
+_REMOVED_FIELDS: Final = {
+    "disablePreemption": "disable DefaultPreemption at profiles[].plugins.postFilter",
+    "algorithmSource": "use profiles[].plugins",
+}
+_PREEMPTION: Final = "DefaultPreemption"
+_MAX_PROFILES: Final = 100
+_LONGEST_PROFILE: Final = 40
+
+
+@rule(Target.OTHER, severity=Severity.ERROR)
+def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
+
+    Why: without preemption, Pods with a high PriorityClass stay Pending on full nodes. Kubernetes does not recommend
+    it: since 1.15, critical Pods also need preemption to be scheduled. kube-scheduler does not start with a removed
+    version or an unknown field.
+
+    Details: the rule reads files of kind KubeSchedulerConfiguration. `forewarn info scheduler FILE` checks all fields.
+    That preemption is disabled is a warning.
+
+    Bad:
+
+        apiVersion: kubescheduler.config.k8s.io/v1alpha1
+        kind: KubeSchedulerConfiguration
+        disablePreemption: true
+
+    Good:
+
+        apiVersion: kubescheduler.config.k8s.io/v1
+        kind: KubeSchedulerConfiguration
+        profiles:
+        - schedulerName: default-scheduler
+
+    Fix: use version v1 with `profiles`. For workloads that must not preempt, use a class with `preemptionPolicy:
+    Never`.
+    """
+    given = subject.object
+    if group_kind(given) != SCHEDULER_CONFIGURATION or subject.is_partial:
+        return
+    version = str(given.get("apiVersion", "")).rpartition("/")[2]
+    if version in _REMOVED_VERSIONS:
+        message = (
+            f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
+        )
+        yield Problem(message, ("apiVersion",), f"write apiVersion: {_SCHEDULER_VERSION}")
+    for field, fix in _REMOVED_FIELDS.items():
+        if field in given:
+            yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
+    profiles = given.get("profiles")
+    for number, profile in enumerate(profiles[:_MAX_PROFILES] if isinstance(profiles, list) else ()):
+        if not _preempts(at(profile, "plugins")):
+            name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _LONGEST_PROFILE)
+            message = (
+                f"preemption is disabled for Pods of profile {name}: also critical Pods stay Pending on full nodes"
+            )
+            path = ("profiles", number, "plugins")
+            yield Problem(message, path, "use classes with preemptionPolicy: Never", severity=Severity.WARNING)
+
+
+def _preempts(plugins: Any) -> bool:
+    """Report whether a profile runs DefaultPreemption. Source: framework runtime `expandMultiPointPlugins`."""
+
+    def names(point: str, field: str) -> set[object]:
+        entries = at(plugins, point, field)
+        return {str(at(entry, "name")) for entry in (entries if isinstance(entries, list) else ())}
+
+    if _PREEMPTION in names("postFilter", "enabled"):
+        return True
+    if names("postFilter", "disabled") & {"*", _PREEMPTION}:
+        return False
+    return _PREEMPTION in names("multiPoint", "enabled") or not names("multiPoint", "disabled") & {"*", _PREEMPTION}

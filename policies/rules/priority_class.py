@@ -29,7 +29,7 @@ from forewarn.policies.objects.priority_class import (
 )
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.options import Options
-from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
 from forewarn.policies.rules.support.rule_text import (
@@ -40,6 +40,7 @@ from forewarn.policies.rules.support.rule_text import (
     integer,
     is_template_variable,
     name_of,
+    naming,
     priorities_of,
 )
 
@@ -337,6 +338,9 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
 
     Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
 
+    Details: if another directory of the input defines the class with another value, the finding is a note, because the
+    directories may be for different clusters.
+
     Cluster:
 
         PriorityClass batch
@@ -357,6 +361,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     Running Pods keep the old priority.
     """
     if subject.old is None:
+        if context.phase is Phase.LINT:
+            yield from _other_values(subject, context)
         return
     from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class_update,  # only where there is a class: pods start without it
@@ -373,6 +379,16 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
             fault.path,
             f"keep {name}: {stored[name]}, or create a class with another name",
         )
+
+
+def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield a note if another change set of the input defines the class with another value."""
+    new = integer(subject.object.get("value"))
+    for value, location in context.options.class_values.get(name_of(subject), {}).items():
+        if new is not None and value != new:
+            message = f"another directory defines the value {value}{elsewhere(location)}: one cluster rejects one"
+            yield Problem(message, ("value",), "define the class once", severity=Severity.NOTE)
+            return
 
 
 @rule(
@@ -660,3 +676,85 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
             ("value",),
             f"use {cutoff} or higher if these Pods should get new nodes",
         )
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, depends_on=NOTHING_STORED)
+def class_without_description(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A PriorityClass has no description.
+
+    Why: users choose a class by its name and description (`kubectl describe priorityclass`). Without one, they guess.
+
+    Details: the linter runs the rule only if you select it (`--select class-without-description`), or set its severity
+    in the configuration.
+
+    Options:
+
+        severities:
+          class-without-description: note
+
+    Bad:
+
+        PriorityClass batch
+        value: 10
+
+    Good:
+
+        PriorityClass batch
+        value: 10
+        description: Jobs that may wait for hours
+
+    Fix: describe for which workloads the class is.
+    """
+    if not subject.object.get("description"):
+        yield Problem("no description", (), "describe for which workloads the class is")
+
+
+@rule(
+    Target.PRIORITY_CLASS, severity=Severity.NOTE, depends_on=DependsOn(("classes",), "the other class may be deleted")
+)
+def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Two PriorityClasses have the same value.
+
+    Why: Pods of both classes have equal priority: neither preempts the other. Two names for one priority are either
+    superfluous, or a mistake in a value.
+
+    Details: the linter runs the rule only if you select it (`--select equal-class-values`), or set its severity in the
+    configuration. It ignores classes with different preemption policies.
+
+    Options:
+
+        severities:
+          equal-class-values: note
+
+    Bad:
+
+        PriorityClass batch
+        value: 10
+        ---
+        PriorityClass reports
+        value: 10
+
+    Good:
+
+        PriorityClass batch
+        value: 10
+        ---
+        PriorityClass reports
+        value: 20
+
+    Fix: remove one of the classes, or change a value.
+    """
+    new = class_of(subject)
+    others = context.once(_ByValue).names.get((new.value, new.preemption_policy), [])
+    names = [name for name in others if name != new.name]
+    if names:
+        yield Problem(naming(f"value {new.value} is also the value of ", names, len(names)), ("value",), "change one")
+
+
+class _ByValue:
+    """The names of all classes by value and policy."""
+
+    def __init__(self, context: Context) -> None:
+        self.names: dict[tuple[int, str], list[str]] = {}
+        for name, known in sorted(context.classes.items()):
+            self.names.setdefault((known.value, known.preemption_policy), []).append(name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers.replica_set_sizes import max_unavailable
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural
-from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
 from forewarn.policies.metering import charge, each
-from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.objects.fields import at, group_kind, text_at
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
 from forewarn.policies.options import LimitedResource, ScopeSelector
-from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.rules.support.names import recommended_to
 from forewarn.policies.rules.support.predictions import predicted_of
@@ -19,6 +20,7 @@ from forewarn.policies.rules.support.rule_text import (
     MAX_CHARACTERS,
     class_to_be,
     completed,
+    integer,
     is_template_variable,
     naming,
 )
@@ -434,7 +436,15 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
         text,
         _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
+        severity=Severity.NOTE if _finishes(subject, use) else None,
     )
+
+
+def _finishes(subject: ReviewedObject, use: Use) -> bool:
+    """Report whether a rollout needs no surge Pod, because maxUnavailable lets old Pods terminate first."""
+    if use.first <= use.arrivals.replicas or group_kind(subject.object) != DEPLOYMENT or use.stops_after is not None:
+        return False
+    return max_unavailable(subject.object, use.arrivals.replicas) > 0
 
 
 def _noun(subject: ReviewedObject) -> str:
@@ -486,6 +496,8 @@ def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: 
         yield "Its status is unknown: only this input is counted"
     elif earlier.nano > 0:
         yield f"Earlier objects of the input use {earlier}"
+    if _finishes(subject, use):
+        yield "The rollout continues with maxUnavailable"
     if use.present:
         yield f"{use.present} of its Pods already run"
 
@@ -724,3 +736,84 @@ def _is_gke(context: Context) -> bool:
         return False
     nodes = cluster.objects.nodes.values()
     return _GKE_QUOTA in cluster.resource_quotas or any(_GKE_LABEL in node.labels for node in nodes)
+
+
+_MAX_REPLICAS: Final = ("spec", "maxReplicas")
+
+
+@rule(
+    Target.OTHER, severity=Severity.WARNING, depends_on=DependsOn(("quotas", "pods"), "the quota may have been raised")
+)
+def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A HorizontalPodAutoscaler may create more Pods than a ResourceQuota allows.
+
+    Why: under load, the ReplicaSet controller fails to create the Pods above the quota. Only its Events show the
+    reason.
+
+    Details: the rule multiplies the requests of the workload by maxReplicas, without surge Pods. The workload must be
+    in the input.
+
+    Bad:
+
+        ResourceQuota team/team
+        spec:
+          hard:
+            pods: 5
+        ---
+        Deployment team/web
+        spec:
+          replicas: 2
+          template:
+            spec:
+              containers:
+              - name: web
+                image: web
+        ---
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata:
+          name: web
+          namespace: team
+        spec:
+          maxReplicas: 10
+          scaleTargetRef:
+            apiVersion: apps/v1
+            kind: Deployment
+            name: web
+
+    Good:
+
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata:
+          name: web
+          namespace: team
+        spec:
+          maxReplicas: 5
+          scaleTargetRef:
+            apiVersion: apps/v1
+            kind: Deployment
+            name: web
+
+    Fix: lower maxReplicas, or raise the quota.
+    """
+    most = integer(at(subject.object, *_MAX_REPLICAS))
+    is_autoscaler = group_kind(subject.object) == AUTOSCALER and context.phase is Phase.LINT
+    if not is_autoscaler or most is None or subject.is_partial or not context.has_quotas(subject):
+        return
+    from forewarn.policies.kube_apiserver.quota import first_rejected
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    target = at(subject.object, "spec", "scaleTargetRef")
+    kind = f"{text_at(target or {}, 'apiVersion').rpartition('/')[0]}/{text_at(target or {}, 'kind')}"
+    for workload in context.of_kind(kind):
+        if (workload.ref.name, workload.effective_namespace) != (at(target, "name"), subject.effective_namespace):
+            continue
+        use = quota_use_of(context).of(workload)
+        if use is None or (use.first and use.first <= use.arrivals.replicas):
+            continue  # quota-exceeded
+        first, check_ = first_rejected(use.pod, use.before, replicas=max(most - use.present, 0))
+        if first and check_.faults and check_.faults[0].resources:
+            quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
+            message = f"ResourceQuota {quota} admits {first - 1 + use.present} of {most} replicas (maxReplicas)"
+            yield Problem(Text(message, f"maxReplicas ≤ {first - 1 + use.present}, or raise it"), _MAX_REPLICAS)

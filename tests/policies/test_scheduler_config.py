@@ -112,6 +112,17 @@ def test_the_command_prints_what_comes_out(tmp_path: Path, capsys: pytest.Captur
     assert "DynamicResources" not in scores
 
 
+def test_the_command_says_that_preemption_is_disabled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugins = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    path = tmp_path / "scheduler.json"
+    path.write_text(
+        json.dumps({**config, "profiles": [{"schedulerName": "a", "plugins": plugins}, {"schedulerName": "b"}]})
+    )
+    assert main(["info", "scheduler", str(path)]) == 0
+    assert capsys.readouterr().out.count("preemption is disabled: Pods of this profile never preempt.") == 1
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text(HEADER + "parallelism: 0\n")

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.findings import Action, Problem, Severity, Text, quote
+from forewarn.policies.findings import Action, Problem, Severity, Text, cut, quote
 from forewarn.policies.kinds.registry import (
     DAEMON_SET,
     DEFAULT_NAMESPACE,
@@ -18,7 +18,7 @@ from forewarn.policies.kinds.registry import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE, Forbidden, establish_priority
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, text_at
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES
 from forewarn.policies.objects.workload import is_fragment, pod_template_of
@@ -38,9 +38,11 @@ from forewarn.policies.rules.support.rule_text import (
     class_to_be,
     is_template_variable,
     is_test_file,
+    listed_of,
     name_of,
     resolved,
 )
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -431,9 +433,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     collector, CNI plugin, CSI driver or device plugin.
 
     Details: the finding is a warning for agents, by the names of the DaemonSet and its images (CNI, CSI, logs, metrics,
-    devices). It is a note for other DaemonSets, and in directories for tests or examples. A global default with a
-    positive value counts as a class. A class with a lower value than the class of another workload is a note. System
-    classes of other workloads do not count.
+    devices). It is a note for other DaemonSets, for those that do their work once, and in directories for tests,
+    examples or documentation. A global default with a positive value counts as a class. A class with a lower value than
+    the class of another workload is a note. System classes of other workloads do not count.
 
     Example:
 
@@ -518,9 +520,13 @@ class _Highest:
 
 
 _AGENT: Final = re.compile(
-    r"(?<![a-z])(?:agent|[ck]ni|csi|dns)(?![a-z])|driver|plugin|exporter|log|fluent|beat|vector|promtail|collector|proxy"
-    r"|calico|cilium|flannel|weave|antrea|multus|speaker|monitor"
+    r"(?<![a-z])(?:agent|[ck]ni|csi|dns|logs?|logg(?:er|ing)|speaker)(?![a-z])|driver|plugin|exporter|fluent|beat"
+    r"|logstash|vector|promtail|collector|proxy|calico|cilium|flannel|weave|antrea|multus|monitor"
 )
+_NO_AGENT: Final = re.compile(
+    r"(?<![a-z])(?:init|setup|installer|bootstrap|generator|test\w*|permissions|migrat\w+|clean\w*|pull\w*|pre-?pull\w*)"
+)
+"""Names of DaemonSets that do their work once, or test others."""
 
 
 def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
@@ -528,4 +534,84 @@ def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
     containers = spec.get("containers")
     images = (str(at(each, "image")) for each in (containers if isinstance(containers, list) else ()))
     names = (subject.ref.name, *(image.rpartition("/")[2] for image in images))
-    return any(map(_AGENT.search, names)) and not is_test_file(subject.locate(()).file)
+    is_agent = any(map(_AGENT.search, names)) and not _NO_AGENT.search(subject.ref.name)
+    return is_agent and not is_test_file(subject.locate(()).file)
+
+
+_LONGEST: Final = 40
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=DependsOn(("namespaces",), "the default class of the namespace may have been removed"),
+)
+def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods do not name a PriorityClass, although `requiredClasses` in the configuration requires one.
+
+    Why: Pods without a class get the global default or priority 0, and every Pod with a higher class preempts them.
+
+    Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
+    classes, the Pods must use one of them. The default class of a Namespace counts as a class. The global default does
+    not. The webhook warns; it does not check Pods that controllers create.
+
+    Options:
+
+        requiredClasses:
+        - namespaces: [shop, shop-*]
+          kinds: [Deployment, StatefulSet]
+          classes: [gold, silver]
+
+    Bad:
+
+        Deployment shop/web
+        spec:
+          selector:
+            matchLabels:
+              app: web
+          template:
+            metadata:
+              labels:
+                app: web
+            spec:
+              containers:
+              - name: web
+                image: web
+
+    Good:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        Deployment shop/web
+        spec:
+          template:
+            spec:
+              priorityClassName: gold
+              containers:
+              - name: web
+                image: web
+
+    Fix: set priorityClassName to a class that the entry permits.
+    """
+    template = context.template(subject) if context.options.required_classes else None
+    if template is None or subject.is_partial or has_controller(subject.object):
+        return
+    if context.phase is Phase.LINT and template.is_template and is_fragment(subject.object):
+        return
+    namespace = subject.effective_namespace
+    name = class_to_be(template, namespace, context)
+    for entry in context.options.required_classes:
+        applies = (not entry.namespaces or one_of(entry.namespaces, namespace)) and (
+            not entry.kinds or one_of(entry.kinds, subject.ref.kind)
+        )
+        if not applies or is_template_variable(name, subject, context):
+            continue
+        permitted = listed_of(entry.classes, len(entry.classes)) or "a PriorityClass"
+        if not name:
+            yield Problem("no PriorityClass, but the configuration requires one", template.at(), f"use {permitted}")
+        elif entry.classes and not one_of(entry.classes, name):
+            message = f"PriorityClass {quote(cut(name, _LONGEST))} is none of those that the configuration requires"
+            yield Problem(message, template.at("priorityClassName"), f"use {permitted}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Problem, Severity, Text, cut, plural
+from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, DISRUPTION_BUDGET, STATEFUL_SET
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, mapping, text
-from forewarn.policies.rules.support.context import Context, Target, rule
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, text
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.names import is_misspelt
+from forewarn.policies.rules.support.selected import selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
@@ -153,8 +154,7 @@ def _with_labels(pod: ApiObject) -> str:
 
 
 _ALLOW_ONE: Final = "set maxUnavailable: 1"
-_MAX_WORKLOADS: Final = 1_000
-"""Maximum workloads that are compared with one PodDisruptionBudget."""
+_SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
 
 @rule(Target.OTHER, severity=Severity.WARNING)
@@ -205,30 +205,15 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1:
         return
-    for workload in _selected_workloads(subject, context):
+    selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
+    for workload, _, _ in selected(selector, [namespace], context):
         replicas = at(workload.object, "spec", "replicas")
-        if isinstance(replicas, int) and 0 < replicas <= least:
+        if group_kind(workload.object) in _SCALED and isinstance(replicas, int) and 0 < replicas <= least:
             what = plural(replicas, "replica")
             message = (
                 f"minAvailable {least} allows no eviction of the {what} of {workload.ref.kind} {workload.ref.name}"
             )
             yield Problem(Text(message, f"{_ALLOW_ONE}, or run more replicas"), ("spec", "minAvailable"))
-
-
-def _selected_workloads(subject: ReviewedObject, context: Context) -> Iterator[ReviewedObject]:
-    """Yield the workloads whose Pods a PodDisruptionBudget selects."""
-    try:
-        selector = parse_label_selector(mapping(subject.object, "spec", "selector"))
-    except (InvalidObject, InvalidSelector):
-        return
-    workloads = [*context.of_kind(DEPLOYMENT), *context.of_kind(STATEFUL_SET)][:_MAX_WORKLOADS]
-    for workload in workloads:
-        with suppress(InvalidObject):
-            template = context.template(workload)
-            labels = mapping(template.object, "metadata", "labels") if template else {}
-            same = workload.effective_namespace == subject.effective_namespace
-            if selector and labels and same and selector.matches(labels):
-                yield workload
 
 
 _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
@@ -311,3 +296,83 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
             "parallelism",
         )
     return None
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("pods",), "the Pods may have been created a moment ago"),
+)
+def pdb_selects_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A PodDisruptionBudget selects no Pod of the workloads in the input.
+
+    Why: a PodDisruptionBudget without Pods protects nothing: preemption and `kubectl drain` remove all Pods at once.
+
+    Details: the finding is a warning if one value of the selector is a misspelling of a label of a workload in the same
+    namespace. Otherwise, it is a note, because a controller may create the Pods. The rule ignores namespaces without
+    workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
+
+    Bad:
+
+        PodDisruptionBudget team/web
+        spec:
+          maxUnavailable: 1
+          selector:
+            matchLabels:
+              app: webb
+        ---
+        Deployment team/web
+        spec:
+          replicas: 2
+          selector:
+            matchLabels:
+              app: web
+          template:
+            metadata:
+              labels:
+                app: web
+            spec:
+              containers:
+              - name: web
+                image: web
+
+    Good:
+
+        PodDisruptionBudget team/web
+        spec:
+          maxUnavailable: 1
+          selector:
+            matchLabels:
+              app: web
+
+    Fix: write the labels of the workload's Pods into the selector.
+    """
+    if group_kind(subject.object) != DISRUPTION_BUDGET or subject.is_partial or context.phase is not Phase.LINT:
+        return
+    selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
+    labels = at(selector, "matchLabels")
+    if not isinstance(labels, dict) or not labels or selected(selector, [namespace], context):
+        return
+    workloads = list(workloads_in([namespace], context))
+    if not workloads or _is_used(selector, namespace, context):
+        return
+    message = "selects no Pod of the workloads in this input"
+    for key, value in labels.items():
+        rest = {**selector, "matchLabels": {k: v for k, v in labels.items() if k != key}}
+        others = workloads if len(labels) == 1 else selected(rest, [namespace], context)
+        for workload in others:
+            meant = workload.labels.get(key)
+            if isinstance(meant, str) and isinstance(value, str) and is_misspelt(value, meant):
+                path = ("spec", "selector", "matchLabels", key)
+                yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
+                return
+    yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=Severity.NOTE)
+
+
+def _is_used(selector: object, namespace: str, context: Context) -> bool:
+    """Report whether Pods of the cluster match a selector."""
+    try:
+        parsed = parse_label_selector(selector)  # type: ignore[arg-type]  # raises for other types
+    except InvalidSelector:
+        return True
+    return any(parsed and pod.namespace == namespace and parsed.matches(pod.labels) for pod in context.pods)

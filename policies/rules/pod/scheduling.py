@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.findings import Action, Problem, Severity, Text
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.metering import CutShort, each
 from forewarn.policies.objects.fields import NOTHING, at
-from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.workload import is_fragment
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import (
     Cause,
     GroupPending,
@@ -19,6 +21,8 @@ from forewarn.policies.rules.support.details import (
     StaysPending,
 )
 from forewarn.policies.rules.support.predictions import is_placeholder, needs_class, predicted_of, reasons_of
+from forewarn.policies.rules.support.rule_text import class_name, resolved
+from forewarn.policies.rules.support.selected import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.findings import Path
     from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate
@@ -446,3 +451,160 @@ def _not_known(not_broken: int, impact: Impact, template: PodTemplate) -> Proble
     """Return the note about `not_broken` expectations that were not checked. A missing prediction never denies."""
     details = NotPredicted(impact, "run `forewarn predict`", expectations=not_broken)
     return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)
+
+
+_TERMS: Final = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+_MAX_TERMS: Final = 20
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
+)
+def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods require affinity to Pods of a lower priority.
+
+    Why: if kube-scheduler would have to preempt the Pods that satisfy the affinity, it cannot place the preemptor next
+    to them, and does not preempt on that node. The Pods of higher priority then stay Pending. Kubernetes recommends to
+    require affinity only to Pods of equal or higher priority.
+
+    Details: the rule compares required affinity with the workloads of the input. It ignores affinity that a workload of
+    equal or higher priority also satisfies.
+
+    Bad:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/cache
+          labels:
+            app: cache
+        spec:
+          containers:
+          - name: cache
+            image: cache
+        ---
+        Pod team/web
+        spec:
+          priorityClassName: gold
+          affinity:
+            podAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    app: cache
+          containers:
+          - name: web
+            image: web
+
+    Good:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/cache
+          labels:
+            app: cache
+        spec:
+          priorityClassName: gold
+          containers:
+          - name: cache
+            image: cache
+        ---
+        Pod team/web
+        spec:
+          priorityClassName: gold
+          affinity:
+            podAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    app: cache
+          containers:
+          - name: web
+            image: web
+
+    Fix: give the other Pods at least the same priority, or prefer the affinity instead of requiring it.
+    """
+    template = context.template(subject) if context.phase is Phase.LINT else None
+    terms = at(template.spec, *_TERMS) if template else None
+    own = resolved(template, context) if template and isinstance(terms, list) else None
+    if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
+        return
+    for number, term in enumerate(terms[:_MAX_TERMS]):
+        if at(term, "namespaceSelector") is not None:
+            continue  # the labels of namespaces are unknown
+        given = at(term, "namespaces")
+        names = [name for name in (given if isinstance(given, list) else ()) if isinstance(name, str)]
+        namespaces = names or [subject.effective_namespace]
+        others = [w for w in selected(at(term, "labelSelector"), namespaces, context) if w.subject is not subject]
+        priorities = [other.priority for w in others if (other := resolved(w.template, context))]
+        if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
+            message = (
+                f"required affinity to {others[0].subject.ref} of priority {max(priorities)}, below {own.priority}"
+            )
+            text = Text(message, f"give it priority {own.priority}, or prefer the affinity")
+            yield Problem(text, template.at(*_TERMS, number))
+
+
+_HIGH: Final = 1_000_000
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    severity=Severity.NOTE,
+    depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
+)
+def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods of a high class that preempts have no cpu or memory requests.
+
+    Why: a Pod without requests fits on every node, so its priority has no effect on scheduling. Under node pressure,
+    the kubelet first evicts Pods that use more than they request, before it compares priorities.
+
+    Details: a class is high if its value is 1000000 or more, as for the classes of Kubernetes. Limits and the defaults
+    of a LimitRange count as requests. The finding is a note.
+
+    Bad:
+
+        Pod kube-system/agent
+        spec:
+          priorityClassName: system-node-critical
+          containers:
+          - name: agent
+            image: agent
+
+    Good:
+
+        Pod kube-system/agent
+        spec:
+          priorityClassName: system-node-critical
+          containers:
+          - name: agent
+            image: agent
+            resources:
+              requests:
+                cpu: 100m
+                memory: 64Mi
+
+    Fix: set requests for cpu and memory.
+    """
+    template = context.template(subject) if context.phase is Phase.LINT else None
+    if template is None or not class_name(template) or (template.is_template and is_fragment(subject.object)):
+        return
+    own = resolved(template, context)
+    if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:
+        return
+    containers = template.spec.get("containers")
+    parts = [template.spec, *(containers if isinstance(containers, list) else ())]
+    if len(parts) > 1 and not any(map(_requests, parts)) and not context.limit_ranges_of(subject.effective_namespace):
+        message = f"priority {own.priority}, but no requests: its priority has no effect on scheduling"
+        yield Problem(message, template.at("containers"), "set requests for cpu and memory")
+
+
+def _requests(part: ApiObject) -> bool:
+    return any(at(part, "resources", field, name) for field in ("requests", "limits") for name in ("cpu", "memory"))

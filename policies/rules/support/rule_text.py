@@ -68,13 +68,14 @@ _VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]
 
 
 _TESTS: Final = re.compile(
-    r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib)(?:[/_.-])",
+    r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
+    r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|(?:kubevirt)?ci)(?=[/_.-])|testserver",
     re.IGNORECASE,
 )
 
 
 def is_test_file(path: str) -> bool:
-    """Report whether the path of a file says that it is a test or an example."""
+    """Report whether the path of a file says that it is a test, an example or documentation."""
     return bool(_TESTS.search(path))
 
 

@@ -186,6 +186,11 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             id="allowed to everybody",
         ),
         pytest.param(
+            "requiredClasses:\n- classes: [gold]",
+            "f:2:3: requiredClasses[0]: applies to all Pods; set namespaces or kinds",
+            id="required of everybody",
+        ),
+        pytest.param(
             "expectations:\n- expect: {noPreemption: {}}", "f:2:3: expectations[0]: name is missing", id="no name"
         ),
         pytest.param("expectations:\n- name: a", "f:2:3: expectations[0]: expect is missing", id="no promise"),
