@@ -507,14 +507,17 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
 
 
 def _preempts(plugins: Any) -> bool:
-    """Report whether a profile runs DefaultPreemption. Source: framework runtime `expandMultiPointPlugins`."""
+    """Report whether a profile runs DefaultPreemption, or another PostFilter plugin.
+
+    Source: framework runtime `expandMultiPointPlugins`.
+    """
 
     def names(point: str, field: str) -> set[object]:
         entries = at(plugins, point, field)
         return {str(at(entry, "name")) for entry in (entries if isinstance(entries, list) else ())}
 
-    if _PREEMPTION in names("postFilter", "enabled"):
-        return True
+    if names("postFilter", "enabled"):
+        return True  # this plugin, or one that takes its place
     if names("postFilter", "disabled") & {"*", _PREEMPTION}:
         return False
     return _PREEMPTION in names("multiPoint", "enabled") or not names("multiPoint", "disabled") & {"*", _PREEMPTION}

@@ -134,17 +134,22 @@ def _unknown_class(
         ),
         template.at("priorityClassName"),
         severity=_severity_of_unknown(
-            template, is_certain=is_certain, is_misspelt=is_near or bool(system), is_meant=bool(other)
+            is_certain=is_certain,
+            is_similar=is_near or bool(system),
+            is_meant=bool(other),
+            is_guess=template.is_guess,
+            is_unrendered=not subject.object,
         ),
     )
 
 
 def _severity_of_unknown(
-    template: PodTemplate, *, is_certain: bool, is_misspelt: bool, is_meant: bool
+    *, is_certain: bool, is_similar: bool, is_meant: bool, is_guess: bool, is_unrendered: bool
 ) -> Severity | None:
-    if template.is_guess:
-        return Severity.WARNING if is_misspelt or is_meant else Severity.NOTE
-    return None if is_certain or is_misspelt else Severity.WARNING
+    if not is_guess and (is_certain or is_similar):
+        return None
+    is_weak = is_guess or is_unrendered  # the class may come from elsewhere
+    return Severity.NOTE if is_weak and not (is_similar or is_meant) else Severity.WARNING
 
 
 _KUEUE_LABEL: Final = ("metadata", "labels", "kueue.x-k8s.io/priority-class")

@@ -303,8 +303,8 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     severity=Severity.WARNING,
     depends_on=DependsOn(("pods",), "the Pods may have been created a moment ago"),
 )
-def pdb_selects_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A PodDisruptionBudget selects no Pod of the workloads in the input.
+def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 
     Why: a PodDisruptionBudget without Pods protects nothing: preemption and `kubectl drain` remove all Pods at once.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text
 from forewarn.policies.forecast.impact import victims_of
@@ -22,7 +22,7 @@ from forewarn.policies.rules.support.details import (
 )
 from forewarn.policies.rules.support.predictions import is_placeholder, needs_class, predicted_of, reasons_of
 from forewarn.policies.rules.support.rule_text import class_name, resolved
-from forewarn.policies.rules.support.selected import selected
+from forewarn.policies.rules.support.selected import Labelled, selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -536,12 +536,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
         return
     for number, term in enumerate(terms[:_MAX_TERMS]):
-        if at(term, "namespaceSelector") is not None:
-            continue  # the labels of namespaces are unknown
-        given = at(term, "namespaces")
-        names = [name for name in (given if isinstance(given, list) else ()) if isinstance(name, str)]
-        namespaces = names or [subject.effective_namespace]
-        others = [w for w in selected(at(term, "labelSelector"), namespaces, context) if w.subject is not subject]
+        others = _others(term, subject, context)
         priorities = [other.priority for w in others if (other := resolved(w.template, context))]
         if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
             message = (
@@ -549,6 +544,14 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
             )
             text = Text(message, f"give it priority {own.priority}, or prefer the affinity")
             yield Problem(text, template.at(*_TERMS, number))
+
+
+def _others(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
+    """The other workloads that a term selects; none for a namespaceSelector, because labels are unknown."""
+    given = at(term, "namespaces")
+    names = [name for name in (given if isinstance(given, list) else ()) if isinstance(name, str)]
+    namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
+    return [w for w in selected(at(term, "labelSelector"), namespaces, context) if w.subject is not subject]
 
 
 _HIGH: Final = 1_000_000

@@ -69,7 +69,7 @@ _VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]
 
 _TESTS: Final = re.compile(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
-    r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|(?:kubevirt)?ci)(?=[/_.-])|testserver",
+    r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
     re.IGNORECASE,
 )
 

@@ -25,6 +25,7 @@ from tests.cases import cases
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
+CONTINUES = "The rollout continues with maxUnavailable"
 GOLD = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
 LIMITED = """\
 limitedResources:
@@ -108,7 +109,7 @@ def test_a_rollout_that_will_not_fit_is_told_as_one() -> None:
     cluster = state(quota("few", {"pods": "5"}, {"pods": "0"}))
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     (finding,) = lint(deployment(4, surge=2), cluster=cluster)
-    assert finding.message == "ResourceQuota few (pods: 5, used: 0) admits 1 of 2 surge Pods in a rollout"
+    assert finding.message == "ResourceQuota few (pods: 5, used: 0) admits 1 of 2 surge Pods in a rollout. " + CONTINUES
     assert finding.remediation == "maxSurge ≤ 1, or raise it"
 
 
@@ -129,7 +130,8 @@ def test_without_a_change_of_the_template_no_rollout_comes() -> None:
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     (told,) = messages(deployment(4, surge=1, cpu="1"), cluster=cluster)
     assert told == (
-        "ResourceQuota few (pods: 4, used: 4) admits 0 of 1 surge Pods in a rollout. 4 of its Pods already run"
+        "ResourceQuota few (pods: 4, used: 4) admits 0 of 1 surge Pods in a rollout. "
+        f"{CONTINUES}. 4 of its Pods already run"
     )
 
 
