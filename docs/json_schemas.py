@@ -23,7 +23,7 @@ from typing import (
 )
 
 from forewarn.policies.documents import VERSION, fields_of
-from forewarn.policies.documents.classes import Classes, ClassPlan
+from forewarn.policies.documents.classes import ClassPlan
 from forewarn.policies.documents.dry_run import DryRun
 from forewarn.policies.documents.expectations import Expectations
 from forewarn.policies.documents.findings import Findings, Impact, Review
@@ -36,6 +36,7 @@ from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.documents.whatif import WhatIf
 from forewarn.policies.documents.why import Why, WorkloadWhy
 from forewarn.policies.render.several_clusters import SeveralClusters
+from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
@@ -14,20 +13,18 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import Output, print_answer
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.releases.release import Release
-
 FORMATS: Final = ("text", "json", "markdown")
 HEADS: Final = ("CLASSES", "RUNNING", "PENDING", "OLD VALUE", "REQUESTED")
 """Of the table of several clusters. OLD VALUE: running Pods with a priority that new Pods of their class do not get."""
 
-_MODULES: Final = ("sources.cluster", "render.classes", "whatif.priority_levels", "releases.release")
+_MODULES: Final = ("sources.cluster", "render.classes", "application.classes", "releases.release")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,30 +32,26 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    return answered_each(Evaluation("classes", HEADS, lambda each: _answer(each, release), modules=_MODULES), options)
 
+    def evaluate(own: argparse.Namespace) -> Evaluated:
+        from forewarn.policies.application.classes import classes
+        from forewarn.policies.render import classes as text
 
-def _answer(options: argparse.Namespace, release: Release) -> Evaluated:
-    from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render import classes
-    from forewarn.policies.render.head import after_verdict, below_title, headed
-    from forewarn.policies.whatif.priority_levels import as_dict, priority_levels
+        levels = classes(settle(loaded(own), release).snapshot())
+        print_answer(
+            Output(own.output, own.color),
+            levels.head,
+            lambda paint: text.render(levels, paint),
+            lambda: [levels.to_dict()],
+            lambda: text.markdown(levels),
+        )
+        pending = sum(level.pending for level in levels.classes)
+        old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
+        running = sum(level.running.pods for level in levels.classes)
+        cells = (text.count(levels), running, pending, old, text.shares(levels))
+        return Evaluated(0, (pending, old, text.percent_of_cpu(levels)), cells)
 
-    cluster = settle(loaded(options), release).snapshot()
-    levels, head = priority_levels(cluster), head_of(cluster)
-    if options.output == "json":
-        sys.stdout.write(as_json(headed(as_dict(levels), head)))
-    elif options.output == "markdown":
-        sys.stdout.write(as_markdown(below_title(classes.markdown(levels), head)))
-    else:
-        color = wants_color(options.color, sys.stdout)
-        lines = after_verdict(classes.render(levels, painter(color)), head)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
-    pending = sum(level.pending for level in levels.levels)
-    old = sum(level.running.pods for level in levels.levels if level.preempts is None)
-    running = sum(level.running.pods for level in levels.levels)
-    cells = (classes.count(levels), running, pending, old, classes.shares(levels))
-    return Evaluated(0, (pending, old, classes.percent_of_cpu(levels)), cells)
+    return answered_each(Evaluation("classes", HEADS, evaluate, modules=_MODULES), options)
 
 
 def _parser() -> argparse.ArgumentParser:

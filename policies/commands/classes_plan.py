@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import MAX_UNTIL, applied
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -20,19 +17,13 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import Output, print_answer
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import watched
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.releases.release import Release
-    from forewarn.policies.whatif.class_plan import Plan
 
 FORMATS: Final = ("text", "json", "markdown")
 
@@ -43,51 +34,33 @@ def main(arguments: Sequence[str]) -> int:
     options = options_with_cluster(parser, arguments)
     if not options.filename and not options.delete:
         parser.error("give -f, --delete or both")
-    release, places = release_of(options, parser), Places()
-    return answered("classes plan", options, lambda: _answer(options, release, places), places)
+    release = release_of(options, parser)
 
+    def answer() -> int:
+        from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
+        from forewarn.policies.application.cluster import Cluster
+        from forewarn.policies.render import classes as text
+        from forewarn.policies.simulation.dump import DumpCache
 
-def _answer(options: argparse.Namespace, release: Release, places: Places) -> int:
-    from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.policies.simulation.dump import DumpCache, not_simulated, world_of
-    from forewarn.policies.whatif.class_plan import plan
-    from forewarn.policies.whatif.class_steps import wanted
+        cache = DumpCache()
+        cache.recreated = recreated_by(options)
+        require_nodes(settle(loaded(options, cache), release).snapshot())
+        request = ClassPlanRequest(options.filename, options.delete, options.namespace)
+        with watched() as show:
+            result = plan_classes(Cluster(cache), request, progress=show)
+        plan = result.plan
+        print_answer(
+            Output(options.output, options.color),
+            result.head,
+            lambda paint: text.render_plan(plan, paint),
+            lambda: [result.to_dict()],
+            lambda: text.plan_markdown(plan),
+        )
+        more_pending = any(step.pending > plan.pending_before for step in plan.results)
+        met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.is_complete}
+        return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
-    cache = DumpCache()
-    cache.recreated = recreated_by(options)
-    loaded(options, cache)
-    cluster = settle(cache, release).snapshot()
-    require_nodes(cluster)
-    objects = [arrival.object for arrival in applied(options.filename, options.namespace, places)]
-    classes = [PriorityClass.from_api(obj) for obj in objects if group_kind(obj) == PRIORITY_CLASS]
-    workloads = [obj for obj in objects if group_kind(obj) in POD_TEMPLATE_PATHS]
-    change = wanted(cluster, classes, workloads, options.delete)
-    with watched() as show:
-        found = plan(cluster, world_of(cache, (), until=MAX_UNTIL), change, show)
-    found = found._replace(not_modelled=[*found.not_modelled, *not_simulated(cache)])
-    _print(options, found, head_of(cluster, found.summary.assumes))
-    met = {"preemption": found.preempted, "pending": _more_pending(found), "unfinished": not found.is_complete}
-    return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
-
-
-def _more_pending(plan: Plan) -> bool:
-    return any(result.pending > plan.pending_before for result in plan.results)
-
-
-def _print(options: argparse.Namespace, plan: Plan, head: AnswerHead) -> None:
-    from forewarn.policies.render import classes
-    from forewarn.policies.render.head import after_verdict, below_title, headed
-    from forewarn.policies.whatif.class_plan import as_dict
-
-    if options.output == "json":
-        sys.stdout.write(as_json(headed(as_dict(plan), head)))
-    elif options.output == "markdown":
-        sys.stdout.write(as_markdown(below_title(classes.plan_markdown(plan), head)))
-    else:
-        color = wants_color(options.color, sys.stdout)
-        lines = after_verdict(classes.render_plan(plan, painter(color)), head)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+    return answered("classes plan", options, answer)
 
 
 def _parser() -> argparse.ArgumentParser:

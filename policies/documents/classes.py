@@ -1,51 +1,9 @@
-"""The types of the outputs of `classes` and `classes plan`."""
+"""The type of the output of `classes plan`."""
 
 from typing import Literal, NotRequired, TypedDict
 
 from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.whatif import Preemptor, PriorityClass
-
-
-class Requested(TypedDict):
-    """A number of Pods and the sum of their requests: CPU in thousandths, memory in bytes."""
-
-    pods: int
-    milliCpu: int
-    memory: int
-
-
-class NewPodsOfClass(TypedDict):
-    """Whether new Pods of a PriorityClass may preempt."""
-
-    preempt: bool
-
-
-PreemptablePods = TypedDict("PreemptablePods", {"class": str, "value": int, "pods": int})
-"""Running Pods with a lower priority, by PriorityClass and value."""
-
-
-PriorityLevel = TypedDict(
-    "PriorityLevel",
-    {
-        "class": str,
-        "value": int,
-        "globalDefault": bool,
-        "newPods": NewPodsOfClass | None,
-        "running": Requested,
-        "pending": int,
-        "couldDisplace": Requested,
-        "mayPreempt": list[PreemptablePods],
-    },
-)
-"""A PriorityClass (empty: none) with a priority value. `newPods`: null if new Pods do not get this value."""
-
-
-class Classes(TypedDict):
-    """The output of `forewarn classes`. `allocatable`: of all nodes. `classes`: the highest value first."""
-
-    head: Head
-    allocatable: Requested
-    classes: list[PriorityLevel]
 
 
 class WorkloadReference(TypedDict):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.whatif.class_plan import Alternative, Plan
     from forewarn.policies.whatif.class_steps import Step
-    from forewarn.policies.whatif.priority_levels import Level, Levels, Requested
+    from forewarn.policies.whatif.priority_levels import Classes, PriorityLevel, Requested
 
 MAX_COLUMNS: Final = 16
 """Maximum levels of a matrix in text."""
@@ -40,20 +40,20 @@ _TEXTS: Final = ("PriorityClass",)
 _OLD: Final = "old value"
 
 
-def render(levels: Levels, paint: Painter = plain) -> Iterator[str]:
+def render(levels: Classes, paint: Painter = plain) -> Iterator[str]:
     """The table of costs and the matrix, as lines."""
     yield paint(_title(levels), "bold")
     yield from table(HEADS, _rows(levels), paint, texts=_TEXTS)
     yield ""
     yield _MATRIX
-    if len(levels.levels) > MAX_COLUMNS:
-        yield f"  {len(levels.levels)} levels; use -o json for the matrix"
+    if len(levels.classes) > MAX_COLUMNS:
+        yield f"  {len(levels.classes)} levels; use -o json for the matrix"
     else:
         yield from table(_matrix_heads(levels), _matrix(levels), paint, texts=_TEXTS)
     yield from (f"note: {note}" for note in notes(levels))
 
 
-def markdown(levels: Levels) -> str:
+def markdown(levels: Classes) -> str:
     """The table of costs and the matrix as Markdown."""
     lines = [f"### {_title(levels)}", "", *markdown_table(HEADS, _rows(levels)), "", _MATRIX, ""]
     lines += markdown_table(_matrix_heads(levels), _matrix(levels))
@@ -64,41 +64,41 @@ def markdown(levels: Levels) -> str:
 _MATRIX: Final = "running Pods of each level (columns) that a new Pod (rows) may preempt:"
 
 
-def notes(levels: Levels) -> Iterator[str]:
+def notes(levels: Classes) -> Iterator[str]:
     """Notes that explain the tables."""
-    old = sum(level.running.pods for level in levels.levels if level.preempts is None)
+    old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
     if old:
         yield f"{_OLD}: {plural(old, 'running Pod')} with a priority that new Pods of the class do not get"
     yield "taints, node affinity and capacity restrict preemption further: `forewarn predict` shows the actual victims"
 
 
-def _title(levels: Levels) -> str:
-    pods = sum(level.running.pods for level in levels.levels)
+def _title(levels: Classes) -> str:
+    pods = sum(level.running.pods for level in levels.classes)
     classes = plural(count(levels), "PriorityClass", "PriorityClasses")
     return f"{classes}, {plural(pods, 'running Pod')}: {shares(levels)} requested"
 
 
-def count(levels: Levels) -> int:
+def count(levels: Classes) -> int:
     """The number of PriorityClasses."""
-    return sum(1 for level in levels.levels if level.name and level.preempts is not None)
+    return sum(1 for level in levels.classes if level.class_ and level.new_pods is not None)
 
 
-def shares(levels: Levels) -> str:
+def shares(levels: Classes) -> str:
     """Return `63 % of cpu and 41 % of memory`: the requests of running Pods as shares of the allocatable amounts."""
-    size, has = sum(level.running.memory for level in levels.levels), levels.allocatable
+    size, has = sum(level.running.memory for level in levels.classes), levels.allocatable
     return f"{percent_of_cpu(levels)} % of cpu and {_percent(size, has.memory)} % of memory"
 
 
-def percent_of_cpu(levels: Levels) -> int:
+def percent_of_cpu(levels: Classes) -> int:
     """Return the percentage of the allocatable cpu that running Pods request."""
-    return _percent(sum(level.running.milli_cpu for level in levels.levels), levels.allocatable.milli_cpu)
+    return _percent(sum(level.running.milli_cpu for level in levels.classes), levels.allocatable.milli_cpu)
 
 
 def _percent(part: int, whole: int) -> int:
     return round(100 * part / whole) if whole > 0 else 0
 
 
-def _rows(levels: Levels) -> list[list[str | int]]:
+def _rows(levels: Classes) -> list[list[str | int]]:
     return [
         [
             number,
@@ -107,23 +107,24 @@ def _rows(levels: Levels) -> list[list[str | int]]:
             level.running.pods,
             level.pending,
             *_capacity(level.running),
-            *_reach(level, displaced),
+            *_reach(level),
         ]
-        for number, (level, displaced) in enumerate(zip(levels.levels, levels.could_displace, strict=True), 1)
+        for number, level in enumerate(levels.classes, 1)
     ]
 
 
-def _name(level: Level) -> str:
-    name = level.name or "(none)"
-    if level.preempts is None:
+def _name(level: PriorityLevel) -> str:
+    name = level.class_ or "(none)"
+    if level.new_pods is None:
         return f"{name} ({_OLD})"
-    return f"{name} (default)" if level.is_default else name
+    return f"{name} (default)" if level.global_default else name
 
 
-def _reach(level: Level, displaced: Requested) -> list[str]:
-    if level.preempts is None:
+def _reach(level: PriorityLevel) -> list[str]:
+    displaced = level.could_displace
+    if level.new_pods is None:
         return ["-", "-", "-"]
-    if not level.preempts:
+    if not level.new_pods.preempt:
         return ["never", "-", "-"]
     return [plural(displaced.pods, "Pod") if displaced.pods else "no Pods", *_capacity(displaced)]
 
@@ -132,16 +133,21 @@ def _capacity(requested: Requested) -> list[str]:
     return [cpu(requested.milli_cpu), memory(requested.memory)]
 
 
-def _matrix_heads(levels: Levels) -> list[str]:
-    return ["", "PriorityClass", *(str(number) for number in range(1, len(levels.levels) + 1))]
+def _matrix_heads(levels: Classes) -> list[str]:
+    return ["", "PriorityClass", *(str(number) for number in range(1, len(levels.classes) + 1))]
 
 
-def _matrix(levels: Levels) -> list[list[str | int]]:
+def _matrix(levels: Classes) -> list[list[str | int]]:
     return [
-        [number, _name(level), *(count or "-" for count in levels.cells(level))]
-        for number, level in enumerate(levels.levels, 1)
-        if level.preempts is not None
+        [number, _name(level), *_cells(level, levels)]
+        for number, level in enumerate(levels.classes, 1)
+        if level.new_pods is not None
     ]
+
+
+def _cells(level: PriorityLevel, levels: Classes) -> list[str | int]:
+    pods = {(lower.class_, lower.value): lower.pods for lower in level.may_preempt}
+    return [pods.get((other.class_, other.value), "-") for other in levels.classes]
 
 
 # A plan

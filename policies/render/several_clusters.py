@@ -2,9 +2,9 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from forewarn.policies.documents.classes import Classes
 from forewarn.policies.documents.findings import Findings
 from forewarn.policies.documents.headroom import Headroom
+from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 
 

@@ -74,7 +74,7 @@ class Simulation:
         random: Random | None = None,
         *,
         choose: Callable[[Sequence[str]], str] | None = None,
-        progress: Callable[[float, int], None] | None = None,
+        progress: Callable[[float, int], object] | None = None,
         cache: SchedulerCache | None = None,
         clock: Clock | None = None,
     ) -> None:

@@ -100,12 +100,36 @@ class Plan(NamedTuple):
         """True if all rollouts finish and no workload uses a deleted class."""
         return not self.summary.stopped and not self.rejected and not any(r.unfinished for r in self.results)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object without the head."""
+        return {
+            "preempted": self.preempted,
+            "complete": self.is_complete,
+            "pendingBefore": self.pending_before,
+            "preemptedBefore": self.preempted_before,
+            "alternative": None
+            if self.other is None
+            else {
+                "neverFirst": self.other.careful,
+                "preempted": self.other.preempted,
+                "unfinished": list(self.other.unfinished),
+            },
+            "steps": [_step_as_dict(result) for result in self.results],
+            "keepPriority": [_ranked_as_dict(workload) for workload in self.kept],
+            "rejected": [_ranked_as_dict(workload) for workload in self.rejected],
+            "settled": self.summary.settled,
+            **({"stopped": self.summary.stopped} if self.summary.stopped else {}),
+            "violatedPDBs": dict(self.summary.violated_pdbs),
+            "ignored": list(self.ignored),
+            "notModelled": list(self.not_modelled),
+        }
+
 
 def plan(
     cluster: ClusterSnapshot,
     world: World,
     change: Wanted,
-    progress: Callable[[float, int], None] | None = None,
+    progress: Callable[[float, int], object] | None = None,
 ) -> Plan:
     """Return the simulated steps of a change, in the better of two orders: complete, if possible, and with fewer
     preempted Pods.
@@ -146,7 +170,7 @@ def _simulated(
     world: World,
     change: Wanted,
     affected: Sequence[Ranked],
-    progress: Callable[[float, int], None] | None,
+    progress: Callable[[float, int], object] | None,
     *,
     careful: bool,
 ) -> Plan:
@@ -255,31 +279,6 @@ def void(_: object) -> None:
 
 def _pending(simulation: Simulation) -> int:
     return sum(1 for s in simulation.api.pods.values() if not s.pod.node_name and s.active)
-
-
-def as_dict(plan: Plan) -> dict[str, Any]:
-    """Return the plan as a JSON object."""
-    return {
-        "preempted": plan.preempted,
-        "complete": plan.is_complete,
-        "pendingBefore": plan.pending_before,
-        "preemptedBefore": plan.preempted_before,
-        "alternative": None
-        if plan.other is None
-        else {
-            "neverFirst": plan.other.careful,
-            "preempted": plan.other.preempted,
-            "unfinished": list(plan.other.unfinished),
-        },
-        "steps": [_step_as_dict(result) for result in plan.results],
-        "keepPriority": [_ranked_as_dict(each) for each in plan.kept],
-        "rejected": [_ranked_as_dict(each) for each in plan.rejected],
-        "settled": plan.summary.settled,
-        **({"stopped": plan.summary.stopped} if plan.summary.stopped else {}),
-        "violatedPDBs": dict(plan.summary.violated_pdbs),
-        "ignored": list(plan.ignored),
-        "notModelled": list(plan.not_modelled),
-    }
 
 
 def _step_as_dict(result: Result) -> dict[str, Any]:

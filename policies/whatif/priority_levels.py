@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
 
 
 class Requested(NamedTuple):
-    """A number of Pods and the sum of their requests: cpu in thousandths, memory in bytes."""
+    """A number of Pods and the sum of their requests: CPU in thousandths, memory in bytes."""
 
     pods: int = 0
     milli_cpu: int = 0
@@ -26,46 +29,46 @@ class Requested(NamedTuple):
         return Requested(self.pods + other.pods, self.milli_cpu + other.milli_cpu, self.memory + other.memory)
 
 
-class Level(NamedTuple):
-    """A PriorityClass ("" for none) with a priority value, and the Pods that have both.
+class NewPodsOfClass(NamedTuple):
+    """Whether new Pods of a PriorityClass may preempt."""
 
-    `preempts`: true if new Pods of the class may preempt; None if new Pods do not get this value, because the class
-    changed or was deleted. `running`: Pods on nodes. `pending`: number of Pods without a node.
-    """
+    preempt: bool
 
-    name: str
+
+class PreemptablePods(NamedTuple):
+    """Running Pods with a lower priority, by PriorityClass and value."""
+
+    class_: str
     value: int
-    preempts: bool | None
-    is_default: bool
+    pods: int
+
+
+class PriorityLevel(NamedTuple):
+    """A PriorityClass (empty: none) with a priority value. `newPods`: null if new Pods do not get this value."""
+
+    class_: str
+    value: int
+    global_default: bool
+    new_pods: NewPodsOfClass | None
     running: Requested
     pending: int
-
-    def may_preempt(self, other: Level) -> bool:
-        """Return whether a new Pod of this level may preempt Pods of the other.
-
-        Source: upstream `SelectVictimsOnNode`.
-        """
-        return bool(self.preempts) and other.value < self.value
+    could_displace: Requested
+    may_preempt: Sequence[PreemptablePods]
 
 
-class Levels(NamedTuple):
-    """All levels (PriorityClasses with a value), highest first.
+@dataclass(frozen=True)
+class Classes(Result):
+    """The output of `forewarn classes`. `allocatable`: of all nodes. `classes`: the highest value first."""
 
-    `could_displace`: for each level, the sum of all running Pods that its new Pods may preempt. `allocatable`: of all
-    nodes.
-    """
-
-    levels: Sequence[Level]
-    could_displace: Sequence[Requested]
     allocatable: Requested
-
-    def cells(self, level: Level) -> list[int]:
-        """Return [level]: the number of running Pods of each level that a new Pod of the given level may preempt."""
-        return [other.running.pods if level.may_preempt(other) else 0 for other in self.levels]
+    classes: Sequence[PriorityLevel]
 
 
-def priority_levels(cluster: ClusterSnapshot) -> Levels:
-    """Return the levels of a cluster: its PriorityClasses, and other priorities of its Pods."""
+def priority_levels(cluster: ClusterSnapshot) -> Classes:
+    """Return the PriorityClasses of a cluster, and other priorities of its Pods.
+
+    Source of what may be preempted: upstream `SelectVictimsOnNode`.
+    """
     running: dict[tuple[str, int], Requested] = {}
     pending: dict[tuple[str, int], int] = {}
     unknown = cluster.objects.pods_on_unknown_nodes
@@ -81,32 +84,27 @@ def priority_levels(cluster: ClusterSnapshot) -> Levels:
     current = {(c.name, c.value): c.preemption_policy != PREEMPT_NEVER for c in cluster.priority_classes.values()}
     if default is None:
         current["", 0] = True
-    levels = [
-        Level(
-            name=name,
-            value=value,
-            preempts=current.get((name, value)),
-            is_default=default is not None and (name, value) == (default.name, default.value),
-            running=running.get((name, value), Requested()),
-            pending=pending.get((name, value), 0),
+    keys, levels = sorted({*running, *pending, *current}, key=lambda key: (-key[1], key[0])), []
+    for key in keys:
+        preempts = current.get(key)
+        lower = [other for other in keys if other in running and other[1] < key[1]] if preempts else []
+        levels.append(
+            PriorityLevel(
+                *key,
+                global_default=default is not None and key == (default.name, default.value),
+                new_pods=None if preempts is None else NewPodsOfClass(preempts),
+                running=running.get(key, Requested()),
+                pending=pending.get(key, 0),
+                could_displace=reduce(Requested.plus, (running[other] for other in lower), Requested()),
+                may_preempt=[PreemptablePods(*other, running[other].pods) for other in lower],
+            )
         )
-        for name, value in {*running, *pending, *current}
-    ]
-    levels.sort(key=lambda level: (-level.value, level.name))
-    return Levels(levels, [_displaced(level, levels) for level in levels], _allocatable(cluster))
+    return Classes(head_of(cluster), _allocatable(cluster), levels)
 
 
 def _of(pod: Pod) -> Requested:
     requests = pod.occupies.resource
     return Requested(1, requests.milli_cpu, requests.memory)
-
-
-def _displaced(level: Level, levels: Iterable[Level]) -> Requested:
-    total = Requested()
-    for other in levels:
-        if level.may_preempt(other):
-            total = total.plus(other.running)
-    return total
 
 
 def _allocatable(cluster: ClusterSnapshot) -> Requested:
@@ -116,31 +114,3 @@ def _allocatable(cluster: ClusterSnapshot) -> Requested:
         sum(each.milli_cpu for each in nodes),
         sum(each.memory for each in nodes),
     )
-
-
-def as_dict(levels: Levels) -> dict[str, Any]:
-    """Return the levels as a JSON object."""
-    return {
-        "allocatable": _requested(levels.allocatable),
-        "classes": [
-            {
-                "class": level.name,
-                "value": level.value,
-                "globalDefault": level.is_default,
-                "newPods": None if level.preempts is None else {"preempt": level.preempts},
-                "running": _requested(level.running),
-                "pending": level.pending,
-                "couldDisplace": _requested(displaced),
-                "mayPreempt": [
-                    {"class": other.name, "value": other.value, "pods": count}
-                    for other, count in zip(levels.levels, levels.cells(level), strict=True)
-                    if count
-                ],
-            }
-            for level, displaced in zip(levels.levels, levels.could_displace, strict=True)
-        ],
-    }
-
-
-def _requested(requested: Requested) -> dict[str, int]:
-    return {"pods": requested.pods, "milliCpu": requested.milli_cpu, "memory": requested.memory}

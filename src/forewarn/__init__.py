@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies import VERSION
 
 if TYPE_CHECKING:
+    from forewarn.policies.application.classes import ClassPlan as ClassPlan
+    from forewarn.policies.application.classes import ClassPlanRequest as ClassPlanRequest
+    from forewarn.policies.application.classes import classes as classes
+    from forewarn.policies.application.classes import plan_classes as plan_classes
     from forewarn.policies.application.cluster import Cluster as Cluster
     from forewarn.policies.application.cluster import load as load
     from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
@@ -28,6 +32,7 @@ __version__: Final = VERSION
 _MODULES: Final = {
     "policies.application.cluster": ("load", "Cluster"),
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
+    "policies.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),
     "policies.application.sweep": ("whatif_each",),
     "policies.application.risk": ("risk", "Workloads"),

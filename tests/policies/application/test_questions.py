@@ -37,3 +37,14 @@ def test_an_error_of_one_object_leaves_the_predictions_of_the_others() -> None:
         "Deployment default/bad: spec.replicas: must be an integer, not string"
     ]
     assert repr(result) == "<PredictResult {'preempts': 1}>"
+
+
+def test_classes_and_a_plan_of_a_change() -> None:
+    options = ("--cluster", "docs/examples/classes/cluster.yaml", "-o", "json")
+    files = "docs/examples/classes/classes.yaml"
+    cluster = forewarn.load(options[1])
+    assert forewarn.classes(cluster).to_dict() == json.loads(command("classes", *options).stdout)
+    plan = forewarn.plan_classes(cluster, forewarn.ClassPlanRequest([files]))
+    assert json.loads(json.dumps(plan.to_dict())) == json.loads(
+        command("classes", "plan", "-f", files, *options).stdout
+    )

@@ -37,12 +37,14 @@ def made_class(name: str, value: int, **fields: Any) -> Made:
 
 def levels(*made: Made) -> dict[tuple[str, int], tuple[bool | None, int, int]]:
     """(class, value) -> whether it preempts, its running Pods, the Pods that it could displace."""
-    found = priority_levels(cluster(*made))
-    rows = zip(found.levels, found.could_displace, strict=True)
     return {
-        (each.name, each.value): (each.preempts, each.running.pods, total.pods)
-        for each, total in rows
-        if each.value < 10**9
+        (level.class_, level.value): (
+            level.new_pods and level.new_pods.preempt,
+            level.running.pods,
+            level.could_displace.pods,
+        )
+        for level in priority_levels(cluster(*made)).classes
+        if level.value < 10**9
     }
 
 

@@ -1,0 +1,64 @@
+"""PriorityClasses: which may preempt which, and the steps of a change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forewarn.policies.application.cluster import snapshot_of
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import MAX_UNTIL, applied
+from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.simulation.dump import not_simulated, world_of
+from forewarn.policies.whatif.class_plan import plan
+from forewarn.policies.whatif.class_steps import wanted
+from forewarn.policies.whatif.priority_levels import priority_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.whatif.class_plan import Plan
+    from forewarn.policies.whatif.priority_levels import Classes
+
+
+def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
+    """Return the PriorityClasses of a cluster, the requests of their Pods, and the Pods that each may preempt."""
+    return priority_levels(snapshot_of(cluster))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPlanRequest:
+    """A change of PriorityClasses: files with new PriorityClasses and workloads, and the names of classes to delete."""
+
+    files: Sequence[str] = ()
+    delete: Sequence[str] = ()
+    namespace: str = "default"
+
+
+@dataclass(frozen=True)
+class ClassPlan(Result):
+    """The steps of a change of PriorityClasses, each simulated after the previous one."""
+
+    plan: Plan
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `-o json`."""
+        return {"head": self.head.to_dict(), **self.plan.to_dict()}
+
+
+def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progress | None = None) -> ClassPlan:
+    """Order a change of PriorityClasses into steps, and simulate each. Raises SourceError and InvalidObject."""
+    places, cache = Places(), cluster.cache
+    with places.locating():
+        objects = [arrival.object for arrival in applied(request.files, request.namespace, places)]
+        new = [PriorityClass.from_api(obj) for obj in objects if group_kind(obj) == PRIORITY_CLASS]
+        workloads = [obj for obj in objects if group_kind(obj) in POD_TEMPLATE_PATHS]
+        change = wanted(cluster.snapshot, new, workloads, request.delete)
+        steps = plan(cluster.snapshot, world_of(cache, (), until=MAX_UNTIL), change, progress)
+    steps = steps._replace(not_modelled=[*steps.not_modelled, *not_simulated(cache)])
+    return ClassPlan(head_of(cluster.snapshot, steps.summary.assumes), steps)
