@@ -1,48 +1,29 @@
-"""Read a scenario, a line of a batch: a cluster and timed arrivals.
-
-Rules of recorded scenarios: one kubelet that never fails runs all Pods, generated names are numbered, and the durations
-of steps are those of `Latencies`.
-"""
+"""The input of a simulation: a cluster and timed arrivals."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.view import PodState, WorkloadState
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text, timestamp
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.simulation.api_server import EPOCH
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 MAX_REPLICAS: Final = 100_000
 """Maximum Pods of an arriving workload."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_KINDS: Final = {
-    "nodes": ("v1", "Node"),
-    "pods": ("v1", "Pod"),
-    "pdbs": ("policy/v1", "PodDisruptionBudget"),
-    "resourceQuotas": ("v1", "ResourceQuota"),
-    "pvcs": ("v1", "PersistentVolumeClaim"),
-    "pvs": ("v1", "PersistentVolume"),
-    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
-    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
-    "podGroups": ("scheduling.k8s.io/v1beta1", "PodGroup"),
-}
 
 
 class Arrival(NamedTuple):
@@ -95,97 +76,6 @@ class World(NamedTuple):
     recreated: frozenset[str] = frozenset()
 
 
-def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
-    """Read a scenario. `case`: the JSON object of a line of a batch. `semantics`: of the cluster's release.
-
-    Its field `scalingDown`: whether ReplicaSets and StatefulSets delete Pods (default: true, as in a cluster; false for
-    a recording). Raises ValueError and InvalidObject.
-    """
-    nodes = [read_node(obj) for obj in _objects(case, "nodes")]
-    pods = list(_objects(case, "pods"))
-    quotas = _quotas(case, pods)
-    workloads = [read_workload(obj) for key in ("workloads", "pdbs") for obj in _objects(case, key)]
-    return World(
-        nodes=sorted(nodes, key=lambda node: node.name),
-        workloads=workloads,
-        pods=[read_pod(obj) for obj in pods],
-        arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
-        horizon=_seconds(case, "horizonSeconds", 3600.0),
-        quiet=_seconds(case, "quietSeconds", 400.0),
-        base=_storage(case, semantics),
-        grows_only=not _scales_down(case),
-        quotas_of=(lambda namespace: quotas.get(namespace, ())) if quotas else None,
-    )
-
-
-def is_recording(case: ApiObject) -> bool:
-    """Report whether a scenario is a recorded one: it has a `category`, but no `scalingDown`.
-
-    In recorded scenarios, ReplicaSets and StatefulSets delete no Pods.
-    """
-    return "category" in case and "scalingDown" not in case
-
-
-def _scales_down(case: ApiObject) -> bool:
-    value = case.get("scalingDown", not is_recording(case))
-    if not isinstance(value, bool):
-        raise ValueError(f"scalingDown must be true or false, not {json_type(value)}")
-    return value
-
-
-def _storage(case: ApiObject, semantics: Semantics) -> ClusterObjects:
-    """Return the PodGroups, claims, volumes, StorageClasses and CSINodes of a scenario. Raises InvalidObject."""
-    claims = [PersistentVolumeClaim.from_api(obj) for obj in _objects(case, "pvcs")]
-    groups = [PodGroup.from_api(obj) for obj in _objects(case, "podGroups")]
-    return ClusterObjects(
-        pod_groups={(group.namespace, group.name): group for group in groups},
-        claims={claim.key: claim for claim in claims},
-        volumes={("", each.name): each for each in map(PersistentVolume.from_api, _objects(case, "pvs"))},
-        storage_classes={
-            ("", each.name): each for each in map(StorageClass.from_api, _objects(case, "storageClasses"))
-        },
-        csi_nodes={("", each.name): each for each in map(CSINode.from_api, _objects(case, "csiNodes"))},
-        semantics=semantics,
-    )
-
-
-def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[ResourceQuota]]:
-    """Return namespace -> quotas, with the usage by the Pods that exist at time 0. Raises InvalidObject."""
-    found: dict[str, list[ResourceQuota]] = {}
-    for obj in _objects(case, "resourceQuotas"):
-        quota = ResourceQuota.from_api(obj)
-        mine = [pod for pod in pods if text(pod, "metadata", "namespace", default="default") == quota.namespace]
-        found.setdefault(quota.namespace, []).append(recalculated(quota, mine, EPOCH))
-    return {namespace: sorted(quotas, key=lambda quota: quota.name) for namespace, quotas in found.items()}
-
-
-def _objects(case: ApiObject, key: str) -> Iterator[ApiObject]:
-    for obj in _list(case, key):
-        if not isinstance(obj, dict):
-            raise ValueError(f"{key} must hold objects, not {json_type(obj)}")
-        if "kind" in obj or key not in _KINDS:
-            yield obj
-        else:
-            version, kind = _KINDS[key]
-            yield {**obj, "apiVersion": version, "kind": kind}
-
-
-def _list(case: ApiObject, key: str) -> Iterable[Any]:
-    value = case.get(key) or []
-    if not isinstance(value, list):
-        raise ValueError(f"{key} must be a list, not {json_type(value)}")
-    return value
-
-
-def _arrivals(case: ApiObject) -> Iterator[Arrival]:
-    for arrival in _list(case, "arrivals"):
-        if not isinstance(arrival, dict) or not isinstance(arrival.get("object"), dict):
-            raise ValueError("each of arrivals must be an object with `at`, `op` and `object`")
-        if arrival.get("op") not in ("create", "update", "delete", "drain"):
-            raise ValueError("op of an arrival must be create, update, delete or drain")
-        yield Arrival(_seconds(arrival, "at", 0.0), arrival["op"], bounded(arrival["object"]))
-
-
 def bounded(obj: ApiObject) -> ApiObject:
     """Return the object unchanged. Raises ValueError for a workload with more Pods than forewarn simulates."""
     spec = obj.get("spec")
@@ -196,13 +86,6 @@ def bounded(obj: ApiObject) -> ApiObject:
             name = at(obj, "metadata", "name")
             raise ValueError(f"{obj.get('kind')} {name}: {field} {value:,} is more than the {MAX_REPLICAS:,} simulated")
     return obj
-
-
-def _seconds(obj: ApiObject, key: str, default: float) -> float:
-    value = obj.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e9:
-        raise ValueError(f"{key} must be a number of seconds")
-    return float(value)
 
 
 def read_node(obj: ApiObject) -> Node:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.oracle.compare import opened
 from tests.policies.simulation.comparing import by_pod, final, judge, order
+from tests.recorded.commands import answer_scenario as answer_case
 
 Outcome = dict[str, Any]
 AGAIN = 8

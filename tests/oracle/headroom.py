@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.commands.recorded_cases import cache_of_case
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.whatif.headroom import Headroom, headroom
 from tests.oracle.generator.kinds import make_case
+from tests.recorded.commands import cache_of_case
 
 ORACLE = Path(__file__).resolve().parents[2] / ".cache" / "oracle"
 KINDS = [

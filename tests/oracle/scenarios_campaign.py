@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.simulation.scenario import read_scenario
 from forewarn.policies.simulation.simulation import Simulation
 from tests.oracle.compare_scenarios import Outcome, with_plain_names
 from tests.oracle.generator.claims import CLAIMS, make_scenario_of_every_kind
@@ -33,6 +31,8 @@ from tests.oracle.generator.scenarios import KINDS
 from tests.oracle.generator.wider import WIDER
 from tests.oracle.owners import ask_oracle, victims_of
 from tests.policies.simulation.comparing import by_pod, final, order
+from tests.recorded.commands import answer_scenario as answer_case
+from tests.recorded.scenario import read_scenario
 
 TOP = Path(__file__).resolve().parents[2]
 SEVERAL = (8, 40)

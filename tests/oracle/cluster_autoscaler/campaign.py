@@ -18,8 +18,8 @@ from typing import Any
 TOP = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(TOP))
 from forewarn.policies.autoscaling.autoscaler import NotPredicted  # noqa: E402
-from forewarn.policies.autoscaling.cluster_autoscaler.recorded_case import answer_case  # noqa: E402
 from tests.oracle.cluster_autoscaler.generate import World  # noqa: E402
+from tests.recorded.cluster_autoscaler import answer_case  # noqa: E402
 
 ORACLE = TOP / ".cache" / "oracle-cluster-autoscaler"
 

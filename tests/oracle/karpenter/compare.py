@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from forewarn.policies.autoscaling.karpenter.recorded_case import answer_case
 from tests.oracle.karpenter.generate import Case
+from tests.recorded.karpenter import answer_case
 
 ORACLE = Path(__file__).parents[3] / ".cache" / "karpenter-oracle"
 

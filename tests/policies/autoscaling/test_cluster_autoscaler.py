@@ -13,8 +13,8 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.balancing import balanced
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option, best_options
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
-from forewarn.policies.autoscaling.cluster_autoscaler.recorded_case import answer_case
 from tests.builders import make_node
+from tests.recorded.cluster_autoscaler import answer_case
 from tests.work import steps
 
 RECORDED = Path(__file__).parent / "cases" / "cluster-autoscaler.jsonl.gz"

@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.go_sort import sort_slice
-from forewarn.policies.autoscaling.karpenter.recorded_case import answer_case
+from tests.recorded.karpenter import answer_case
 
 ROWS = gzip.decompress((Path(__file__).parent / "cases" / "karpenter.jsonl.gz").read_bytes()).decode().splitlines()
 CASES = [pytest.param(row, id=json.loads(row)["case"]["id"]) for row in ROWS]

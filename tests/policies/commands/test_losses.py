@@ -9,13 +9,14 @@ import pytest
 
 from forewarn.policies.application.losses import counted
 from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival, read_scenario
+from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import Losses, ask
 from forewarn.policies.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
 from tests.oracle.generator.scenarios import make_scenario
+from tests.recorded.scenario import read_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.commands.recorded_cases import answer_case
 from forewarn.policies.config import Config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
@@ -29,6 +28,7 @@ from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import predicted_of
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
+from tests.recorded.commands import answer_case
 
 if TYPE_CHECKING:
     from pathlib import Path

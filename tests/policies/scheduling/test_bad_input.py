@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cluster.cache import ClusterSnapshot
-from forewarn.policies.commands.recorded_cases import answer_case
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.fields import InvalidObject
 from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod
+from tests.recorded.commands import answer_case
 
 CASES = Path(__file__).parent / "cases" / "wide.jsonl.gz"
 ODD: tuple[Any, ...] = (

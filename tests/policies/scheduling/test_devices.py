@@ -11,7 +11,6 @@ import pytest
 
 from forewarn.policies.cluster.admission import admitted, predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.recorded_cases import answer_case
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.devices import Device, RequestPolicy
 from forewarn.policies.releases.release import known_minor
@@ -27,6 +26,7 @@ from tests.builders import make_node, make_pod
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.test_recorded import compare, rows_of
+from tests.recorded.commands import answer_case
 
 CASES = Path(__file__).parent / "cases"
 FILES = ("devices.jsonl.gz", "device-shares.jsonl.gz")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands.recorded_cases import answer_case
 from forewarn.policies.releases.minors import KNOWN_MINORS
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.comparing import scores_given
+from tests.recorded.commands import answer_case
 
 CASES = Path(__file__).parent / "cases"
 

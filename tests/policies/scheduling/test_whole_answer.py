@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.commands.recorded_cases import prediction_of_case
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -20,6 +19,7 @@ from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.random_changes import World, objects_of
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.test_recorded import compare, compare_all, rows_of
+from tests.recorded.commands import prediction_of_case
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 

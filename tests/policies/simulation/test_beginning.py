@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.simulation.scenario import Arrival, read_scenario
+from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import at_rest
 from tests.oracle.generator.scenarios import KINDS, make_scenario
+from tests.recorded.scenario import read_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.builders import cluster_text, make_claim, make_node, make_pod, make_storage_class, make_volume
+from tests.recorded.commands import answer_scenario as answer_case
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod
+from tests.recorded.commands import answer_scenario as answer_case
 
 Obj = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod
+from tests.recorded.commands import answer_scenario as answer_case
 
 END = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j-1", "namespace": "default"}}
 

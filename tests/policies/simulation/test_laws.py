@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from forewarn.policies.controllers.view import Tally
 from forewarn.policies.simulation.api_server import ApiServer
-from forewarn.policies.simulation.scenario import read_scenario
 from forewarn.policies.simulation.simulation import Simulation
 from tests.cases import cases
 from tests.policies.scheduling.consistency import check
+from tests.recorded.scenario import read_scenario
 
 PRIORITIES = (0, 5, 10)
 Obj = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.commands.recorded_cases import answer_scenario
 from forewarn.policies.simulation.node_tree import top_place
+from tests.recorded.commands import answer_scenario
 
 
 def heap_init(scores: list[int]) -> list[int]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.commands.recorded_cases import answer_scenario
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.simulation import cycle as simulated_cycle
 from forewarn.policies.simulation.cycle import NotPredicted
 from tests.policies.simulation.comparing import by_category, judge
+from tests.recorded.commands import answer_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

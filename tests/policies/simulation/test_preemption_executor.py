@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.preemption import Candidate
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
 from tests.builders import make_node, make_pod
+from tests.recorded.commands import answer_scenario as answer_case
 
 
 def test_a_pod_is_tried_again_when_its_last_victim_ends_for_another_already() -> None:

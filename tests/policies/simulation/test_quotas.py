@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.render.simulation import summary_lines, timeline
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
 from tests.builders import Made, make_node, make_pod
+from tests.recorded.commands import answer_scenario as answer_case
 
 Obj = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.oracle.compare_scenarios import with_plain_names
 from tests.policies.simulation.comparing import by_category, final, judge, pairs_of
+from tests.recorded.commands import answer_scenario as answer_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
 from forewarn.policies.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from forewarn.policies.objects.pod import Pod
 from tests.builders import make_node, make_pod
+from tests.recorded.commands import answer_scenario as answer_case
 
 Obj = dict[str, Any]
 

@@ -72,7 +72,7 @@ def preempt(arguments: Sequence[str]) -> int:
 
 def simulate(arguments: Sequence[str]) -> int:
     """Simulate each scenario; returns 0, 1 for a malformed line, 2 for wrong usage, or 3 without a result."""
-    from forewarn.policies.simulation.scenario import is_recording
+    from tests.recorded.scenario import is_recording
 
     parser = _parser("simulate")
     add_runs_options(parser.add_argument)
@@ -100,7 +100,7 @@ def autoscale(arguments: Sequence[str]) -> int:
     parser.add_argument("--autoscaler", required=True, choices=AUTOSCALERS)
     _add_batch(parser)
     options = parser.parse_args(arguments)
-    answer_case = import_module(f"forewarn.policies.autoscaling.{AUTOSCALERS[options.autoscaler]}").answer_case
+    answer_case = import_module(f"tests.recorded.{AUTOSCALERS[options.autoscaler]}").answer_case
 
     def answer(case: ApiObject) -> ApiObject:
         try:
@@ -113,10 +113,10 @@ def autoscale(arguments: Sequence[str]) -> int:
 
 
 AUTOSCALERS: Final = {
-    "karpenter": "karpenter.recorded_case",
-    "cluster-autoscaler": "cluster_autoscaler.recorded_case",
+    "karpenter": "karpenter",
+    "cluster-autoscaler": "cluster_autoscaler",
 }
-"""Values of `--autoscaler` -> modules in `policies/autoscaling`."""
+"""Values of `--autoscaler` -> modules beside this one."""
 
 
 def _add_batch(parser: Parser) -> None:
@@ -211,8 +211,8 @@ def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics:
     `runs`: number of runs with randomized ties. `seed`: random seed.
     """
     from forewarn.policies.simulation.outcomes import explore
-    from forewarn.policies.simulation.scenario import read_scenario
     from forewarn.policies.simulation.simulation import Simulation
+    from tests.recorded.scenario import read_scenario
 
     world = read_scenario(case, semantics)
     outcomes = explore(partial(Simulation, world), runs, seed)
