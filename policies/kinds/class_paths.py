@@ -1,7 +1,7 @@
 """The fields of custom resources that name PriorityClasses: Pod templates in lists or maps, or only the name.
 
-A path has a step for each key; `[*]` means each item of a list, `*` each value of a map. The sources of `PRESETS`,
-`MANIFESTS` and `TEXTS` are the CustomResourceDefinitions and Go types of these projects:
+A path has a step for each key; `[*]` means each item of a list, `*` each value of a map. class_paths.json has the paths
+of each kind. Their sources are the CustomResourceDefinitions and Go types of these projects:
 
 - Tekton: pipeline config/300-crds (v1 and v1beta1), triggers pkg/apis/triggers/v1beta1/trigger_template_types.go. A
   Task, a Pipeline and an EventListener (event_listener_validation.go, podSpecMask) name no class.
@@ -18,13 +18,13 @@ A path has a step for each key; `[*]` means each item of a list, `*` each value 
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.kinds.registry import WORKLOAD_PRIORITY_CLASS
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 ITEMS: Final = "[*]"
@@ -93,203 +93,51 @@ def parse_path(text: str, *, is_name: bool = False) -> ClassPath:
     """Parse a path such as `spec.tasks[*].template`. Raises BadPath."""
     if text.startswith(("$", "/", ".")) or "/" in text:
         raise BadPath(f'"{text}" must be the names of fields with dots between them, as in spec.template')
-    steps: list[str] = []
     for part in text.split("."):
-        name, items = part.removesuffix(ITEMS), part.endswith(ITEMS)
+        name = part.removesuffix(ITEMS)
         if not name or (set(name) & set("[]*?{}\"' \t\n") and name != VALUES):
             raise BadPath(
                 f'"{text}": a step is the name of a field, name[*] for a list, or * for any key, not "{part}"'
             )
-        steps += (name, ITEMS) if items else (name,)
+    steps = _steps(text)
     if steps[0] in (VALUES, "metadata", "status", "kind", "apiVersion"):
         raise BadPath(f'"{text}" must begin with a field such as spec')
     if not is_name and (
-        steps[-1] == ITEMS or steps[-1].startswith("priorityClassName") or steps[-2:] == ["spec", "spec"]
+        steps[-1] == ITEMS or steps[-1].startswith("priorityClassName") or steps[-2:] == ("spec", "spec")
     ):
         raise BadPath(
             f'"{text}" must end at the pod template, which holds metadata and spec; names: priorityClassPaths'
         )
-    return ClassPath(tuple(steps), is_name)
+    return ClassPath(steps, is_name)
 
 
-def _kind(templates: str = "", names: str = "") -> tuple[ClassPath, ...]:
-    of_names = (parse_path(text, is_name=True) for text in names.split())
-    return (*(parse_path(text) for text in templates.split()), *of_names)
+def _steps(text: str) -> tuple[str, ...]:
+    parts = ((part.removesuffix(ITEMS), part.endswith(ITEMS)) for part in text.split("."))
+    return tuple(step for name, items in parts for step in ((name, ITEMS) if items else (name,)))
 
 
-def _ray(prefix: str, more: str = "") -> tuple[ClassPath, ...]:
-    return _kind(f"{prefix}.headGroupSpec.template {prefix}.workerGroupSpecs[*].template {more}")
+def _paths_of(entries: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, tuple[ClassPath, ...]]:
+    return {
+        kind: (
+            *(ClassPath(_steps(path)) for path in paths.get("templates", ())),
+            *(ClassPath(_steps(path), is_name=True) for path in paths.get("names", ())),
+        )
+        for kind, paths in entries.items()
+    }
 
 
-def _replicas(name: str) -> tuple[ClassPath, ...]:
-    return _kind(f"spec.{name}ReplicaSpecs.*.template", "spec.runPolicy.schedulingPolicy.priorityClass")
-
-
-def _workflow(prefix: str) -> tuple[ClassPath, ...]:
-    names = ("podPriorityClassName", "templateDefaults.priorityClassName", "templates[*].priorityClassName")
-    return _kind(names=" ".join(f"{prefix}.{name}" for name in names))
-
-
-def _spark(prefix: str) -> tuple[ClassPath, ...]:
-    pods = f"{prefix}.driver", f"{prefix}.executor"
-    names = " ".join(f"{pod}.priorityClassName" for pod in (*pods, f"{prefix}.batchSchedulerOptions"))
-    return _kind(" ".join(f"{pod}.template" for pod in pods), names)
-
-
-def _names(prefix: str, *parts: str, field: str = "priorityClassName") -> tuple[ClassPath, ...]:
-    return _kind(names=" ".join(f"{prefix}.{part}.{field}" for part in parts))
-
-
-def _helm_sources(prefix: str) -> tuple[ClassPath, ...]:
-    sources = f"{prefix}.source.helm", f"{prefix}.sources[*].helm"
-    fields = "values", "valuesObject"
-    found = [parse_path(source, is_name=True).steps for source in sources]
-    values = (ClassPath((*steps, field, ANYWHERE), is_name=True) for steps in found for field in fields)
-    return (*values, *(ClassPath((*steps, "parameters", PARAMETERS, "value"), is_name=True) for steps in found))
-
-
-def _helm_texts(prefix: str) -> tuple[ClassPath, ...]:
-    return _kind(names=f"{prefix}.source.helm.values {prefix}.sources[*].helm.values")
-
-
-_POD_TEMPLATE: Final = _kind("spec.podTemplate")
-_NAMED_IN_SPEC: Final = _kind(names="spec.priorityClassName")
-_TASKS: Final = _kind("spec.tasks[*].template", "spec.priorityClassName")
-_RUNTIME: Final = _kind("spec.template.spec.replicatedJobs[*].template.spec.template")
-_LLM: Final = _names(
-    "spec", "template", "worker", "prefill.template", "prefill.worker", "router.scheduler.template",
-    "router.scheduler.tokenizer.template",
-)  # fmt: skip
-_STRIMZI_POD: Final = "template.pod.priorityClassName"
-
-GROUPS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
-    "scheduling.k8s.io/PodGroup": _NAMED_IN_SPEC,
-    "scheduling.k8s.io/Workload": _kind(names="spec.podGroupTemplates[*].priorityClassName"),
-}
+with open(os.path.join(os.path.dirname(__file__), "class_paths.json"), encoding="utf-8") as _file:
+    _TABLES: Final = json.load(_file)
+GROUPS: Final = _paths_of(_TABLES["groups"])
 """Kubernetes kinds that name PriorityClasses without a Pod template: Pod groups."""
-PRESETS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
-    **GROUPS,
-    "jobset.x-k8s.io/JobSet": _kind("spec.replicatedJobs[*].template.spec.template"),
-    "leaderworkerset.x-k8s.io/LeaderWorkerSet": _kind(
-        "spec.leaderWorkerTemplate.leaderTemplate spec.leaderWorkerTemplate.workerTemplate"
-    ),
-    "batch.volcano.sh/Job": _TASKS,
-    "batch.volcano.sh/CronJob": _kind(
-        "spec.jobTemplate.spec.tasks[*].template", "spec.jobTemplate.spec.priorityClassName"
-    ),
-    "flow.volcano.sh/JobTemplate": _TASKS,
-    "scheduling.volcano.sh/PodGroup": _NAMED_IN_SPEC,
-    "ray.io/RayCluster": _ray("spec"),
-    "ray.io/RayJob": _ray("spec.rayClusterSpec", "spec.submitterPodTemplate"),
-    "ray.io/RayCronJob": _ray("spec.jobTemplate.rayClusterSpec", "spec.jobTemplate.submitterPodTemplate"),
-    "ray.io/RayService": _ray("spec.rayClusterConfig"),
-    "trainer.kubeflow.org/TrainingRuntime": _RUNTIME,
-    "trainer.kubeflow.org/ClusterTrainingRuntime": _RUNTIME,
-    "kubeflow.org/PyTorchJob": _replicas("pytorch"),
-    "kubeflow.org/TFJob": _replicas("tf"),
-    "kubeflow.org/MPIJob": _replicas("mpi"),
-    "kubeflow.org/XGBoostJob": _replicas("xgb"),
-    "kubeflow.org/PaddleJob": _replicas("paddle"),
-    "kubeflow.org/JAXJob": _replicas("jax"),
-    "argoproj.io/Rollout": _kind("spec.template"),
-    "argoproj.io/Experiment": _kind("spec.templates[*].template"),
-    "argoproj.io/Workflow": _workflow("spec"),
-    "argoproj.io/WorkflowTemplate": _workflow("spec"),
-    "argoproj.io/ClusterWorkflowTemplate": _workflow("spec"),
-    "argoproj.io/CronWorkflow": _workflow("spec.workflowSpec"),
-    "monitoring.coreos.com/Prometheus": _NAMED_IN_SPEC,
-    "monitoring.coreos.com/PrometheusAgent": _NAMED_IN_SPEC,
-    "monitoring.coreos.com/Alertmanager": _NAMED_IN_SPEC,
-    "monitoring.coreos.com/ThanosRuler": _NAMED_IN_SPEC,
-    "ceph.rook.io/CephCluster": _kind(names="spec.priorityClassNames.*"),
-    "ceph.rook.io/CephFilesystem": _kind(names="spec.metadataServer.priorityClassName"),
-    "ceph.rook.io/CephFilesystemMirror": _NAMED_IN_SPEC,
-    "ceph.rook.io/CephNFS": _kind(names="spec.server.priorityClassName"),
-    "ceph.rook.io/CephObjectStore": _kind(names="spec.gateway.priorityClassName"),
-    "ceph.rook.io/CephRBDMirror": _NAMED_IN_SPEC,
-    "serving.knative.dev/Service": _kind("spec.template"),
-    "serving.knative.dev/Configuration": _kind("spec.template"),
-    "serving.knative.dev/Revision": _NAMED_IN_SPEC,
-    "sparkoperator.k8s.io/SparkApplication": _spark("spec"),
-    "sparkoperator.k8s.io/ScheduledSparkApplication": _spark("spec.template"),
-    "kafka.strimzi.io/Kafka": _kind(names=" ".join(
-        f"spec.{part}.{_STRIMZI_POD}"
-        for part in ("kafka", "zookeeper", "entityOperator", "cruiseControl", "kafkaExporter")
-    )),
-    "kafka.strimzi.io/KafkaNodePool": _kind(names=f"spec.{_STRIMZI_POD}"),
-    "kafka.strimzi.io/KafkaBridge": _kind(names=f"spec.{_STRIMZI_POD}"),
-    "kafka.strimzi.io/KafkaConnect": _kind(names=f"spec.{_STRIMZI_POD} spec.template.buildPod.priorityClassName"),
-    "kafka.strimzi.io/KafkaMirrorMaker2": _kind(names=f"spec.{_STRIMZI_POD} spec.template.buildPod.priorityClassName"),
-    "spark.apache.org/SparkApplication": _kind(
-        "spec.driverSpec.podTemplateSpec spec.executorSpec.podTemplateSpec"
-    ),
-    "spark.apache.org/SparkCluster": _kind(
-        "spec.masterSpec.statefulSetSpec.template spec.workerSpec.statefulSetSpec.template"
-    ),
-    "tekton.dev/TaskRun": _names("spec", "podTemplate"),
-    "tekton.dev/PipelineRun": _names(
-        "spec", "podTemplate", "taskRunTemplate.podTemplate", "taskRunSpecs[*].podTemplate",
-        "taskRunSpecs[*].taskPodTemplate",
-    ),
-    "elasticsearch.k8s.elastic.co/Elasticsearch": _kind("spec.nodeSets[*].podTemplate"),
-    "kibana.k8s.elastic.co/Kibana": _POD_TEMPLATE,
-    "apm.k8s.elastic.co/ApmServer": _POD_TEMPLATE,
-    "enterprisesearch.k8s.elastic.co/EnterpriseSearch": _POD_TEMPLATE,
-    "maps.k8s.elastic.co/ElasticMapsServer": _POD_TEMPLATE,
-    "logstash.k8s.elastic.co/Logstash": _POD_TEMPLATE,
-    "packageregistry.k8s.elastic.co/PackageRegistry": _POD_TEMPLATE,
-    "autoops.k8s.elastic.co/AutoOpsAgentPolicy": _POD_TEMPLATE,
-    "beat.k8s.elastic.co/Beat": _kind("spec.daemonSet.podTemplate spec.deployment.podTemplate"),
-    "agent.k8s.elastic.co/Agent": _kind(
-        "spec.daemonSet.podTemplate spec.deployment.podTemplate spec.statefulSet.podTemplate"
-    ),
-    "serving.kserve.io/InferenceService": _names(
-        "spec", "predictor", "predictor.workerSpec", "transformer", "explainer", "canary[*].predictor",
-        "canary[*].predictor.workerSpec",
-    ),
-    "serving.kserve.io/LLMInferenceService": _LLM,
-    "serving.kserve.io/LLMInferenceServiceConfig": _LLM,
-    "operator.open-cluster-management.io/Klusterlet": _NAMED_IN_SPEC,
-    "config.koordinator.sh/ClusterColocationProfile": _NAMED_IN_SPEC,
-    "scheduling.koordinator.sh/Reservation": _kind("spec.template"),
-    "scheduling.koordinator.sh/PodMigrationJob": _kind("spec.reservationOptions.template.spec.template"),
-    "kueue.x-k8s.io/Workload": _kind("spec.podSets[*].template"),
-    WORKLOAD_PRIORITY_CLASS: (),
-    "helm.toolkit.fluxcd.io/HelmRelease": (ClassPath(("spec", "values", ANYWHERE), is_name=True),),
-    "argoproj.io/Application": _helm_sources("spec"),
-    "argoproj.io/ApplicationSet": _helm_sources("spec.template.spec"),
-}  # fmt: skip
+PRESETS: Final = {**GROUPS, **_paths_of(_TABLES["presets"])}
 """`group/Kind` -> the paths at which the kind names PriorityClasses."""
 CONFIG_MAP: Final = "/ConfigMap"
-MANIFESTS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
-    "template.openshift.io/Template": _kind(names="objects[*]"),
-    "/Template": _kind(names="objects[*]"),
-    "work.open-cluster-management.io/ManifestWork": _kind(names="spec.workload.manifests[*]"),
-    "work.open-cluster-management.io/ManifestWorkReplicaSet": _kind(
-        names="spec.manifestWorkTemplate.workload.manifests[*]"
-    ),
-    "addon.open-cluster-management.io/AddOnTemplate": _kind(names="spec.agentSpec.workload.manifests[*]"),
-    "policy.open-cluster-management.io/Policy": _kind(names="spec.policy-templates[*].objectDefinition"),
-    "policy.open-cluster-management.io/ConfigurationPolicy": _kind(names="spec.object-templates[*].objectDefinition"),
-    "kubernetes.crossplane.io/Object": _kind(names="spec.forProvider.manifest"),
-    "kubernetes.m.crossplane.io/Object": _kind(names="spec.forProvider.manifest"),
-    "apiextensions.crossplane.io/Composition": _kind(
-        names="spec.resources[*].base spec.pipeline[*].input.resources[*].base"
-    ),
-    "triggers.tekton.dev/TriggerTemplate": _kind(names="spec.resourcetemplates[*]"),
-}  # fmt: skip
+MANIFESTS: Final = _paths_of(_TABLES["manifests"])
 """`group/Kind` -> the paths of whole objects in it, which its controller creates."""
-TEXTS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
-    CONFIG_MAP: _kind(names="data.*"),
-    "argoproj.io/Application": _helm_texts("spec"),
-    "argoproj.io/ApplicationSet": _helm_texts("spec.template.spec"),
-}
+TEXTS: Final = _paths_of(_TABLES["texts"])
 """`group/Kind` -> the paths of YAML text in it: manifests in a ConfigMap, Helm values in the others."""
-RELEASE_NAMESPACES: Final[Mapping[str, tuple[str, ...]]] = {
-    "helm.toolkit.fluxcd.io/HelmRelease": ("spec", "targetNamespace"),
-    "argoproj.io/Application": ("spec", "destination", "namespace"),
-    "argoproj.io/ApplicationSet": ("spec", "template", "spec", "destination", "namespace"),
-}
+RELEASE_NAMESPACES: Final = {kind: _steps(path) for kind, path in _TABLES["releaseNamespaces"].items()}
 """`group/Kind` -> the path of the namespace of its Pods."""
 
 
