@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import cut, plural
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
 from forewarn.policies.simulation.dump import DumpCache
@@ -78,6 +78,14 @@ def load(
     except (UnknownRelease, BadGates) as fault:
         raise InvalidInput(str(fault)) from None
     return Cluster(cache, settings, sources)
+
+
+def pod_key(name: str, namespace: str) -> tuple[str, str]:
+    """Namespace and name of a Pod given as NAME or NAMESPACE/NAME. Raises InvalidInput."""
+    parts = name.split("/")
+    if len(parts) > 2 or not all(parts):
+        raise InvalidInput(f"{cut(name, 80)}: use NAMESPACE/POD, or POD with -n NAMESPACE")
+    return (parts[0], parts[1]) if len(parts) == 2 else (namespace, name)
 
 
 def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:

@@ -13,7 +13,7 @@ from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject
+from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
 from forewarn.policies.sources.files import STDIN, File
@@ -299,14 +299,6 @@ def add_since_option(add: Callable[..., object]) -> None:
 def add_namespace_option(add: Callable[..., object]) -> None:
     """Add `-n` by a parser's `add_argument`."""
     add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
-
-
-def pod_key(name: str, namespace: str) -> tuple[str, str]:
-    """Namespace and name of a Pod given as NAME or NAMESPACE/NAME. Raises InvalidInput."""
-    parts = name.split("/")
-    if len(parts) > 2 or not all(parts):
-        raise InvalidInput(f"{cut(name, 80)}: use NAMESPACE/POD, or POD with -n NAMESPACE")
-    return (parts[0], parts[1]) if len(parts) == 2 else (namespace, name)
 
 
 @contextmanager

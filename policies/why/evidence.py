@@ -48,11 +48,11 @@ class Evidence:
         self._owned: dict[str, tuple[str, str]] = {}
         """ReplicaSet or Job -> kind and name of its controller."""
 
-    def add(self, obj: ApiObject) -> bool:
-        """Add an object of the cluster; return whether it is an Event."""
+    def collect(self, obj: ApiObject) -> bool | None:
+        """Add an object of the cluster. Returns None, or False for an Event (see `Cache`)."""
         self.latest = max(self.latest, seconds(at(obj, "metadata", "creationTimestamp")))
         if self.events.add(obj):
-            return True
+            return False
         kind = group_kind(obj)
         name = at(obj, "metadata", "name")
         if kind == POD and at(obj, "metadata", "deletionTimestamp"):
@@ -63,7 +63,7 @@ class Evidence:
             self.latest = max(self.latest, heartbeat_of(obj))
         elif isinstance(name, str) and (at(obj, "metadata", "namespace") or "default") == self.namespace:
             self._add(obj, kind, name)
-        return False
+        return None
 
     def _add(self, obj: ApiObject, kind: str, name: str) -> None:
         is_itself = (kind, name) == (self.kind, self.name)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS
-from forewarn.policies.why.records import shown_time
 from forewarn.policies.why.troubles import diagnose, of_deleted_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents.why import PodEnding
     from forewarn.policies.why.evidence import Evidence
     from forewarn.policies.why.trouble import Trouble
     from forewarn.policies.why.troubles import Diagnosis
 
-MAX_SHOWN: Final = 20
 _MAX_PODS: Final = 2000
 """Maximum Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
@@ -43,6 +39,11 @@ class PodEnd(NamedTuple):
     def order(self) -> tuple[bool, float, str]:
         """Sort key: terminations that no user or controller requested are first, then the newest."""
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
+
+    def to_dict(self, namespace: str) -> PodEnding:
+        """The JSON object."""
+        troubles = [trouble.to_dict() for trouble in self.diagnosis.troubles]
+        return {"pod": f"{namespace}/{self.pod}", "state": self.diagnosis.state, "troubles": troubles}
 
 
 class Timeline(NamedTuple):
@@ -99,53 +100,3 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
                 endings.append(PodEnd(name, diagnosis))
     endings.sort(key=lambda ending: ending.order)
     return Timeline(states, pending, endings, max(0, len(names) - _MAX_PODS))
-
-
-def lines(timeline: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """Yield the timeline as lines of text, at most one screen. `paint(text, style)`: adds colour."""
-    kind = evidence.kind.rpartition("/")[2]
-    states = ", ".join(f"{count} {state}" for state, count in timeline.states.items())
-    yield f"{paint(f'{kind} {evidence.namespace}/{evidence.name}', 'bold')}: {states or 'no Pods'}"
-    for ending in timeline.endings[:MAX_SHOWN]:
-        when = shown_time(ending.cause.when) or "unknown time"
-        yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
-    rest = Counter(ending.cause.id for ending in timeline.endings[MAX_SHOWN:])
-    if rest:
-        counts = ", ".join(f"{count} {each}" for each, count in rest.most_common())
-        yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
-    for fix, ids in _fixes(timeline).items():
-        yield f"  help ({', '.join(ids)}): {fix}"
-    if timeline.pending:
-        first = f"{evidence.namespace}/{min(timeline.pending)}"
-        yield f"  pending: {listed(sorted(timeline.pending))}; see `forewarn why {first}`"
-    if timeline.not_explained:
-        yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
-
-
-def _fixes(timeline: Timeline) -> dict[str, list[str]]:
-    """Return fix -> ids of the causes, for the terminations that are shown."""
-    fixes: dict[str, list[str]] = {}
-    for ending in timeline.endings[:MAX_SHOWN]:
-        if ending.cause.help:
-            ids = fixes.setdefault(ending.cause.help, [])
-            ids += [] if ending.cause.id in ids else [ending.cause.id]
-    return fixes
-
-
-def to_dict(timeline: Timeline, evidence: Evidence) -> dict[str, Any]:
-    """Return the timeline as a JSON object, with all terminations."""
-    return {
-        "id": f"{evidence.namespace}/{evidence.name}",
-        "kind": evidence.kind.rpartition("/")[2],
-        "states": dict(timeline.states),
-        "pending": sorted(timeline.pending),
-        "endings": [
-            {
-                "pod": f"{evidence.namespace}/{ending.pod}",
-                "state": ending.diagnosis.state,
-                "troubles": [trouble.to_dict() for trouble in ending.diagnosis.troubles],
-            }
-            for ending in timeline.endings
-        ],
-        "notExplained": timeline.not_explained,
-    }

@@ -9,6 +9,8 @@ from forewarn.policies.why.records import shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from forewarn.policies.documents import why as documents
+
 STATES: Final = ("pending", "preempted", "terminating", "running", "ended", "gone")
 IDS: Final = (
     "preempted",
@@ -77,10 +79,10 @@ class Trouble(NamedTuple):
     help: str = ""
     when: float = 0.0
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> documents.Trouble:
         """Return the reason as a JSON object."""
         document = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
-        return {key: value for key, value in document.items() if value}
+        return {key: value for key, value in document.items() if value}  # type: ignore[return-value]
 
 
 def ids(troubles: Iterable[Trouble]) -> list[str]:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from forewarn.policies.application.risk import Workloads as Workloads
     from forewarn.policies.application.risk import risk as risk
     from forewarn.policies.application.sweep import whatif_each as whatif_each
+    from forewarn.policies.application.why import PodWhy as PodWhy
+    from forewarn.policies.application.why import WhyRequest as WhyRequest
+    from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
+    from forewarn.policies.application.why import why as why
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
     from forewarn.policies.sources.errors import SourceError as SourceError
@@ -36,6 +40,7 @@ _MODULES: Final = {
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),
     "policies.application.sweep": ("whatif_each",),
     "policies.application.risk": ("risk", "Workloads"),
+    "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
     "policies.sources.errors": ("SourceError",),
     "policies.objects.fields": ("InvalidInput", "InvalidObject"),
 }

@@ -11,9 +11,9 @@ from forewarn.policies.cli import main
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.options import Options
 from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.whatif.headroom import headroom
 from forewarn.policies.whatif.placeholders import placeholders
+from forewarn.policies.why.why_not import explanations, why_not
 from tests.builders import Made, MadePod, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster
 

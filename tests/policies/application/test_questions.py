@@ -48,3 +48,18 @@ def test_classes_and_a_plan_of_a_change() -> None:
     assert json.loads(json.dumps(plan.to_dict())) == json.loads(
         command("classes", "plan", "-f", files, *options).stdout
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("shop/web", ("cluster", "events")),
+        ("batch/nightly", ("cluster", "events")),
+        ("shop/deployment/web", ("ended",)),
+    ],
+)
+def test_why(name: str, files: tuple[str, ...]) -> None:
+    sources = [f"docs/examples/why/{file}.yaml" for file in files]
+    options = [word for source in sources for word in ("--cluster", source)]
+    printed = command("why", name, *options, "-o", "json").stdout
+    assert forewarn.why(forewarn.load(*sources), name).to_dict() == json.loads(printed)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.forecast.placement import place
-from forewarn.policies.render.why_not import explanations, why_not
+from forewarn.policies.why.why_not import explanations, why_not
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -1,0 +1,231 @@
+"""Explain why a Pod is Pending, ended or does not end, and which Pods of a workload ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forewarn.policies.application.cluster import pod_key
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import events_about, has_events, load_cluster
+from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
+from forewarn.policies.why.events import LONG
+from forewarn.policies.why.evidence import Evidence
+from forewarn.policies.why.timeline import kind_named, kind_names, timeline
+from forewarn.policies.why.trouble import ids
+from forewarn.policies.why.troubles import diagnose, of_deleted_pod, quota_hint
+from forewarn.policies.why.why_not import why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents.why import CountedReason, Why
+    from forewarn.policies.documents.why import WorkloadWhy as WorkloadDocument
+    from forewarn.policies.why.timeline import Timeline
+    from forewarn.policies.why.troubles import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class WhyRequest:
+    """A Pod or workload: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`."""
+
+    name: str
+    namespace: str = "default"
+
+    def evidence(self) -> Evidence:
+        """Return empty Evidence for the Pod or workload. Raises InvalidInput."""
+        parts = self.name.split("/")
+        kind = kind_named(parts[-2]) if len(parts) > 1 and all(parts) else ""
+        if kind and len(parts) <= 3:
+            return Evidence(parts[0] if len(parts) == 3 else self.namespace, parts[-1], kind)
+        return Evidence(*pod_key(self.name, self.namespace))
+
+
+@dataclass(frozen=True, repr=False)
+class PodWhy:
+    """The explanation of a Pod. `nodes`: why nodes do not fit the Pod. `reported`: messages of conditions and Events.
+
+    `missing`: what forewarn could not read, for example Events.
+    """
+
+    head: AnswerHead
+    key: str
+    diagnosis: Diagnosis
+    nodes: Sequence[CountedReason]
+    reported: Mapping[str, str]
+    missing: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"<PodWhy {self.key}: {', '.join(sorted(self.conditions))}>"
+
+    @property
+    def conditions(self) -> set[str]:
+        """The state, and the ids of the problems."""
+        return {self.diagnosis.state, *ids(self.diagnosis.troubles)}
+
+    def to_dict(self) -> Why:
+        """The JSON document of `-o json`."""
+        pod = self.diagnosis.pod
+        about = (
+            {}
+            if pod is None
+            else {"priority": pod.effective_priority, "node": pod.node_name, "nominatedNode": pod.nominated_node_name}
+        )
+        return {
+            "head": self.head.to_dict(),
+            "id": self.key,
+            "state": self.diagnosis.state,
+            **about,  # type: ignore[typeddict-item]
+            "troubles": [trouble.to_dict() for trouble in self.diagnosis.troubles],
+            "nodes": list(self.nodes),
+            "reported": dict(self.reported),
+            "missing": list(self.missing),
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class WorkloadWhy:
+    """The Pods of a workload that ended, and those that are Pending. `missing`: what forewarn could not read."""
+
+    head: AnswerHead
+    namespace: str
+    name: str
+    kind: str
+    timeline: Timeline
+    missing: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"<WorkloadWhy {self.kind} {self.key}: {', '.join(sorted(self.conditions))}>"
+
+    @property
+    def key(self) -> str:
+        """`namespace/name` of the workload."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def conditions(self) -> set[str]:
+        """The states of Pods, and the ids of their problems."""
+        endings = self.timeline.endings
+        return {*self.timeline.states, *(id_ for ending in endings for id_ in ids(ending.diagnosis.troubles))}
+
+    def to_dict(self) -> WorkloadDocument:
+        """The JSON document of `-o json`."""
+        return {
+            "head": self.head.to_dict(),
+            "id": self.key,
+            "kind": self.kind,
+            "states": dict(self.timeline.states),
+            "pending": sorted(self.timeline.pending),
+            "endings": [ending.to_dict(self.namespace) for ending in self.timeline.endings],
+            "notExplained": self.timeline.not_explained,
+            "missing": list(self.missing),
+        }
+
+
+def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:
+    """Explain a Pod or workload; reads the sources of the cluster again for its Events. `request`: or its name alone.
+
+    Raises SourceError, InvalidObject and InvalidInput.
+    """
+    request = WhyRequest(request) if isinstance(request, str) else request
+    evidence = request.evidence()
+    cache = load_cluster(*cluster.sources, into=Cache(collect=evidence.collect))
+    cache.semantics = cluster.cache.semantics
+    return explain(cache.snapshot(), request, evidence, cluster.sources)
+
+
+def explain(
+    cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str]
+) -> PodWhy | WorkloadWhy:
+    """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster."""
+    evidence.forget()
+    _read_events(sources, evidence)
+    now = time.time() if evidence.is_live else evidence.latest or None
+    return (_pod if evidence.kind == POD else _workload)(cluster, request, evidence, now)
+
+
+def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> PodWhy:
+    namespace, name = evidence.namespace, evidence.name
+    pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
+    diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+    if diagnosis is None:
+        near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
+        if namespace != request.namespace and namespace_not_found(cluster, namespace):
+            near += f"; for a workload, use KIND/NAME with one of {', '.join(kind_names())}"
+        notes = [f"{near}{quota_hint(cluster, namespace)}", *evidence.missing()]
+        if evidence.not_read:  # they could name a Pod that was deleted
+            raise SourceError(key, "; ".join(notes))
+        raise InvalidInput(f"{key}: {'; '.join(notes)}")
+    prediction = diagnosis.prediction
+    return PodWhy(
+        head_of(cluster, prediction.assumes if prediction is not None else ()),
+        key,
+        diagnosis,
+        [{"count": count, "reason": reason} for count, reason in why_not(prediction, cluster)]
+        if prediction is not None and prediction.outcome == "pending"
+        else [],
+        _messages(evidence, pod.uid if pod is not None else ""),
+        evidence.missing() if diagnosis.state != "pending" or evidence.not_read else [],
+    )
+
+
+def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
+    """The message for a name that is no Pod's but that of workloads; "" without such a workload."""
+    kinds = sorted({key[0].rpartition("/")[2] for key in cluster.workloads if key[1:] == (namespace, name)})
+    uses = [f"for the {kind}, use {kind.lower()}/{name} -n {namespace}" for kind in kinds[:3]]
+    return "; ".join(("Pod not found in the cluster", *uses)) if uses else ""
+
+
+def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> WorkloadWhy:
+    pods, kind = timeline(cluster, evidence, now), evidence.kind.rpartition("/")[2]
+    if not evidence.workload and not pods.states:
+        near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
+        first = request.name.partition("/")[0]
+        if (first, evidence.name) in cluster.pods:
+            near = f"; for the Pod, use pod/{evidence.name} -n {first}"
+        missing = "".join(f"; {sentence}" for sentence in evidence.missing())
+        raise InvalidInput(
+            f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}{missing}"
+        )
+    return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing())
+
+
+def _read_events(sources: Sequence[str], evidence: Evidence) -> None:
+    """Read Events about the Pod, its owners and its node from running clusters into the evidence.
+
+    If reading fails, `evidence.not_read` gives the reason.
+    """
+    try:
+        for source in filter(has_events, sources):
+            evidence.is_live = True
+            for name in evidence.event_names():
+                _add_events(source, evidence.namespace, name, evidence)
+            if node := evidence.node():
+                _add_events(source, "", node, evidence)
+    except SourceError as fault:
+        evidence.not_read = cut(one_line(str(fault)), LONG)
+
+
+def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> None:
+    for obj in events_about(source, namespace, name):
+        evidence.events.add(obj)
+
+
+def _messages(evidence: Evidence, uid: str) -> dict[str, str]:
+    """Return the messages of the Pod's conditions by type, and of its Events by reason."""
+    record = evidence.pods.get(evidence.name)
+    conditions = {
+        condition.type: cut(condition.message, LONG)
+        for condition in (record.conditions if record is not None else ())
+        if condition.type in ("PodScheduled", "DisruptionTarget") and condition.message
+    }
+    return {**conditions, **evidence.events.messages_of(evidence.name, uid)}

@@ -1,0 +1,83 @@
+"""The lines of `forewarn why`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.application.why import PodWhy
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.why.records import shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.application.why import WorkloadWhy
+    from forewarn.policies.render import Painter
+    from forewarn.policies.why.timeline import Timeline
+    from forewarn.policies.why.troubles import Diagnosis
+
+_MAX_SHOWN: Final = 20
+
+
+def lines(result: PodWhy | WorkloadWhy, paint: Painter) -> Iterator[str]:
+    """The explanation of a Pod, or the ends of a workload's Pods."""
+    return _pod(result, paint) if isinstance(result, PodWhy) else _workload(result, paint)
+
+
+def _pod(result: PodWhy, paint: Painter) -> Iterator[str]:
+    diagnosis = result.diagnosis
+    yield _headline(result.key, diagnosis, paint)
+    following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
+    for trouble, next_help in zip(diagnosis.troubles, following, strict=False):  # no reasons: one empty help
+        when = shown_time(trouble.when)
+        yield f"  {paint(trouble.id, 'bold')}{when and f' at {when}'}: {trouble.message}"
+        if trouble.help and trouble.help != next_help:
+            yield f"    help: {trouble.help}"
+    if result.nodes:
+        yield "  nodes:"
+    yield from (f"    {plural(node['count'], 'node')}: {node['reason']}" for node in result.nodes)
+    yield from (f"  {reason}: {message}" for reason, message in result.reported.items())
+    yield from (f"  {sentence}" for sentence in result.missing)
+
+
+def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
+    pod = diagnosis.pod
+    if pod is None:
+        return f"{paint(key, 'bold')}: {paint(diagnosis.state, 'warning')}"
+    where = f" on {pod.node_name}" if pod.node_name else ""
+    nominated = f", nominated to {pod.nominated_node_name}" if pod.nominated_node_name and not pod.node_name else ""
+    state = paint(f"{diagnosis.state}{where}{nominated}", "good" if diagnosis.state == "running" else "warning")
+    return f"{paint(key, 'bold')} (priority {pod.effective_priority}): {state}"
+
+
+def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
+    """Lines about the ends of a workload's Pods, at most one screen."""
+    timeline = result.timeline
+    states = ", ".join(f"{count} {state}" for state, count in timeline.states.items())
+    yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states or 'no Pods'}"
+    for ending in timeline.endings[:_MAX_SHOWN]:
+        when = shown_time(ending.cause.when) or "unknown time"
+        yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
+    rest = Counter(ending.cause.id for ending in timeline.endings[_MAX_SHOWN:])
+    if rest:
+        counts = ", ".join(f"{count} {cause}" for cause, count in rest.most_common())
+        yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
+    for fix, ids in _fixes(timeline).items():
+        yield f"  help ({', '.join(ids)}): {fix}"
+    if timeline.pending:
+        first = f"{result.namespace}/{min(timeline.pending)}"
+        yield f"  pending: {listed(sorted(timeline.pending))}; see `forewarn why {first}`"
+    if timeline.not_explained:
+        yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
+    yield from (f"  {sentence}" for sentence in result.missing)
+
+
+def _fixes(timeline: Timeline) -> dict[str, list[str]]:
+    """Return fix -> ids of the causes, for the terminations that are shown."""
+    fixes: dict[str, list[str]] = {}
+    for ending in timeline.endings[:_MAX_SHOWN]:
+        if ending.cause.help:
+            ids = fixes.setdefault(ending.cause.help, [])
+            ids += [] if ending.cause.id in ids else [ending.cause.id]
+    return fixes
