@@ -207,11 +207,15 @@ def settled_with_jobs(api: Api, kubelets: GracefulKubelets, quiet: float) -> Non
         if not all("lastScheduleTime" in each.get("status", {}) for each in api.list("CronJob", NAMESPACE)):
             return False
         jobs = api.list("Job", NAMESPACE)
-        lacking = any(job["status"].get("active", 0) < job["spec"]["parallelism"] for job in jobs)
-        return not lacking or time.monotonic() - kubelets.changed > MAX_BACK_OFF
+        return not any(job["status"].get("active", 0) < job["spec"]["parallelism"] for job in jobs)
+
+    def is_over() -> bool:
+        return is_complete() or time.monotonic() - kubelets.changed > MAX_BACK_OFF
 
     while not is_complete():
-        wait_until(is_complete, 2 * MAX_BACK_OFF, "Jobs have their Pods")
+        wait_until(is_over, 2 * MAX_BACK_OFF, "Jobs have their Pods")
+        if not is_complete():
+            return  # a quota rejects them
         kubelets.changed = time.monotonic()  # they may not have seen these yet
         settled(kubelets, quiet)
 
