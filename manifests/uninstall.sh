@@ -1,5 +1,7 @@
 #!/bin/sh
-# Uninstalls forewarn: `manifests/uninstall.sh [kubectl flags…]`, for example --context staging.
+# Uninstalls forewarn: `manifests/uninstall.sh [--annotations] [kubectl flags…]`, for example --context staging.
+#
+# --annotations also removes the annotation forewarn.dev/preemption-impact from Pods and workloads. No Pod restarts.
 #
 # The order matters: first the Deployments, so that nothing writes to the webhook configurations; then the webhook
 # configurations, so that no API server waits for a missing webhook; then the rest. In between, for some seconds, Pods are
@@ -7,6 +9,12 @@
 set -eu
 cd "$(dirname "$0")"
 kubectl=${KUBECTL:-kubectl}
+annotation=forewarn.dev/preemption-impact
+kinds=
+if [ "${1:-}" = --annotations ]; then
+  shift
+  kinds="pods deployments.apps replicasets.apps statefulsets.apps daemonsets.apps replicationcontrollers jobs.batch cronjobs.batch"
+fi
 
 for name in forewarn-ca-injector forewarn; do
   if "$kubectl" "$@" --namespace forewarn get deployment "$name" >/dev/null 2>&1; then
@@ -22,3 +30,10 @@ done
 "$kubectl" "$@" delete --ignore-not-found clusterrole forewarn-ui-viewer
 "$kubectl" "$@" delete --ignore-not-found clusterrolebinding,clusterrole,priorityclass forewarn-audit-cron-job
 "$kubectl" "$@" delete --ignore-not-found -k base
+
+annotated="{{range .items}}{{\$of := .metadata}}{{with \$of.annotations}}{{if index . \"$annotation\"}}{{\$of.namespace}} {{\$of.name}}{{\"\\n\"}}{{end}}{{end}}{{end}}"
+for kind in $kinds; do
+  "$kubectl" "$@" get "$kind" --all-namespaces --output "go-template=$annotated" | while read -r namespace name; do
+    "$kubectl" "$@" --namespace "$namespace" annotate "$kind" "$name" "$annotation-" </dev/null
+  done
+done

@@ -377,8 +377,9 @@ def _finding(
     else:
         from forewarn.policies.rules.wording import document_of, text_of  # only if there is such a problem
 
-        full, detail, audience = text_of(message, OPEN), document_of(message), reader()
-        limited = full if audience is OPEN else text_of(message, audience)
+        later = subject.ref.kind == "CronJob"
+        full, detail, audience = text_of(message, OPEN, runs_later=later), document_of(message), reader()
+        limited = full if audience is OPEN else text_of(message, audience, runs_later=later)
     if problem.is_incomplete:
         rule, action = INCOMPLETE, Action.WARN if action is Action.DENY else action
     return Finding(

@@ -570,12 +570,25 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     if use is None or fault is None or fault.kind != "must-specify":
         return
     rejected = "Pods" if use.template.is_template else "the Pod"
-    yield Problem(
-        cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS),
-        use.template.at("containers"),
-        "set them, or add a LimitRange with defaults to the namespace",
-        detail={"quota": fault.quota, "rejection": fault.message},
+    missing = fault.message.partition(f"{fault.quota}: ")[2]
+    names = [part.partition(" for: ")[0] for part in missing.removeprefix("must specify ").split("; ")]
+    start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rejected}"
+    text = Text(
+        cut(f"{start}: {missing}", MAX_CHARACTERS),
+        f"set {' and '.join(_left(use, fault.quota, name) for name in names)}, or add a LimitRange with defaults",
+        shorter=(f"{start} without {', '.join(names)}",),
     )
+    yield Problem(text, use.template.at("containers"), detail={"quota": fault.quota, "rejection": fault.message})
+
+
+def _left(use: Use, quota_name: str, resource: str) -> str:
+    """A resource with the amount that the quota still has for the new Pods, for example `cpu (2 left for 3 Pods)`."""
+    quota = use.found(quota_name)
+    if quota is None or resource not in quota.hard or resource not in quota.used:
+        return resource
+    left, replicas = quota.hard[resource] - quota.used[resource], use.arrivals.replicas
+    amount = left if left.nano > 0 else 0
+    return f"{resource} ({amount} left{f' for {replicas} Pods' if replicas > 1 else ''})"
 
 
 @rule(

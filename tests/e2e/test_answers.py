@@ -47,7 +47,7 @@ class Apply:
 
 
 UNKNOWN = (
-    'Warning: PriorityClass "missing" not found; Pods will be rejected. '
+    'Warning: PriorityClass "missing" not found; Pods will be rejected until it exists. '
     "Fix: create it, or use high or usual [unknown-priority-class]\n"
 )
 
@@ -172,4 +172,6 @@ def test_a_pod_of_a_missing_class_is_refused_by_the_api_server(apply: Apply) -> 
 def test_the_first_manifest_of_the_installation_page_gives_a_warning(apply: Apply) -> None:
     told = apply.plane.kubectl("apply", "--dry-run=server", "-f", "docs/examples/hello.yaml")
     assert told.status == 0
-    assert told.err.startswith('Warning: PriorityClass "no-such-class" not found; Pods will be rejected')
+    assert told.err.startswith(
+        'Warning: PriorityClass "no-such-class" not found; Pods will be rejected until it exists'
+    )

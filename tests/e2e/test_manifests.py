@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.api import Refused
 from tests.e2e.installation import CONFIGURATIONS, MANIFESTS, Installation, rendered
+from tests.e2e.objects import deployment
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def test_the_jobs_are_accepted_by_a_dry_run(plane: ControlPlane, installed: Inst
 
 
 def test_uninstalling_leaves_nothing(plane: ControlPlane, installed: Installation, api: Api) -> None:
+    annotated = deployment("annotated")
+    annotated["metadata"]["annotations"] = {"forewarn.dev/preemption-impact": "{}", "mine": "stays"}
+    api.create(annotated)
     installed.register(api, 1)
     environment = {
         **os.environ,
@@ -103,7 +107,11 @@ def test_uninstalling_leaves_nothing(plane: ControlPlane, installed: Installatio
         "HOME": str(plane.home),
     }
     done = subprocess.Popen(
-        [MANIFESTS / "uninstall.sh"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [MANIFESTS / "uninstall.sh", "--annotations"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     wait_until(lambda: finish_namespace(api) or done.poll() is not None, 60, "the namespace is gone")
     output, _ = done.communicate(timeout=60)
@@ -111,6 +119,8 @@ def test_uninstalling_leaves_nothing(plane: ControlPlane, installed: Installatio
     for kind in (*CONFIGURATIONS, "ClusterRole", "ClusterRoleBinding", "PriorityClass", "Namespace"):
         with pytest.raises(Refused, match="404"):
             api.get(kind, "forewarn")
+    assert api.get("Deployment", "annotated")["metadata"]["annotations"] == {"mine": "stays"}
+    api.delete(annotated)
     installed.apply(plane)
 
 

@@ -159,16 +159,17 @@ def verdict(api: Api, obj: Obj) -> str:
     return "" if answer.code == 201 else str(answer.body["message"])
 
 
-ROOM = "ResourceQuota gold-quota admits 10 of 12 replicas"
+ROOM = "ResourceQuota gold-quota (pods: 10, used: 0) admits 10 of 12 replicas"
 WORKLOAD = deployment("work", "gold")
 WORKLOAD["metadata"]["namespace"] = "lab"
 CREATED = "deployment.apps/work created (server dry run)\n"
 NOT_ALLOWED = 'class "gold" is not allowed in namespace lab'
 OTHER_CLASS = "use another class, or ask for an entry in allowedClasses"
 WARNINGS = (
-    f'Warning: Deployment lab/work: class "gold" is not allowed in… Fix: {OTHER_CLASS} [class-not-allowed]\n'
-    "Warning: Deployment lab/work: Pods will be rejected: no ResourceQuota in lab… "
-    "Fix: add one with scope PriorityClass In [gold] [limited-class-without-quota]\n"
+    'Warning: Deployment lab/work: class "gold" is not allowed in namespace lab. Fix: use another class… '
+    "[class-not-allowed]\n"
+    "Warning: Deployment lab/work: Pods will be rejected: no ResourceQuota in lab covers class gold "
+    "[limited-class-without-quota]\n"
 )
 DENIED = 'admission webhook "validate.forewarn.dev" denied the request: '
 REFUSAL = (

@@ -117,7 +117,9 @@ def _unknown_class(
 ) -> Problem:
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
     is_certain = context.classes_complete or is_reserved(name)
-    consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
+    may_follow = context.phase is Phase.VALIDATE and template.is_template and not is_reserved(name)
+    until = " until it exists" if may_follow else ""  # a class that comes later in the same apply
+    consequence = f"; {rejected} will be rejected{until}" if is_certain else " in this input"
     known = recommended_to(subject, context)
     near = known.nearest_name(name) if context.phase is Phase.LINT else ""
     is_near = bool(near) and is_misspelt(name, near)

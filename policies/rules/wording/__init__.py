@@ -30,9 +30,16 @@ _WORDING: Final[Mapping[type, tuple[Callable[[Any, Audience], Text], Callable[[A
 """The functions that write the text and the JSON for each type of details."""
 
 
-def text_of(details: Details, audience: Audience) -> Text:
-    """The text of details, with the names that the audience may see."""
-    return _WORDING[type(details)][0](details, audience)
+_PREDICTED: Final = (details.Preemption, details.NotPredicted, details.StaysPending)
+_LATER: Final = "if it ran now, "
+
+
+def text_of(details: Details, audience: Audience, *, runs_later: bool = False) -> Text:
+    """The text of details, with the names that the audience may see. `runs_later`: the object is a CronJob."""
+    text = _WORDING[type(details)][0](details, audience)
+    if not runs_later or not isinstance(details, _PREDICTED):
+        return text
+    return text._replace(problem=f"{_LATER}{text.problem}", shorter=tuple(f"{_LATER}{some}" for some in text.shorter))
 
 
 def document_of(details: Details) -> dict[str, Any]:

@@ -344,8 +344,8 @@ def told(state: list[Obj], *objects: Obj, phase: Phase = Phase.LINT) -> list[str
     return [f"{f.rule}: {f.message}" for f in found if f.rule.startswith("quota-")]
 
 
-MISSING = "failed quota: compute: must specify limits.cpu for: c; requests.cpu for: c"
-OF_TEMPLATE = f"quota-requirement-missing: Pods will be rejected: {MISSING}"
+MISSING = "must specify limits.cpu for: c; requests.cpu for: c"
+OF_TEMPLATE = f"quota-requirement-missing: ResourceQuota compute will reject Pods: {MISSING}"
 EXCEEDED = "quota-exceeded: ResourceQuota compute (requests.cpu: 3, used: 1)"
 ENFORCED = quota("1", requests_cpu="3", limits_cpu="9")
 
@@ -375,7 +375,7 @@ def test_what_is_given_is_not_said_to_be_a_default() -> None:
 def test_a_pod_at_the_webhook_has_been_through_limit_ranger() -> None:
     assert told([ENFORCED, RANGE], SINGLE) == []
     assert told([ENFORCED, RANGE], SINGLE, phase=Phase.VALIDATE) == [
-        f"quota-requirement-missing: the Pod will be rejected: {MISSING}"
+        f"quota-requirement-missing: ResourceQuota compute will reject the Pod: {MISSING}"
     ]
     assert told([ENFORCED, RANGE], replicas(2), phase=Phase.VALIDATE) == []
 
@@ -400,10 +400,10 @@ TOO_MUCH = (
     'Invalid value: "4": must be less than or equal to cpu limit of 2'
 )
 DRY_RUNS: list[tuple[str, list[Obj], Obj, str]] = [
-    ("nothing fills in", [ENFORCED], {}, f'pods "p" is forbidden: {MISSING}'),
+    ("nothing fills in", [ENFORCED], {}, f'pods "p" is forbidden: failed quota: compute: {MISSING}'),
     ("a range does", [ENFORCED, RANGE], {}, ""),
     ("of another namespace", [ENFORCED, limit_range(*RANGE["spec"]["limits"], namespace="other")], {},
-        f'pods "p" is forbidden: {MISSING}'),
+        f'pods "p" is forbidden: failed quota: compute: {MISSING}'),
     ("a default limit below what is asked for", [RANGE], both({"cpu": "4"}), TOO_MUCH),
 ]  # fmt: skip
 

@@ -187,8 +187,16 @@ def test_requirements_come_before_what_is_exceeded() -> None:
     (finding,) = lint(pod(), cluster=cluster)
     assert (finding.rule, finding.message) == (
         "quota-requirement-missing",
-        "the Pod will be rejected: failed quota: few: must specify cpu for: c",
+        "ResourceQuota few will reject the Pod: must specify cpu for: c",
     )
+    assert finding.remediation == "set cpu (1 left), or add a LimitRange with defaults"
+
+
+def test_the_fix_of_missing_requests_names_what_the_quota_has_left_for_all_pods() -> None:
+    cluster = state(quota("few", {"requests.cpu": "8", "memory": "1Gi"}, {"requests.cpu": "6500m", "memory": "2Gi"}))
+    (finding,) = lint(deployment(3), cluster=cluster)
+    assert finding.message == "ResourceQuota few will reject Pods: must specify memory for: c; requests.cpu for: c"
+    assert finding.remediation.startswith("set memory (0 left for 3 Pods) and requests.cpu (1500m left for 3 Pods), or")
 
 
 def test_pods_of_a_missing_class_are_refused_for_that_alone() -> None:

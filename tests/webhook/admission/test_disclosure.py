@@ -393,14 +393,14 @@ MISSPELT = _named("Deployment", "apps/v1", "web", OWN, spec={"template": {"spec"
         (
             Disclose.OWN_NAMESPACE,
             "payroll-glod",
-            "Pods will be rejected Fix: create it, or use standard or web-gold",
+            "Pods will be rejected until it exists Fix: create it, or use standard or web-gold",
         ),
         (
             Disclose.OWN_NAMESPACE,
             "web-glod",
             'Did you mean "web-gold"? Fix: create it, or use web-gold',
         ),
-        (Disclose.COUNTS, "web-glod", "Pods will be rejected Fix: create it, or use standard"),
+        (Disclose.COUNTS, "web-glod", "Pods will be rejected until it exists Fix: create it, or use standard"),
         (Disclose.COUNTS, "standrad", 'Did you mean "standard"? Fix: create it, or use standard'),
     ],
 )
@@ -555,7 +555,7 @@ def test_the_log_has_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     answer_now(asked, AdmissionCall(Hook.VALIDATE, json.dumps(review(MISSPELT)).encode(), monotonic()))
     ((_, fields),) = said
     assert fields["withheld"] == {
-        "unknown-priority-class": 'PriorityClass "payroll-glod" not found; Pods will be rejected. '
+        "unknown-priority-class": 'PriorityClass "payroll-glod" not found; Pods will be rejected until it exists. '
         'Did you mean "payroll-gold"?'
     }
 

@@ -201,7 +201,7 @@ def test_no_object_that_will_not_run_is_hidden_from_its_user(case: tuple[Obj, st
         decision = decided(Hook.VALIDATE, review(new), state=CROWDED)
         for number, lines in enumerate(_applied(told, decision, new, count)):
             (line,) = (line for line in lines if line.endswith(f"[{rule}]"))
-            assert re.match(rf"{obj['kind']} (team|shop)/{NAME}-{number}: ", line)
+            assert re.match(rf"{obj['kind']} (team|shop)/p.*-{number}: ", line)
             assert words in line
             assert len(line) <= BEST + len(f" [{rule}]")
 
@@ -313,3 +313,16 @@ def test_the_webhook_counts_each_request_once_though_it_may_be_judged_twice() ->
         for _ in range(FULL + 1)
     ]
     assert answers[0] == answers[FULL - 1] != answers[FULL]
+
+
+def test_a_prediction_for_a_cron_job_is_about_a_run_now() -> None:
+    template = {"spec": {**STARVING["spec"], "restartPolicy": "Never"}}
+    nightly = {
+        **STARVING,
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}},
+    }
+    warnings = decided(Hook.VALIDATE, review(nightly), state=STATE).response.warnings
+    (warning,) = (warning for warning in warnings if warning.endswith("[preempts-running-pods]"))
+    assert warning.startswith("if it ran now, would preempt 2 Pods: ")
