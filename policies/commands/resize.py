@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -16,22 +15,15 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import Output, print_answer
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.objects.fields import InvalidInput, group_kind
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
-from forewarn.policies.sources import SourceError
-from forewarn.policies.terminal import as_json, clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from forewarn.policies.releases.release import Release
-    from forewarn.policies.whatif.resize import Resized, StoredPods
+    from collections.abc import Sequence
 
 OK, _, USAGE, FAILED = range(4)
 _RESOURCES: Final = ("cpu", "memory")
-_POD: Final = ("pod", "pods", "po")
-_NOT_CHECKED: Final = "ResourceQuotas, LimitRanges and resizes that are already pending are not evaluated"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,105 +36,38 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("give --requests, --limits or both")
     preempts = options.feature_gates.pop(GATE, False)
     release = release_of(options, parser)
-    return answered("whatif resize", options, lambda: _answer(options, release, preempts=preempts))
 
+    def answer() -> int:
+        from forewarn.policies.application.resize import ResizeRequest, resize
+        from forewarn.policies.render.node_pressure import resize_lines
+        from forewarn.policies.whatif.resize import StoredPods
 
-def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) -> int:
-    from forewarn.policies.cluster.answer_head import head_of
-    from forewarn.policies.render.head import after_verdict, headed
-    from forewarn.policies.whatif.resize import GATE, StoredPods, Wanted, resize
-
-    cache = StoredPods(options.namespace)
-    loaded(options, cache)
-    settle(cache, release)
-    if cache.semantics.unknown:
-        raise SourceError("--kubernetes-version", cache.semantics.unknown)
-    if preempts and not cache.semantics.resizes_can_preempt:
-        raise SourceError("--feature-gates", f"{GATE} came with Kubernetes 1.37")
-    wanted = Wanted(options.container, options.requests, options.limits)
-    names = _names(options, cache)
-    found = list(resize(cache, names, wanted, preempts=preempts))
-    head = head_of(cache.snapshot())
-    if options.output == "json":
-        document = {"pods": [_as_dict(each, preempts=preempts) for each in found], "notes": [_NOT_CHECKED]}
-        sys.stdout.write(as_json(headed(document, head)))
+        pods = StoredPods(options.namespace)
+        settle(loaded(options, pods.cache), release)
+        request = ResizeRequest(
+            options.name, options.requests, options.limits, options.container, options.namespace, preempts
+        )
+        result = resize(pods, request)
+        output = Output(options.output, options.color)
+        print_answer(output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()])
         return OK
-    lines = [line for each in found for line in _lines(each, preempts=preempts)]
-    lines.append(f"note: {_NOT_CHECKED}")
-    sys.stdout.writelines(clean(line, color=False) + "\n" for line in after_verdict(lines, head))
-    return OK
 
-
-def _names(options: argparse.Namespace, cache: StoredPods) -> list[str]:
-    """Return the names of the Pods to resize: of the named Pod, or of a workload's Pods. Raises SourceError,
-    InvalidInput.
-    """
-    from forewarn.policies.controllers.own_pods import pods_of
-    from forewarn.policies.whatif.questions import pod_not_found, scaled
-
-    kind, slash, name = options.name.rpartition("/")
-    cluster = cache.snapshot()
-    if not slash or kind.lower() in _POD:
-        if name not in cache.stored:
-            raise InvalidInput(f"{options.namespace}/{name}: {pod_not_found(cluster, options.namespace, name)}")
-        return [name]
-    (arrival,) = scaled(cluster, options.name, 0, options.namespace).arrivals
-    stored = cluster.workload(group_kind(arrival.object), options.namespace, name)
-    assert stored is not None
-    found = sorted(pod.name for pod in pods_of(cluster, stored.object) if pod.name in cache.stored)
-    if not found:
-        raise SourceError(options.name, "has no Pods")
-    return found
-
-
-def _as_dict(resized: Resized, *, preempts: bool) -> dict[str, Any]:
-    return {
-        "pod": resized.pod,
-        "node": resized.node,
-        "verdict": resized.verdict,
-        "reason": resized.reason,
-        "insufficient": dict(resized.insufficient),
-        "evicted": list(resized.evicted),
-        "preempted": list(resized.preempted) if preempts else [],
-        "inTheWay": [] if preempts else list(resized.preempted),
-        "dependsOn": list(resized.depends),
-    }
-
-
-def _lines(resized: Resized, *, preempts: bool) -> Iterator[str]:
-    where = f" on {resized.node}" if resized.node else ""
-    yield f"Pod {resized.pod}{where}: {resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
-    if resized.insufficient:
-        yield "  lacks " + ", ".join(f"{name} {_amount(name, n)}" for name, n in resized.insufficient.items())
-    if resized.evicted:
-        yield f"  the kubelet evicts: {', '.join(resized.evicted)}"
-    if resized.preempted:
-        does = "kube-scheduler preempts" if preempts else "would have to leave"
-        yield f"  {does}: {', '.join(resized.preempted)}"
-    elif resized.verdict == "deferred" and resized.insufficient:
-        yield "  no Pods of lower priority free enough resources"
-    yield from (f"  {each}" for each in resized.depends)
-
-
-def _amount(name: str, number: int) -> str:
-    from forewarn.policies.render.node_pressure import amount_of
-
-    return f"{number}m" if name == "cpu" else amount_of(name, number)
+    return answered("whatif resize", options, answer)
 
 
 def _amounts(value: str) -> dict[str, str]:
     """Parse `cpu=1,memory=2Gi` into resource -> amount. Raises argparse.ArgumentTypeError."""
-    found: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for part in value.split(","):
         name, _, amount = part.partition("=")
         try:
-            is_right = name in _RESOURCES and name not in found and parse_quantity(amount).nano >= 0
+            is_right = name in _RESOURCES and name not in amounts and parse_quantity(amount).nano >= 0
         except InvalidQuantity:
             is_right = False
         if not is_right:
             raise argparse.ArgumentTypeError("write cpu=AMOUNT,memory=AMOUNT, such as cpu=500m,memory=2Gi")
-        found[name] = amount
-    return found
+        amounts[name] = amount
+    return amounts
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,9 +1,10 @@
-"""Text of eviction order, kubelet preemption and graceful shutdown on a node, with reasons."""
+"""Text of eviction order, kubelet preemption, graceful shutdown and in-place resizes on a node, with reasons."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.pressure import amount_of, why
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
@@ -11,41 +12,20 @@ from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from forewarn.policies.application.pressure import NodePressure, Order
+    from forewarn.policies.application.resize import ResizeResult
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Place
     from forewarn.policies.kubelet.shutdown import Group
+    from forewarn.policies.whatif.resize import Resized
 
-_UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 MAX_LINES: Final = 200
 _NAMED: Final = 10
 _LONGEST_LINE: Final = 1000
 """Maximum characters of a Markdown line: enough for a Pod and a node with the longest possible names."""
 
 
-class Order(NamedTuple):
-    """The order of eviction.
-
-    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet never evicts.
-    """
-
-    what: str
-    amount: Callable[[int], str]
-    places: Sequence[Place]
-    never: Sequence[str]
-
-
-class Answer(NamedTuple):
-    """The results for a node; None for parts that were not requested. `admission`: the kubelet's admission of a Pod.
-    `shutdown`: groups of Pods in the order of shutdown.
-    """
-
-    node: str
-    order: Order | None
-    admission: Admission | None
-    shutdown: Sequence[Group] | None
-
-
-def render(answer: Answer, paint: Painter = plain) -> Iterator[str]:
+def render(answer: NodePressure, paint: Painter = plain) -> Iterator[str]:
     """The answers as text lines."""
     if answer.order:
         yield paint(f"{answer.node}, {heading(answer.order)}", "bold")
@@ -87,36 +67,6 @@ def _never(order: Order) -> str:
     return f"never evicted: {listed(list(order.never), _NAMED)} (critical or static)"
 
 
-def why(place: Place, amount: Callable[[int], str]) -> str:
-    """Return the reason for a Pod's position in the order of eviction."""
-    if not place.known:
-        return "usage unknown"
-    if place.exceeds is None:
-        return f"uses {amount(place.used)}"
-    difference = place.used - place.requested
-    if place.exceeds:
-        return f"uses {amount(place.used)}, {amount(difference)} above its request"
-    return f"uses {amount(place.used)}, within its request of {amount(place.requested)}"
-
-
-def size(number: int) -> str:
-    """A number of bytes as text, for example `1.5Gi`."""
-    for unit, factor in _UNITS:
-        if number >= factor:
-            return f"{number / factor:.3g}{unit}"
-    return str(number)
-
-
-def processes(number: int) -> str:
-    """A number of processes as text, for example `12 processes`."""
-    return plural(number, "process", "processes")
-
-
-def inodes(number: int) -> str:
-    """A number of inodes as text, for example `12 inodes`."""
-    return plural(number, "inode")
-
-
 def verdict(admission: Admission, node: str) -> str:
     """A sentence about the kubelet's admission of a Pod."""
     key, missing = admission.admitted.key, admission.insufficient
@@ -147,12 +97,6 @@ def _amount(name: str, amount: int) -> str:
     return f"{amount / 1000:g}" if name == "cpu" else amount_of(name, amount)
 
 
-def amount_of(resource: str, amount: int) -> str:
-    """An amount of a resource other than cpu as text: bytes with their unit, others as a number."""
-    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return size(amount) if in_bytes else str(amount)
-
-
 def _members(group: Group) -> str:
     return listed([pod.key for pod in group.pods], _NAMED) or "no Pods"
 
@@ -180,7 +124,7 @@ def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
     return why(place, amount) + (f" (tied with {number - 1})" if place.tied else "")
 
 
-def markdown(answer: Answer) -> str:
+def markdown(answer: NodePressure) -> str:
     """Return the requested parts (eviction order, kubelet admission, shutdown) as Markdown, a table for each."""
     lines: list[str] = []
     if answer.order:
@@ -217,3 +161,29 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int
 
 def _line(text: str) -> str:
     return text_of(cut(one_line(text), _LONGEST_LINE))
+
+
+def resize_lines(result: ResizeResult) -> Iterator[str]:
+    """The lines of `forewarn whatif resize`."""
+    for resized in result.pods:
+        yield from _resized(resized, preempts=result.preempts)
+    yield from (f"note: {note}" for note in result.notes)
+
+
+def _resized(resized: Resized, *, preempts: bool) -> Iterator[str]:
+    where = f" on {resized.node}" if resized.node else ""
+    yield f"Pod {resized.pod}{where}: {resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
+    if resized.insufficient:
+        yield "  lacks " + ", ".join(f"{name} {_missing(name, n)}" for name, n in resized.insufficient.items())
+    if resized.evicted:
+        yield f"  the kubelet evicts: {', '.join(resized.evicted)}"
+    if resized.preempted:
+        does = "kube-scheduler preempts" if preempts else "would have to leave"
+        yield f"  {does}: {', '.join(resized.preempted)}"
+    elif resized.verdict == "deferred" and resized.insufficient:
+        yield "  no Pods of lower priority free enough resources"
+    yield from (f"  {fact}" for fact in resized.depends)
+
+
+def _missing(name: str, number: int) -> str:
+    return f"{number}m" if name == "cpu" else amount_of(name, number)

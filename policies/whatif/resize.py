@@ -61,38 +61,47 @@ class Resized(NamedTuple):
     preempted: tuple[str, ...] = ()
     depends: tuple[str, ...] = ()
 
+    def to_dict(self, *, preempts: bool) -> dict[str, Any]:
+        """The JSON object. `preempts`: as in `resize`."""
+        return {
+            "pod": self.pod,
+            "node": self.node,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "insufficient": dict(self.insufficient),
+            "evicted": list(self.evicted),
+            "preempted": list(self.preempted) if preempts else [],
+            "inTheWay": [] if preempts else list(self.preempted),
+            "dependsOn": list(self.depends),
+        }
 
-class StoredPods(Cache):
-    """A Cache that also stores the API objects of one namespace's Pods, by name, and the nodes without resize
-    preemption.
-    """
+
+class StoredPods:
+    """A cluster, with the API objects of one namespace's Pods by name, and the nodes without resize preemption."""
 
     def __init__(self, namespace: str) -> None:
-        super().__init__()
+        self.cache = Cache(collect=self._collect)
         self._namespace = namespace
         self.stored: dict[str, ApiObject] = {}
         self.without_preemption: set[str] = set()
 
-    def add(self, obj: ApiObject) -> bool:
-        """Add an object; return whether the Cache stores objects of this kind."""
-        added = super().add(obj)
+    def _collect(self, obj: ApiObject) -> None:
         if obj.get("kind") == "Pod" and text(obj, "metadata", "namespace", default="default") == self._namespace:
             self.stored[text(obj, "metadata", "name")] = obj
         if obj.get("kind") == "Node" and at(obj, "spec", "podPreemptionPolicy", "disableResizePreemption"):
             self.without_preemption.add(text(obj, "metadata", "name"))
-        return added
 
 
-def resize(cache: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
+def resize(pods: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
     """Yield the results in the order in which a kubelet evaluates resizes; each accepted resize affects the following.
 
-    `names`: of Pods in the namespace of `cache`. `preempts`: true if the feature gate GATE is on. Raises InvalidObject.
+    `names`: of Pods in the namespace of `pods`. `preempts`: true if the feature gate GATE is on. Raises InvalidObject.
     """
-    pods = [(obj, changed(obj, wanted)) for obj in (cache.stored[name] for name in names)]
-    for old, new in sorted(pods, key=lambda pair: _order(*pair)):
-        result = _result(cache, old, new, preempts=preempts)
+    resizes = [(obj, changed(obj, wanted)) for obj in (pods.stored[name] for name in names)]
+    for old, new in sorted(resizes, key=lambda pair: _order(*pair)):
+        result = _result(pods, old, new, preempts=preempts)
         if result.verdict == ACCEPTED:
-            cache.add(_allocated(new))
+            pods.cache.add(_allocated(new))
         yield result
 
 
@@ -124,11 +133,11 @@ def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
     return increases, -will.priority, will.qos != GUARANTEED, will.key
 
 
-def _result(cache: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool) -> Resized:
+def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool) -> Resized:
     pod, node = read_pod(_without_status(new)), text(old, "spec", "nodeName")
-    semantics = cache.semantics
+    semantics = pods.cache.semantics
     at_node = (pod.key, node)
-    info = cache.snapshot().scheduling.get(node) if node else None
+    info = pods.cache.snapshot().scheduling.get(node) if node else None
     if at(old, "status", "phase") in ("Succeeded", "Failed") or at(old, "metadata", "deletionTimestamp"):
         return Resized(*at_node, NOT_EVALUATED, "the Pod terminates or has terminated")
     if info is None:
@@ -149,19 +158,19 @@ def _result(cache: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool
     if exceeding:
         verdict = REJECTED if semantics.resizes_are_checked_at_admission else INFEASIBLE
         return Resized(*at_node, verdict, f"the requests exceed the node's allocatable {' and '.join(exceeding)}")
-    cache.remove(old)
+    pods.cache.remove(old)
     try:
-        return _of_kubelet(cache, new, pod, node, preempts=preempts)._replace(depends=_depends(old, new, pod))
+        return _of_kubelet(pods, new, pod, node, preempts=preempts)._replace(depends=_depends(old, new, pod))
     finally:
-        cache.add(old)
+        pods.cache.add(old)
 
 
-def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *, preempts: bool) -> Resized:
-    """Return the kubelet's result. `pod`: the Pod after the resize, which the cluster of `cache` does not contain."""
-    cluster = cache.snapshot()
+def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *, preempts: bool) -> Resized:
+    """Return the kubelet's result. `pod`: the Pod after the resize, which the cluster of `pods` does not contain."""
+    cluster = pods.cache.snapshot()
     info = cluster.scheduling.get(node)
     assert info is not None
-    others = (read_pod(_as_stored(cache, other.namespace, other.name, other)) for other in info.pods)
+    others = (read_pod(_as_stored(pods, other.namespace, other.name, other)) for other in info.pods)
     admission = admit(pod, Pod.from_api(new), info, others, may_preempt=not preempts)
     requirements, rejection = admission.insufficient, admission.rejection
     if rejection is None:
@@ -174,7 +183,7 @@ def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *
     reason = "; ".join([*(each.message for each in admission.failed), *lacking])
     if not requirements:
         return Resized(pod.key, node, DEFERRED, reason)
-    if preempts and node in cache.without_preemption:
+    if preempts and node in pods.without_preemption:
         return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", requirements)
     prediction = predict(cluster, _bound_to(new, node), reasons=True)
     candidate = next((each for each in prediction.candidates if each.node_name == node), None)
@@ -184,8 +193,8 @@ def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *
     return Resized(pod.key, node, DEFERRED, reason, requirements, preempted=victims)
 
 
-def _as_stored(cache: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:
-    stored = cache.stored.get(name)
+def _as_stored(pods: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:
+    stored = pods.stored.get(name)
     if stored is not None and text(stored, "metadata", "namespace", default="default") == namespace:
         return stored
     amounts = view.occupies.resource

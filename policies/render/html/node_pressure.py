@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
+    from forewarn.policies.application.pressure import NodePressure, Order
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.shutdown import Group
-    from forewarn.policies.render.node_pressure import Answer, Order
 
 
-def report(answer: Answer) -> Page:
+def report(answer: NodePressure) -> Page:
     """Return the page."""
     title = display_text(f"Eviction order on {answer.node}")
     header = element(
@@ -47,7 +47,7 @@ def report(answer: Answer) -> Page:
     return Page(title, parts, scripts=("tables.js",))
 
 
-def _tiles(answer: Answer) -> Iterator[Element]:
+def _tiles(answer: NodePressure) -> Iterator[Element]:
     if answer.order:
         counted = [place.exceeds for place in answer.order.places if place.exceeds is not None]
         yield tile("Pods that may be evicted", f"{len(answer.order.places)}", bad=False)

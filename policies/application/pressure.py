@@ -1,0 +1,239 @@
+"""Node pressure: the order of evictions, the admission of a critical Pod, and the order of shutdown on one node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.findings import plural
+from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
+from forewarn.policies.kubelet.admission import admit
+from forewarn.policies.kubelet.eviction import rank
+from forewarn.policies.kubelet.pods import read_pod
+from forewarn.policies.kubelet.shutdown import shutdown_groups
+from forewarn.policies.kubelet.stats import read_stats
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.whatif.questions import node_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.kubelet.admission import Admission
+    from forewarn.policies.kubelet.eviction import Place
+    from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.kubelet.shutdown import Group
+    from forewarn.policies.kubelet.stats import PodStats
+    from forewarn.policies.objects.fields import ApiObject
+
+_UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+@dataclass(frozen=True, slots=True)
+class PressureRequest:
+    """A node, and what happens there: pressure (`signal`), the admission of a Pod, and a graceful shutdown.
+
+    `inodes`: the disk of the signal runs out of inodes. `stats`: file with the kubelet's /stats/summary. `images`: the
+    disk of container images, `shared`, `own` or `split`. `admit`: file with a Pod. `shutdown`: priority and seconds.
+    """
+
+    node: str
+    signal: str = ""
+    inodes: bool = False
+    stats: str = ""
+    images: str = "shared"
+    admit: str = ""
+    shutdown: Sequence[tuple[int, int]] = ()
+    namespace: str = "default"
+
+
+class NodePods:
+    """The API objects of the Pods that are on a node and have not finished."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self.stored: dict[tuple[str, str], ApiObject] = {}
+
+    def collect(self, obj: ApiObject) -> None:
+        """Add an object of the cluster (see `Cache`)."""
+        if group_kind(obj) == "/Pod":
+            key = text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
+            on_it = at(obj, "spec", "nodeName") == self._node
+            if on_it and at(obj, "status", "phase") not in ("Succeeded", "Failed"):
+                self.stored[key] = obj
+            else:
+                self.stored.pop(key, None)
+
+
+class Order(NamedTuple):
+    """The order of eviction.
+
+    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet never evicts.
+    """
+
+    what: str
+    amount: Callable[[int], str]
+    places: Sequence[Place]
+    never: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePressure:
+    """The results for a node; None for parts that were not requested. `admission`: the kubelet's admission of a Pod.
+    `shutdown`: groups of Pods in the order of shutdown.
+    """
+
+    head: AnswerHead
+    node: str
+    order: Order | None
+    admission: Admission | None
+    shutdown: Sequence[Group] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `-o json`."""
+        document: dict[str, Any] = {"head": self.head.to_dict(), "node": self.node}
+        if self.order:
+            places = (_place_as_dict(place, why(place, self.order.amount)) for place in self.order.places)
+            document |= {"order": list(places), "never": self.order.never}
+        if self.admission:
+            rejection = self.admission.rejection
+            document["admission"] = {
+                "pod": self.admission.admitted.key,
+                "insufficient": self.admission.insufficient,
+                "rejected": rejection is not None,
+                "reason": rejection.reason if rejection else "",
+                "message": rejection.message if rejection else "",
+                "preempted": [pod.key for pod in self.admission.preempted],
+            }
+        if self.shutdown is not None:
+            document["shutdown"] = [
+                {"priority": group.priority, "seconds": group.seconds, "pods": [pod.key for pod in group.pods]}
+                for group in self.shutdown
+            ]
+        return document
+
+
+def _place_as_dict(place: Place, why: str) -> dict[str, Any]:
+    used = {"used": place.used, "requested": place.requested, "exceeds": place.exceeds} if place.known else {}
+    return {"pod": place.pod.key, "priority": place.pod.priority, **used, "tied": place.tied, "reason": why}
+
+
+def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -> NodePressure:
+    """Return what happens on a node. `node_pods`: what the load of `cache` collected. Removes the admitted Pod from it.
+
+    Raises SourceError, InvalidInput and InvalidObject.
+    """
+    node_named(cache.snapshot(), request.node)
+    head = head_of(cache.snapshot())
+    if request.signal and not request.stats:
+        raise SourceError(
+            request.node,
+            "order not predicted: the kubelet ranks Pods by their usage. Fix: pass --stats with the output of "
+            "kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary",
+        )
+    pods = [read_pod(obj) for _, obj in sorted(node_pods.stored.items())]
+    return NodePressure(
+        head,
+        request.node,
+        _evicted(request, pods) if request.signal else None,
+        _kubelet_admission(request, cache, pods) if request.admit else None,
+        shutdown_groups(request.shutdown, pods) if request.shutdown else None,
+    )
+
+
+def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
+    stats = _stats(request.stats, request.node)
+    # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
+    evicted, never = (
+        rank(
+            (pod for pod in pods if pod.critical is critical),
+            stats,
+            request.signal,
+            inodes=request.inodes,
+            images=request.images,
+        )
+        for critical in (False, True)
+    )
+    amount = inodes if request.inodes else processes if request.signal == "pids" else size
+    what = f"{request.signal}{' inodes' if request.inodes else ''}"
+    return Order(what, amount, evicted, [place.pod.key for place in never])
+
+
+def _stats(path: str, node: str) -> dict[str, PodStats]:
+    """The usage of Pods from a file with the node's `/stats/summary`. Raises SourceError."""
+    try:
+        return read_stats(json.loads(read_file(path)), node)
+    except json.JSONDecodeError as fault:
+        raise SourceError(path, f"invalid JSON: {fault.msg}", fault.lineno, fault.colno) from None
+    except (UnicodeDecodeError, RecursionError) as fault:
+        raise SourceError(path, f"invalid JSON: {fault}") from None
+    except InvalidObject as fault:
+        raise SourceError(path, str(fault)) from None
+
+
+def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[KubeletPod]) -> Admission:
+    obj = _pod_of(request.admit, request.namespace, cache)
+    admitted = read_pod(obj)
+    cache.remove(obj)  # the kubelet compares the Pod with the other Pods
+    info = cache.snapshot().scheduling.get(request.node)
+    assert info is not None
+    return admit(admitted, Pod.from_api(obj), info, (pod for pod in pods if pod.key != admitted.key))
+
+
+def _pod_of(path: str, namespace: str, cache: Cache) -> ApiObject:
+    """Return the only Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
+    pods = [
+        (file, subject.object)
+        for file in find_files([path])
+        for subject in read(read_file(file), file.name, frozenset(("/Pod",)), namespace=namespace).subjects
+    ]
+    if len(pods) != 1:
+        raise SourceError(path, f"found {len(pods)} Pods. Fix: give one Pod" if pods else "no Pod found")
+    ((file, obj),) = pods
+    try:
+        spec = resolved_spec(obj["spec"], admit_pod(obj["spec"], cache.snapshot().priority_classes))
+    except (Forbidden, KeyError, TypeError, AttributeError) as fault:
+        raise SourceError(file.name, str(fault)) from None
+    return {**obj, "spec": spec}
+
+
+def why(place: Place, amount: Callable[[int], str]) -> str:
+    """Return the reason for a Pod's position in the order of eviction."""
+    if not place.known:
+        return "usage unknown"
+    if place.exceeds is None:
+        return f"uses {amount(place.used)}"
+    difference = place.used - place.requested
+    if place.exceeds:
+        return f"uses {amount(place.used)}, {amount(difference)} above its request"
+    return f"uses {amount(place.used)}, within its request of {amount(place.requested)}"
+
+
+def size(number: int) -> str:
+    """A number of bytes as text, for example `1.5Gi`."""
+    for unit, factor in _UNITS:
+        if number >= factor:
+            return f"{number / factor:.3g}{unit}"
+    return str(number)
+
+
+def processes(number: int) -> str:
+    """A number of processes as text, for example `12 processes`."""
+    return plural(number, "process", "processes")
+
+
+def inodes(number: int) -> str:
+    """A number of inodes as text, for example `12 inodes`."""
+    return plural(number, "inode")
+
+
+def amount_of(resource: str, amount: int) -> str:
+    """An amount of a resource other than cpu as text: bytes with their unit, others as a number."""
+    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return size(amount) if in_bytes else str(amount)
