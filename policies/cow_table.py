@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from copy import copy
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
@@ -178,6 +179,13 @@ class Table(Generic[K, V]):
             self._frozen = FrozenTable(tuple(self._shards), self._length)
         return self._frozen
 
+    def copy(self) -> Self:
+        """Return a table with the same entries; later changes of one do not affect the other."""
+        self.freeze()
+        table = copy(self)
+        vars(table).update(_shards=[*self._shards], _shared=bytearray(self._shared))
+        return table
+
     def _own(self, key: K) -> dict[K, V]:
         """Return the shard of a key for writing; copy the shard first if a frozen table shares it."""
         index = hash(key) % len(self._shards)
@@ -323,6 +331,14 @@ class GroupedTable(Generic[G, V]):
         if self._frozen is None:
             self._frozen = FrozenGroups(self._frozen_groups.freeze(), self._length, self._place)
         return self._frozen
+
+    def copy(self) -> Self:
+        """Return a table with the same entries; later changes of one do not affect the other."""
+        self.freeze()
+        table = copy(self)
+        groups = {name: group.copy() for name, group in self._groups.items()}
+        vars(table).update(_groups=groups, _frozen_groups=self._frozen_groups.copy(), _changed=set())
+        return table
 
     def _changing(self, key: G) -> Table[G, V]:
         """Return the table of a key's group for writing, and mark the group as changed. Creates a missing table."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.application.cluster import snapshot_of
+from forewarn.policies.application.manifests import applied
 from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import MAX_UNTIL, applied
+from forewarn.policies.application.simulated import MAX_UNTIL
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind

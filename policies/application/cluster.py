@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from forewarn.policies.config.load import load_config
@@ -11,7 +12,9 @@ from forewarn.policies.findings import cut, plural
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
 from forewarn.policies.simulation.dump import DumpCache
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import load_cluster, node_groups_of
+from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
-    Progress = Callable[[float, int], object]
+    Progress = Callable[[float, int], None]
     """Called with the finished and the total number of cases, or with simulated seconds and the number of steps."""
 
 T = TypeVar("T")
@@ -36,6 +39,11 @@ class Cluster:
     def snapshot(self) -> ClusterSnapshot:
         """The objects of the cluster."""
         return self.cache.snapshot()
+
+    @cached_property
+    def autoscaling(self) -> Autoscaling:
+        """The autoscalers of the cluster, and its node groups whose sizes are known."""
+        return with_node_groups(Autoscaling(self.config.options.autoscaler_cutoff), self)
 
     @property
     def nodes(self) -> list[str]:
@@ -86,6 +94,39 @@ def pod_key(name: str, namespace: str) -> tuple[str, str]:
     if len(parts) > 2 or not all(parts):
         raise InvalidInput(f"{cut(name, 80)}: use NAMESPACE/POD, or POD with -n NAMESPACE")
     return (parts[0], parts[1]) if len(parts) == 2 else (namespace, name)
+
+
+def require_nodes(cluster: ClusterSnapshot) -> None:
+    """Raise SourceError for a cluster without nodes, because no prediction is possible."""
+    if not cluster.objects.nodes:
+        raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
+
+
+def with_node_groups(autoscaling: Autoscaling, cluster: Cluster, cutoff: int | None = None) -> Autoscaling:
+    """Return the settings with the node groups of the cluster whose sizes are known, unless a file describes groups.
+
+    `cutoff`: overrides that of the cluster. Raises SourceError.
+    """
+    if autoscaling.node_delay is None:
+        return autoscaling
+    cache = cluster.cache
+    if not autoscaling.groups or autoscaling.instance_types:
+        for obj in (obj for source in cluster.sources for obj in node_groups_of(source)):
+            cache.add(obj)
+    discovery = cache.discovery
+    autoscaling = autoscaling._replace(settings=discovery.settings)
+    if autoscaling.instance_types:
+        from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
+
+        karpenter = Karpenter(discovery.node_pools, autoscaling.instance_types)
+        autoscaling = autoscaling._replace(karpenter=karpenter)
+    if cutoff is None and discovery.cutoff is not None:
+        autoscaling = autoscaling._replace(cutoff=discovery.cutoff)
+    if autoscaling.groups:
+        return autoscaling
+    pools = discovery.pools(cache.snapshot().scheduling)
+    groups = [pool.group for pool in pools if pool.group is not None and pool.sizes.max_size is not None]
+    return autoscaling._replace(groups=groups)
 
 
 def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:

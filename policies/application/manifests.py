@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.application.simulated import with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
-from forewarn.policies.kinds.registry import APPLIED, LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.controllers.new_pods import check_template
+from forewarn.policies.kinds.registry import APPLIED, LINTED, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.manifests import UNUSABLE, only_found, read
-from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
+from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping
+from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
 
@@ -51,6 +53,31 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
         if diagnostic.rule in UNUSABLE:
             raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
     return reading
+
+
+def applied(manifests: Iterable[Manifest], namespace: str, places: Places) -> Iterator[Arrival]:
+    """Yield the objects of manifests as arrivals at time 0. `places` records the objects' positions.
+
+    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
+    """
+    for manifest in manifests:
+        skipped, count = Counter[str](), 0
+        for file in files_of([manifest]):
+            reading = reading_of(file, (NODE, *LINTED, *POD_TEMPLATE_PATHS), namespace)
+            skipped += Counter(reading.skipped)
+            count += len(reading.subjects)
+            for subject in reading.subjects:
+                places.add(subject)
+                check_template(subject.object)
+                int32(subject.object, "spec", "replicas")
+                names = {"name": subject.ref.name}
+                if subject.ref.namespace:
+                    names["namespace"] = subject.ref.namespace
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
+        if not count:
+            name = manifest if isinstance(manifest, str) else ""
+            raise SourceError(name, f"no object that can be simulated{only_found(skipped)}")
 
 
 def with_manifests(

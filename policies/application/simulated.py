@@ -10,7 +10,6 @@ from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
     DISRUPTION_BUDGET,
-    LINTED,
     NODE,
     POD,
     POD_GROUP,
@@ -19,13 +18,12 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
     VOLUME,
 )
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of, text
-from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of, text
+from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.places import Places
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.priority_class import PriorityClass
@@ -78,16 +76,17 @@ def with_classes(
 def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
     from forewarn.policies.kube_apiserver.priority import check_default
+    from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class_update
 
     old, ref = classes.get(new.name), ref_of(obj)
     if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
         raise InvalidObject(f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref)
-    if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
+    if old is None:
         return
-    field = "value" if old.value != new.value else "preemptionPolicy"
-    kept = old.value if old.value != new.value else old.preemption_policy
-    fix = "delete and recreate the class (forewarn whatif class)"
-    raise InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", (field,), ref)
+    for error in validate_priority_class_update(new, old)[:1]:
+        kept = old.value if error.path == ("value",) else old.preemption_policy
+        fix = "delete and recreate the class (forewarn whatif class)"
+        raise InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
 
 
 def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
@@ -215,38 +214,6 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
             raise EntryFault(number, f"event {number}: {fault}") from None
         near = elsewhere(cluster, kind, ref.namespace, ref.name)
         raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
-
-
-def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
-    """Yield the objects of files and directories as arrivals at time 0. `places` records the objects' positions.
-
-    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
-    """
-    from forewarn.policies.controllers.new_pods import check_template
-    from forewarn.policies.manifests import UNUSABLE, only_found, read
-    from forewarn.policies.simulation.scenario import Arrival, bounded
-
-    wanted = frozenset((NODE, *LINTED, *POD_TEMPLATE_PATHS))
-    for path in paths:
-        found, skipped = False, Counter[str]()
-        for file in find_files([path]):
-            reading = read(read_file(file), file.name, wanted, namespace=namespace)
-            for diagnostic in reading.diagnostics:
-                if diagnostic.rule in UNUSABLE:
-                    raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
-            skipped += Counter(reading.skipped)
-            for subject in reading.subjects:
-                found = True
-                places.add(subject)
-                check_template(subject.object)
-                int32(subject.object, "spec", "replicas")
-                names = {"name": subject.ref.name}
-                if subject.ref.namespace:
-                    names["namespace"] = subject.ref.namespace
-                metadata = {**mapping(subject.object, "metadata"), **names}
-                yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
-        if not found:
-            raise SourceError(path, f"no object that can be simulated{only_found(skipped)}")
 
 
 def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from forewarn.policies.cluster.origin import Origin
 from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, decoded, key_of
@@ -220,6 +221,14 @@ class Cache:
         self._pod_counts_are_shared = False
         self.skipped: Counter[str] = Counter()
         """Kind -> number of objects that `add` ignored."""
+
+    def copy(self) -> Self:
+        """Return a cache with the same objects; later changes of one do not affect the other."""
+        cache = copy(self)
+        names = ("_waiting", "_grouped", "_pods_by_node", "_pod_counts", "skipped")
+        vars(cache).update({name: vars(self)[name].copy() for name in names})
+        vars(cache).update(_tables={kind: table.copy() for kind, table in self._tables.items()})
+        return cache
 
     @property
     def semantics(self) -> Semantics:

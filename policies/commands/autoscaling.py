@@ -10,12 +10,10 @@ from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import one_line
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.sources.cluster import node_groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.options import Options
@@ -121,32 +119,6 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
         return read_instance_types({"instanceTypes": parse(contents(path), path).plain()}, "instanceTypes")
     except (InvalidObject, NotPredicted) as problem:
         raise ConfigError(f"{path}: {problem}") from None
-
-
-def with_node_groups(autoscaling: Autoscaling, options: argparse.Namespace, cache: GroupCache) -> Autoscaling:
-    """Return the settings with the node groups of the cluster whose sizes are known, unless a file describes groups.
-
-    `cache`: the loaded cluster. Raises SourceError.
-    """
-    if autoscaling.node_delay is None:
-        return autoscaling
-    if not autoscaling.groups or autoscaling.instance_types:
-        for obj in (obj for source in options.cluster for obj in node_groups_of(source)):
-            cache.add(obj)
-    discovery, given = cache.discovery, options.expendable_pods_priority_cutoff
-    autoscaling = autoscaling._replace(settings=discovery.settings)
-    if autoscaling.instance_types:
-        from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
-
-        karpenter = Karpenter(discovery.node_pools, autoscaling.instance_types)
-        autoscaling = autoscaling._replace(karpenter=karpenter)
-    if given is None and discovery.cutoff is not None:
-        autoscaling = autoscaling._replace(cutoff=discovery.cutoff)
-    if autoscaling.groups:
-        return autoscaling
-    pools = discovery.pools(cache.snapshot().scheduling)
-    groups = [pool.group for pool in pools if pool.group is not None and pool.sizes.max_size is not None]
-    return autoscaling._replace(groups=groups)
 
 
 def recreated_by(options: argparse.Namespace) -> frozenset[str]:

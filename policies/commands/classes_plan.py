@@ -13,7 +13,6 @@ from forewarn.policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
-    require_nodes,
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def answer() -> int:
         from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
-        from forewarn.policies.application.cluster import Cluster
+        from forewarn.policies.application.cluster import Cluster, require_nodes
         from forewarn.policies.render import classes as text
         from forewarn.policies.simulation.dump import DumpCache
 

@@ -232,12 +232,6 @@ def _check_lists(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
         raise SourceError(", ".join(options.cluster), f"no list of {names}, which the answer depends on. Fix: {fix}")
 
 
-def require_nodes(cluster: ClusterSnapshot) -> None:
-    """Raise SourceError for a cluster without nodes, because no prediction is possible."""
-    if not cluster.objects.nodes:
-        raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
-
-
 def add_color_option(add: Callable[..., object]) -> None:
     """Add `--color` by a parser's `add_argument`."""
     add(

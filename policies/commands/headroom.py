@@ -13,7 +13,6 @@ from forewarn.policies.commands.cluster_command import (
     add_output_option,
     loaded,
     options_with_cluster,
-    require_nodes,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
@@ -50,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
 
     def evaluate(own: argparse.Namespace) -> Evaluated:
+        from forewarn.policies.application.cluster import require_nodes
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.whatif.capacity_buffers import CapacityBuffers

@@ -14,7 +14,6 @@ from forewarn.policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
-    require_nodes,
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser, integer_between
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     output, places = Output(options.output, options.color), Places()
 
     def answer() -> int:
-        from forewarn.policies.application.cluster import pod_key
+        from forewarn.policies.application.cluster import pod_key, require_nodes
         from forewarn.policies.application.predict import PredictRequest, predict
         from forewarn.policies.simulation.dump import DumpCache
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL, MAX_UNTIL, applied, world_with
+from forewarn.policies.application.simulated import DEFAULT_UNTIL, MAX_UNTIL, world_with
 from forewarn.policies.commands.parser import integer_between
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     """Yield the simulated effects of applying these files, as text lines. Raises SourceError, InvalidObject,
     ValueError.
     """
+    from forewarn.policies.application.manifests import applied
     from forewarn.policies.render.simulation import settled, summary_lines
     from forewarn.policies.simulation.dump import not_simulated
     from forewarn.policies.simulation.simulation import Simulation

@@ -6,8 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.manifests import applied
 from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, applied, rejected, world_with
+from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, rejected, world_with
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,

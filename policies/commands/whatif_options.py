@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import forewarn  # imports requests when they are used
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -19,6 +20,15 @@ from forewarn.policies.commands.sweep import HAPPENINGS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from forewarn.policies.application.changes import Change
+
+    _Request = Callable[[argparse.Namespace], Change]
+
+    class _Add(Protocol):
+        def __call__(self, name: str, help_text: str, request: _Request, *examples: str) -> Callable[..., object]: ...
 
 
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
@@ -48,25 +58,11 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add_color_option(add)
 
 
-_EXAMPLES: Final = {
-    "lose": ("whatif lose zone eu-1a", "whatif lose --each node -o json=losses.json"),
-    "drain": ("whatif drain node-1 node-2", "whatif drain node-1 --fail-on blocked"),
-    "add": ("whatif add node gen-0001 --count 3", "whatif add pool pool=general -o json"),
-    "restart": (
-        "whatif restart daemonset/log-agent -n monitoring",
-        "whatif restart deployment/web --fail-on preemption",
-    ),
-    "upgrade": ("whatif upgrade --fail-on blocked", "whatif upgrade --pool pool=blue --max-surge 2 --drain-timeout 1h"),
-    "class": ("whatif class gold --value 100000", "whatif class gold --workloads namespace=shop"),
-    "scale": ("whatif scale deployment/web 10 -n shop", "whatif scale statefulset/db 5 -n shop -o json"),
-    "apply": ("whatif apply -f manifests/", "whatif apply -f web.yaml --timeline"),
-    "delete": ("whatif delete -f web.yaml", "whatif delete -f web.yaml --cluster cluster.json.gz"),
-    "events": ("whatif events --events outage.yaml --timeline", "whatif events -f web.yaml --runs 20"),
-}
-
-
 def argument_parser() -> argparse.ArgumentParser:
-    """Return the parser, with one subcommand for each kind of change."""
+    """Return the parser, with one subcommand for each kind of change.
+
+    `options.request` returns the request for `options`; the request's docstring describes the subcommand.
+    """
     parser = Parser(
         prog="forewarn whatif",
         description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "
@@ -76,48 +72,17 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
 
-    def add(name: str, help_text: str) -> Parser:
-        sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=_EXAMPLES[name])
-        sub.set_defaults(own=sub)
+    def add(name: str, help_text: str, request: _Request, *examples: str) -> Callable[..., object]:
+        sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=examples)
+        sub.set_defaults(own=sub, request=request)
         _common_options(sub)
-        return sub
+        return sub.add_argument
 
-    lose = add("lose", "a node, zone or pool is lost, or each node or zone separately")
-    lose.add_argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
-    lose.add_argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
-    lose.add_argument("--each", choices=("node", "zone"), help="simulate the loss of each node or each zone separately")
-    add_shard_option(lose.add_argument)
-    add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
-    upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
-    upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
-    help_text = "number of nodes upgraded at the same time (default: 1)"
-    upgrade.add_argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=help_text)
-    help_text = "number of new nodes that are added first; each one replaces an old node"
-    upgrade.add_argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
-    help_text = "time until a drained node returns, or a new node is ready (default: 2m)"
-    upgrade.add_argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=help_text)
-    help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
-    upgrade.add_argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=help_text)
-    more = add("add", "nodes are added")
-    more.add_argument("scope", choices=("node", "pool"), metavar="node|pool")
-    more.add_argument("name", metavar="NAME", help="node, LABEL=VALUE of a pool, or group of --node-templates to copy")
-    more.add_argument(
-        "--count", type=integer_between(1, MAX_ADDED), default=1, metavar="N", help="number of nodes (default: 1)"
-    )
-    add("restart", "the Pods of a workload are replaced").add_argument("name", metavar="KIND/NAME")
-    scale = add("scale", "the number of replicas of a workload changes")
-    scale.add_argument("name", metavar="KIND/NAME")
-    scale.add_argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
-    _class_options(add("class", "a PriorityClass is created, changed or deleted"))
-    for name, help_text in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
-        add(name, help_text).add_argument(
-            "-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE
-        )
-    events = add("events", "several events at different times")
-    events.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
-    help_text = "list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
-    events.add_argument("--events", metavar="FILE", help=help_text)
-    add_runs_options(events.add_argument)
+    _lose(add)
+    _of_nodes(add)
+    _of_workloads(add)
+    _of_class(add)
+    _of_manifests(add)
     for name, help_text in (
         ("pressure", "a node runs out of memory or disk"),
         ("resize", "Pods are resized in place"),
@@ -127,24 +92,180 @@ def argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _lose(add: _Add) -> None:
+    argument = add(
+        "lose",
+        "a node, zone or pool is lost, or each node or zone separately",
+        _loss,
+        "whatif lose zone eu-1a",
+        "whatif lose --each node -o json=losses.json",
+    )
+    argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
+    argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
+    argument("--each", choices=("node", "zone"), help="simulate the loss of each node or each zone separately")
+    add_shard_option(argument)
+
+
+def _loss(options: argparse.Namespace) -> Change:
+    if options.scope == "node":
+        return forewarn.LoseNodes(options.names)
+    return (forewarn.LoseZone if options.scope == "zone" else forewarn.LosePool)(options.names[0])
+
+
+def _of_nodes(add: _Add) -> None:
+    argument = add(
+        "drain",
+        "nodes are drained, as kubectl drain does",
+        lambda options: forewarn.Drain(options.names),
+        "whatif drain node-1 node-2",
+        "whatif drain node-1 --fail-on blocked",
+    )
+    argument("names", nargs="+", metavar="NODE")
+    argument = add(
+        "upgrade",
+        "each node is drained, replaced and uncordoned in turn",
+        lambda options: forewarn.Upgrade(
+            options.pool, options.max_unavailable or 1, options.max_surge or 0, options.away, options.drain_timeout
+        ),
+        "whatif upgrade --fail-on blocked",
+        "whatif upgrade --pool pool=blue --max-surge 2 --drain-timeout 1h",
+    )
+    argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
+    help_text = "number of nodes upgraded at the same time (default: 1)"
+    argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = "number of new nodes that are added first; each one replaces an old node"
+    argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = "time until a drained node returns, or a new node is ready (default: 2m)"
+    argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=help_text)
+    help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
+    argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=help_text)
+    argument = add(
+        "add",
+        "nodes are added",
+        lambda options: forewarn.Add(**{options.scope: options.name}, count=options.count),
+        "whatif add node gen-0001 --count 3",
+        "whatif add pool pool=general -o json",
+    )
+    argument("scope", choices=("node", "pool"), metavar="node|pool")
+    argument("name", metavar="NAME", help="node, LABEL=VALUE of a pool, or group of --node-templates to copy")
+    argument("--count", type=integer_between(1, MAX_ADDED), default=1, metavar="N", help="number of nodes (default: 1)")
+
+
+def _of_workloads(add: _Add) -> None:
+    argument = add(
+        "restart",
+        "the Pods of a workload are replaced",
+        lambda options: forewarn.Restart(options.name, options.namespace),
+        "whatif restart daemonset/log-agent -n monitoring",
+        "whatif restart deployment/web --fail-on preemption",
+    )
+    argument("name", metavar="KIND/NAME")
+    argument = add(
+        "scale",
+        "the number of replicas of a workload changes",
+        lambda options: forewarn.Scale(options.name, options.replicas, options.namespace),
+        "whatif scale deployment/web 10 -n shop",
+        "whatif scale statefulset/db 5 -n shop -o json",
+    )
+    argument("name", metavar="KIND/NAME")
+    argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
+
+
+def _of_manifests(add: _Add) -> None:
+    argument = add(
+        "apply",
+        "manifests are applied",
+        lambda options: forewarn.Apply(options.filename, options.namespace),
+        "whatif apply -f manifests/",
+        "whatif apply -f web.yaml --timeline",
+    )
+    argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
+    argument = add(
+        "delete",
+        "the objects of manifests are deleted",
+        lambda options: forewarn.Delete(options.filename, options.namespace),
+        "whatif delete -f web.yaml",
+        "whatif delete -f web.yaml --cluster cluster.json.gz",
+    )
+    argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
+    argument = add(
+        "events",
+        "several events at different times",
+        lambda options: forewarn.Events(
+            options.events or "", options.filename, options.namespace, options.runs, options.seed
+        ),
+        "whatif events --events outage.yaml --timeline",
+        "whatif events -f web.yaml --runs 20",
+    )
+    argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
+    help_text = "list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
+    argument("--events", metavar="FILE", help=help_text)
+    add_runs_options(argument)
+
+
 _FILE: Final = "manifest (file or directory, repeatable)"
 
 
-def _class_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("name", metavar="NAME")
-    add(
-        "--value",
-        type=integer_between(-(2**31), MAX_VALUE),
-        metavar="N",
-        help="new value; a missing PriorityClass is created",
+def _of_class(add: _Add) -> None:
+    argument = add(
+        "class",
+        "a PriorityClass is created, changed or deleted",
+        lambda options: forewarn.ChangeClass(
+            options.name,
+            options.value,
+            options.default,
+            options.preemption_policy,
+            options.delete,
+            options.workloads,
+            options.filename,
+            options.namespace,
+        ),
+        "whatif class gold --value 100000",
+        "whatif class gold --workloads namespace=shop",
     )
-    add("--default", action="store_true", help="make the PriorityClass the global default")
-    add("--delete", action="store_true", help="delete the PriorityClass")
-    add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
+    argument("name", metavar="NAME")
+    help_text = "new value; a missing PriorityClass is created"
+    argument("--value", type=integer_between(-(2**31), MAX_VALUE), metavar="N", help=help_text)
+    argument("--default", action="store_true", help="make the PriorityClass the global default")
+    argument("--delete", action="store_true", help="delete the PriorityClass")
+    argument("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
     help_text = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
-    add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
+    argument("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
     help_text = (
         "workloads that get the PriorityClass: KIND/NAME or LABEL=VALUE (see -n), or namespace=NAME (repeatable)"
     )
-    add("--workloads", action="append", default=[], metavar="WHICH", help=help_text)
+    argument("--workloads", action="append", default=[], metavar="WHICH", help=help_text)
+
+
+def check_request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if options of a change cannot be combined."""
+    if options.what == "lose":
+        _check_loss(options, parser)
+    if options.what == "class":
+        _check_class(options, parser)
+    if options.what == "upgrade" and options.max_surge and options.max_unavailable:
+        parser.error("give --max-surge or --max-unavailable")
+    if options.what == "events" and not options.filename and not options.events:
+        parser.error("give -f, --events or both")
+
+
+def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    if options.each:
+        if options.scope:
+            parser.error("give --each, or name what is lost")
+        return
+    if options.scope not in SCOPES or not options.names:
+        usage = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
+        parser.error(f"name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
+    if options.scope != "node" and len(options.names) > 1:
+        parser.error(f"name {SCOPES[options.scope]}")
+
+
+def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    changes = options.value is not None or options.default or bool(options.preemption_policy)
+    if not changes and not options.delete and not options.workloads:
+        parser.error("give --value, --default, --delete, --preemption-policy or --workloads")
+    elif options.delete and (changes or options.workloads):
+        parser.error("--delete goes without --value, --default, --preemption-policy and --workloads")
+    elif options.workloads and options.filename:
+        parser.error("give --workloads or -f")

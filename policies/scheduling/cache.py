@@ -5,6 +5,7 @@ Imports numpy only to build a Snapshot. Source: kubernetes `pkg/scheduler/backen
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -91,6 +92,13 @@ class PodsByNode:
         self._base: Snapshot | None = None
         self._since_base: set[str] = set()
         self._since_last: set[str] = set()
+
+    def copy(self) -> PodsByNode:
+        """Return the same Pods; later changes of one do not affect the other."""
+        pods = copy(self)
+        names = ("_by_node", "_nominated", "_binding", "_bound", "_since_base", "_since_last")
+        vars(pods).update({name: vars(self)[name].copy() for name in names})
+        return pods
 
     def change_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Record a created (`old` None), changed, or deleted (`new` None) Pod."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group
@@ -50,6 +50,12 @@ class DumpCache(GroupCache):
         """Pod -> the fields of its PodState that its view does not contain."""
         self.recreated = frozenset[str]()
         """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
+
+    def copy(self) -> Self:
+        """Return a cache with the same objects and discovery. See `Cache.copy`."""
+        cache = super().copy()
+        cache.pdbs, cache.times = dict(self.pdbs), dict(self.times)
+        return cache
 
     def add(self, obj: ApiObject) -> bool:
         """Add or replace an object, and its additional data. See `Cache.add`."""

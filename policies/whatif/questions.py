@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
+    from forewarn.policies.whatif.class_change import ClassChange
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _KINDS: Final[dict[tuple[str, ...], str]] = {
@@ -54,7 +55,7 @@ class Question(NamedTuple):
 
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
     of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone
-    or pool that is lost.
+    or pool that is lost. `class_change`: the effect of a changed PriorityClass.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Question(NamedTuple):
     added: Sequence[str] = ()
     restarts: bool = False
     lost: Sequence[tuple[str, str]] = ()
+    class_change: ClassChange | None = None
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

@@ -9,6 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies import VERSION
 
 if TYPE_CHECKING:
+    from forewarn.policies.application.changes import Add as Add
+    from forewarn.policies.application.changes import Apply as Apply
+    from forewarn.policies.application.changes import ChangeClass as ChangeClass
+    from forewarn.policies.application.changes import Delete as Delete
+    from forewarn.policies.application.changes import Drain as Drain
+    from forewarn.policies.application.changes import Events as Events
+    from forewarn.policies.application.changes import LoseNodes as LoseNodes
+    from forewarn.policies.application.changes import LosePool as LosePool
+    from forewarn.policies.application.changes import LoseZone as LoseZone
+    from forewarn.policies.application.changes import Restart as Restart
+    from forewarn.policies.application.changes import Scale as Scale
+    from forewarn.policies.application.changes import Upgrade as Upgrade
     from forewarn.policies.application.classes import ClassPlan as ClassPlan
     from forewarn.policies.application.classes import ClassPlanRequest as ClassPlanRequest
     from forewarn.policies.application.classes import classes as classes
@@ -24,6 +36,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.risk import Workloads as Workloads
     from forewarn.policies.application.risk import risk as risk
     from forewarn.policies.application.sweep import whatif_each as whatif_each
+    from forewarn.policies.application.whatif import WhatIf as WhatIf
+    from forewarn.policies.application.whatif import whatif as whatif
     from forewarn.policies.application.why import PodWhy as PodWhy
     from forewarn.policies.application.why import WhyRequest as WhyRequest
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
@@ -38,6 +52,11 @@ _MODULES: Final = {
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),
+    "policies.application.whatif": ("whatif", "WhatIf"),
+    "policies.application.changes": (
+        *("LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
+        *("Restart", "Scale", "Apply", "Delete", "Events", "ChangeClass"),
+    ),
     "policies.application.sweep": ("whatif_each",),
     "policies.application.risk": ("risk", "Workloads"),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.cluster import require_nodes
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.commands import audit
 from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
@@ -13,7 +14,6 @@ from forewarn.policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
-    require_nodes,
 )
 from forewarn.policies.commands.known_findings import config_of
 from forewarn.policies.commands.parser import Parser, integer_between

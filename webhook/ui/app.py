@@ -193,7 +193,8 @@ class _Pages:
 
 def _choices(shown: Shown) -> dict[str, Any]:
     found = shown.document["nodes"]
-    return {"changes": CHANGES, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
+    changes = {key: change.name for key, change in CHANGES.items()}
+    return {"changes": changes, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
 
 
 def _command_line(page: str) -> CommandLine:
@@ -207,7 +208,7 @@ def _command_line(page: str) -> CommandLine:
 
 
 def _question(command_line: CommandLine) -> dict[str, Any]:
-    return {"command": command_line.command, "arguments": list(command_line.arguments)}
+    return {"command": command_line.command, "change": command_line.change, "fields": dict(command_line.fields)}
 
 
 def _faults_of(edits: dict[str, Any]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line
 
@@ -12,14 +12,26 @@ if TYPE_CHECKING:
 
 MAX_NAMES: Final = 200
 _LONGEST: Final = 20_000
+
+
+class Change(NamedTuple):
+    """A change on the page: its name, the request type, and the field with what is selected."""
+
+    name: str
+    request: str
+    field: str
+
+
 CHANGES: Final = {
-    "lose-node": "Lose nodes",
-    "lose-zone": "Lose a zone",
-    "lose-pool": "Lose a pool",
-    "drain": "Drain nodes",
-    "class": "Change a PriorityClass",
+    "lose-node": Change("Lose nodes", "LoseNodes", "names"),
+    "lose-zone": Change("Lose a zone", "LoseZone", "zone"),
+    "lose-pool": Change("Lose a pool", "LosePool", "selector"),
+    "drain": Change("Drain nodes", "Drain", "names"),
+    "class": Change("Change a PriorityClass", "ChangeClass", "name"),
 }
-"""Value of `change` -> its name on the page."""
+"""Value of `change` -> the change."""
+_SEVERAL: Final = "names"
+"""The field for several names."""
 
 
 class BadLink(Exception):
@@ -27,10 +39,15 @@ class BadLink(Exception):
 
 
 class CommandLine(NamedTuple):
-    """A question of a page, as a command without its options about the cluster."""
+    """A question of a page, as a command without its options about the cluster.
+
+    `fields`: of the request. `change`: the request type of `whatif`.
+    """
 
     command: str
     arguments: tuple[str, ...] = ()
+    fields: tuple[tuple[str, Any], ...] = ()
+    change: str = ""
 
     def line(self, cluster: Sequence[str]) -> str:
         """Return the command line with shell quoting. `cluster`: the options about the cluster and the release."""
@@ -58,11 +75,18 @@ def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
     if page == "whatif":
         return _whatif(query)
     if page == "risk":
-        chosen = (("-n", _word(query, "namespace")), ("--class", _word(query, "class")))
-        most = _integer(query, "most", "the number of simulated zones and nodes")
-        more = (f"--most={most}",) if most else ()
-        return CommandLine("risk", (*(part for option, name in chosen if name for part in (option, name)), *more))
+        names = [(option, field, _word(query, key)) for option, field, key in _OF_RISK]
+        most = _integer(query, "most", "the number of simulated zones and nodes", range(100_001))
+        words = [part for option, _, name in names if name for part in (option, name)]
+        fields: list[tuple[str, Any]] = [(field, name) for _, field, name in names if name]
+        if most is not None:
+            words, fields = [*words, f"--most={most}"], [*fields, ("most", most)]
+        return CommandLine("risk", tuple(words), tuple(fields))
     return CommandLine("audit")
+
+
+_OF_RISK: Final = (("-n", "namespace", "namespace"), ("--class", "priority_class", "class"))
+"""Option, field of the request, and key in the address."""
 
 
 def is_name(word: str) -> bool:
@@ -71,41 +95,48 @@ def is_name(word: str) -> bool:
 
 
 def _whatif(query: Mapping[str, str]) -> CommandLine | None:
-    change, name = query.get("change", ""), _word(query, "name")
-    if not change or not name:
+    key, name = query.get("change", ""), _word(query, "name")
+    if not key or not name:
         return None
-    if change == "class":
-        return CommandLine("whatif", ("class", name, *_class_change(query)))
-    if change not in CHANGES:
-        raise BadLink(f"{cut(one_line(change), 40)} is not a change that can be simulated here")
-    names = name.split()[:MAX_NAMES] if change in ("lose-node", "drain") else [name]
-    words = change.split("-")
-    for each in names:
-        _check(each)
-    return CommandLine("whatif", (*words, *names))
+    if key not in CHANGES:
+        raise BadLink(f"{cut(one_line(key), 40)} is not a change that can be simulated here")
+    change = CHANGES[key]
+    if key == "class":
+        words, fields = _class_change(query)
+        return CommandLine("whatif", ("class", name, *words), ((change.field, name), *fields), change.request)
+    names = tuple(name.split()[:MAX_NAMES]) if change.field == _SEVERAL else (name,)
+    for word in names:
+        _check(word)
+    value = names if change.field == _SEVERAL else name
+    return CommandLine("whatif", (*key.split("-"), *names), ((change.field, value),), change.request)
 
 
-def _class_change(query: Mapping[str, str]) -> list[str]:
-    value, policy = _integer(query, "value", "the value of a PriorityClass"), _word(query, "policy")
+def _class_change(query: Mapping[str, str]) -> tuple[list[str], list[tuple[str, Any]]]:
+    """The arguments of a command, and the fields of a request."""
+    policy = _word(query, "policy")
+    value = _integer(query, "value", "the value of a PriorityClass", range(-(2**31), 2**31))
     if query.get("delete"):
-        return ["--delete"]
-    changes = []
-    if value:
-        changes.append(f"--value={value}")
-    changes += [f"--preemption-policy={policy}"] if policy in ("Never", "PreemptLowerPriority") else []
-    changes += ["--default"] if query.get("default") else []
-    if not changes:
+        return ["--delete"], [("delete", True)]
+    words, fields = list[str](), list[tuple[str, Any]]()
+    if value is not None:
+        words, fields = [f"--value={value}"], [("value", value)]
+    if policy in ("Never", "PreemptLowerPriority"):
+        words, fields = [*words, f"--preemption-policy={policy}"], [*fields, ("preemption_policy", policy)]
+    if query.get("default"):
+        words, fields = [*words, "--default"], [*fields, ("default", True)]
+    if not words:
         raise BadLink("give a new value, a preemption policy, or delete the PriorityClass")
-    return changes
+    return words, fields
 
 
-def _integer(query: Mapping[str, str], key: str, what: str) -> str:
-    """The text of a whole number; empty without one."""
+def _integer(query: Mapping[str, str], key: str, what: str, allowed: range) -> int | None:
     value = _word(query, key)
     digits = value.removeprefix("-")
-    if value and not (digits.isascii() and digits.isdecimal() and len(digits) <= 11):
-        raise BadLink(f"{what} must be a whole number")
-    return value
+    if not value:
+        return None
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 11) or int(value) not in allowed:
+        raise BadLink(f"{what} must be a whole number from {allowed.start} to {allowed.stop - 1}")
+    return int(value)
 
 
 def _word(query: Mapping[str, str], key: str) -> str:

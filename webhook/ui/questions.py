@@ -5,23 +5,18 @@ Each answer is computed in a separate process, which then exits, so it may chang
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.cluster import Cluster
-from forewarn.policies.application.places import Places
 from forewarn.policies.application.predict import PredictRequest, predict
 from forewarn.policies.application.risk import Workloads, risk
+from forewarn.policies.application.whatif import whatif
 from forewarn.policies.cluster.answer_head import head_of_findings
 from forewarn.policies.commands import audit as audit_command
-from forewarn.policies.commands import risk as risk_command
-from forewarn.policies.commands import whatif as whatif_command
-from forewarn.policies.commands.cluster_command import parsed
-from forewarn.policies.commands.whatif_options import argument_parser as whatif_parser
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.objects.fields import InvalidObject
@@ -39,7 +34,6 @@ from forewarn.webhook.ui.pictures import of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.predict import PredictResult
@@ -54,8 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MAX_LINES: Final = 500
 _LONGEST: Final = 500
-_LATE: Final = ("render.whatif", "whatif.comparison", "whatif.class_change", "whatif.occupancy", "whatif.questions")
-"""Modules that commands import when they use them."""
 _SAMPLE: Final = """
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sample"},
  "spec": {"containers": [{"name": "sample", "resources": {"requests": {"cpu": "1000"}}}]}}
@@ -73,8 +65,6 @@ class State(NamedTuple):
 
     def warm_up(self) -> None:
         """Import and compute the data that all questions share, before processes are forked."""
-        for name in _LATE:
-            import_module(f"forewarn.policies.{name}")
         prepare_for_all(self.cache.snapshot().scheduling)
         with suppress(Unanswered, SourceError, ValueError):
             self.prediction(_SAMPLE, {})
@@ -85,38 +75,35 @@ class State(NamedTuple):
             if question["command"] == "predict":
                 predict = self.prediction_document if question["document"] else self.prediction
                 return predict(question["manifest"], question["edits"])
-            asked_command = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
-            return asked_command(question["arguments"], print_notice)
+            answer = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
+            return answer(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
 
-    def whatif(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the result of `forewarn whatif`."""
-        options = _options(whatif_parser, arguments)
-        options.output = "html"  # so that the nodes are observed
-        found = whatif_command.simulate(
-            options,
-            self.cache,
-            self.autoscaling,
-            Places(),
-            lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
+    def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the result of a change."""
+        result = whatif(
+            Cluster(self.cache),
+            CHANGES[question["change"]](**question["fields"]),
+            autoscaling=self.autoscaling,
+            nodes_over_time=True,
+            progress=lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
         )
-        document = whatif_command.as_document(options, found.head, found.answer, found.change, found.notes)
-        return _answer(on_page(whatif_report(found.answer, found.change, found.notes), found.head), document)
+        page = whatif_report(result.answer, result.class_change, result.notes)
+        return _answer(on_page(page, result.head), result.to_dict())
 
-    def risk(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the result of `forewarn risk`."""
-        options = _options(risk_command.argument_parser, arguments)
-        workloads = Workloads(options.namespace, options.priority_class)
+    def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the risks of workloads."""
+        fields = {"most": 100, **question["fields"]}
         risks = risk(
             Cluster(self.cache),
-            workloads,
-            most=options.most,
+            most=fields.pop("most"),
+            workloads=Workloads(**fields),
             progress=lambda count, total: print_notice(f"{count} of {total} losses simulated"),
         )
         return _answer(on_page(risk_report(risks), risks.head), risks.to_dict())
 
-    def audit(self, arguments: Sequence[str], print_notice: PrintNotice) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
+    def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
         cluster, now = self.cache.snapshot(), datetime.now(UTC)
         subjects = tuple(stored_objects(cluster))
@@ -170,19 +157,6 @@ def _counted(found: Iterator[T], count: int, what: str, print_notice: PrintNotic
     for number, each in enumerate(found, 1):
         yield each
         print_notice(f"{number} of {count} {what} simulated")
-
-
-def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed options of a command. Raises Unanswered for invalid arguments."""
-    output = io.StringIO()
-    try:
-        with redirect_stderr(output):
-            options = parsed(parser(), arguments)
-            if parser is whatif_parser:
-                whatif_command.check(options, options.own)
-            return options
-    except SystemExit:
-        raise Unanswered(_one_line(output.getvalue().partition("\n")[0].partition(": ")[2])) from None
 
 
 def _indented(line: str) -> str:

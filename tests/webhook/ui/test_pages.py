@@ -95,7 +95,7 @@ def test_a_long_question_shows_its_progress(command: str, what: str, tmp_path: P
     said: list[str] = []
     state = desk(str(contended(tmp_path))).here.state
     with patch("forewarn.policies.rules.support.restarts._BATCH", 1):
-        state.answer({"command": command, "arguments": []}, said.append)
+        state.answer({"command": command, "fields": {}}, said.append)
     count = len(said) - 1
     assert count > 0
     assert said == [f"{number} of {count} {what} simulated" for number in range(count + 1)]

@@ -1,0 +1,262 @@
+"""The changes of a cluster that `whatif` simulates: one request type for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from forewarn.policies.application.manifests import applied, manifests_of
+from forewarn.policies.application.simulated import admit_at_once, events_of
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import InvalidInput, group_kind, ref_of
+from forewarn.policies.whatif import class_change, questions
+from forewarn.policies.whatif.questions import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.application.manifests import Manifest
+    from forewarn.policies.application.places import Places
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.scenario import Arrival
+
+
+class Start(NamedTuple):
+    """The cluster before a change. `cache`: a change may write to it. `places`: records the positions of objects."""
+
+    cache: DumpCache
+    groups: Sequence[NodeGroup]
+    places: Places
+
+    @property
+    def cluster(self) -> ClusterSnapshot:
+        """The cluster as it is now."""
+        return self.cache.snapshot()
+
+    def read(self, manifests: Manifest | Sequence[Manifest], namespace: str) -> list[Arrival]:
+        """The objects of manifests as arrivals."""
+        return list(applied(manifests_of(manifests), namespace, self.places))
+
+
+class Change(Protocol):
+    """A change of a cluster."""
+
+    def question(self, start: Start) -> Question:
+        """The change as timed events. Raises SourceError, InvalidInput and InvalidObject."""
+
+
+@dataclass(frozen=True)
+class LoseNodes:
+    """One or more nodes are lost at the same time."""
+
+    names: Sequence[str]
+
+    def question(self, start: Start) -> Question:
+        """The nodes are lost."""
+        return questions.nodes_lost(start.cluster, _names(self.names))
+
+
+@dataclass(frozen=True)
+class LoseZone:
+    """All nodes of a zone are lost."""
+
+    zone: str
+
+    def question(self, start: Start) -> Question:
+        """The zone is lost."""
+        return questions.zone_lost(start.cluster, self.zone)
+
+
+@dataclass(frozen=True)
+class LosePool:
+    """All nodes with some labels are lost. `selector`: `LABEL=VALUE[,LABEL=VALUE]`."""
+
+    selector: str
+
+    def question(self, start: Start) -> Question:
+        """The nodes are lost."""
+        return questions.pool_lost(start.cluster, self.selector)
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Nodes are drained at the same time, as kubectl drain does."""
+
+    names: Sequence[str]
+
+    def question(self, start: Start) -> Question:
+        """The nodes are drained."""
+        return questions.drained(start.cluster, _names(self.names))
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Each node is drained, replaced and uncordoned in turn.
+
+    `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes at the same time.
+    `max_surge`: instead, number of new nodes that are added first. `away`: seconds until a node returns.
+    `drain_timeout`: seconds after which the remaining Pods of a node are deleted; 0: never.
+    """
+
+    pool: str = ""
+    max_unavailable: int = 1
+    max_surge: int = 0
+    away: float = 120.0
+    drain_timeout: float = 0.0
+
+    def question(self, start: Start) -> Question:
+        """The nodes are upgraded."""
+        most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
+        return questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
+
+
+@dataclass(frozen=True)
+class Add:
+    """Nodes are added: like the node `node`, or like those of `pool` (`LABEL=VALUE`, or the name of a node group)."""
+
+    node: str = ""
+    pool: str = ""
+    count: int = 1
+
+    def question(self, start: Start) -> Question:
+        """The nodes are added."""
+        if bool(self.node) == bool(self.pool):
+            raise InvalidInput("give one of node and pool")
+        scope, name = ("node", self.node) if self.node else ("pool", self.pool)
+        return questions.added(start.cluster, scope, name, self.count, start.groups)
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The Pods of a workload are replaced, as by kubectl rollout restart. `workload`: `KIND/NAME`."""
+
+    workload: str
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The workload is restarted."""
+        return questions.restart(start.cluster, self.workload, self.namespace)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The number of replicas of a workload changes. `workload`: `KIND/NAME`."""
+
+    workload: str
+    replicas: int
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The workload is scaled."""
+        return questions.scaled(start.cluster, self.workload, self.replicas, self.namespace)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Manifests are applied: paths or API objects. `namespace`: of objects that name none."""
+
+    manifests: Manifest | Sequence[Manifest]
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The objects are created."""
+        return Question(f"{_title(self.manifests)} applied", start.read(self.manifests, self.namespace))
+
+
+@dataclass(frozen=True)
+class Delete:
+    """The objects of manifests are deleted: paths or API objects. `namespace`: of objects that name none."""
+
+    manifests: Manifest | Sequence[Manifest]
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The objects are deleted."""
+        objects = start.read(self.manifests, self.namespace)
+        return questions.deleted(start.cluster, _title(self.manifests), objects)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Several events at different times: a file with a list, and manifests that are applied at time 0.
+
+    `runs`: number of runs; all except the first decide ties and races at random. `seed`: of these.
+    """
+
+    events: str = ""
+    manifests: Manifest | Sequence[Manifest] = ()
+    namespace: str = "default"
+    runs: int = 1
+    seed: int = 0
+
+    def question(self, start: Start) -> Question:
+        """The events happen."""
+        objects, titles = start.read(self.manifests, self.namespace), []
+        if manifests_of(self.manifests):
+            titles.append(f"{_title(self.manifests)} applied")
+        if self.events:
+            objects += events_of(self.events, start.cluster, objects)
+            titles.append(f"events of {self.events}")
+        return Question(", ".join(titles), objects)
+
+
+@dataclass(frozen=True)
+class ChangeClass:
+    """A PriorityClass is created, changed or deleted, and the workloads whose Pods change priority are restarted.
+
+    `value`: a missing PriorityClass is created. `workloads`: workloads that get the PriorityClass: `KIND/NAME`,
+    `LABEL=VALUE` or `namespace=NAME`. `manifests`: applied instead of the restarts.
+    """
+
+    name: str
+    value: int | None = None
+    default: bool = False
+    preemption_policy: str | None = None
+    delete: bool = False
+    workloads: Sequence[str] = ()
+    manifests: Manifest | Sequence[Manifest] = ()
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The PriorityClass changes. Writes it to the cache of `start`."""
+        before, cache = start.cluster, start.cache
+        selected = questions.workloads_of(before, self.workloads, self.namespace)
+        class_change.apply_change(
+            cache,
+            class_change.Change(self.name, self.value, self.default, self.preemption_policy, self.delete),
+        )
+        objects = start.read(self.manifests, self.namespace)
+        admit_at_once(cache, objects)
+        given = [arrival.object for arrival in objects if group_kind(arrival.object) in POD_TEMPLATE_PATHS]
+        given = given or [class_change.with_class(obj, self.name) for obj in selected]
+        templates = {class_change.workload_key(obj): obj for obj in given}
+        change = class_change.effect_of(before, cache.snapshot(), self.name, templates)
+        title = class_change.title(change)
+        title += f"; then {_title(self.manifests)} applied" if objects else ""
+        if selected:
+            title += f"; {plural(len(selected), 'workload')} of {listed([*self.workloads])} with this class"
+        change = change._replace(restarted=not objects)
+        return Question(title, objects or class_change.restarts(change), class_change=change)
+
+
+CHANGES: Final[dict[str, type[Change]]] = {
+    request.__name__: request
+    for request in (
+        *(LoseNodes, LoseZone, LosePool, Drain, Upgrade, Add),
+        *(Restart, Scale, Apply, Delete, Events, ChangeClass),
+    )
+}
+"""Name -> the request type."""
+
+
+def _names(names: Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _title(manifests: Manifest | Sequence[Manifest]) -> str:
+    """The paths and objects as a phrase."""
+    given = manifests_of(manifests)
+    return " and ".join(m if isinstance(m, str) else m.path if hasattr(m, "path") else str(ref_of(m)) for m in given)

@@ -1,0 +1,192 @@
+"""`whatif`: simulate a change, and compare the cluster before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.application.changes import Apply, Events, Start
+from forewarn.policies.application.cluster import require_nodes
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import (
+    DEFAULT_UNTIL,
+    MAX_UNTIL,
+    admit_at_once,
+    events_without_effect,
+    passed_over,
+    rejected,
+    world_with,
+)
+from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.findings import listed
+from forewarn.policies.kinds.registry import NODE
+from forewarn.policies.objects.fields import group_kind, ref_of
+from forewarn.policies.simulation.dump import not_simulated
+from forewarn.policies.simulation.outcomes import Outcome, explore
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.sources import SourceError
+from forewarn.policies.whatif import class_change
+from forewarn.policies.whatif.answer import as_dict
+from forewarn.policies.whatif.arrivals import with_new_nodes
+from forewarn.policies.whatif.comparison import ask, typical
+from forewarn.policies.whatif.occupancy import Occupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.application.changes import Change
+    from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.summary import Summary
+    from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.class_change import ClassChange
+    from forewarn.policies.whatif.questions import Question
+
+SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"
+"""The note about the basis of the counts of Apply."""
+_A_DAY: Final = 86_400.0
+"""Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
+
+
+class Rejected(SourceError):
+    """Admission rejects all objects of a change. `faults`: the error of each."""
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        super().__init__("", str(faults[-1]))
+        self.faults = faults
+
+
+@dataclass(frozen=True, repr=False)
+class WhatIf(Result):
+    """The cluster before and after a change.
+
+    `answer`: all details. `class_change`: the effect of a changed PriorityClass. `notes`: what is not simulated.
+    `faults`: the errors of rejected objects; the others are simulated. `outcomes`: the runs of Events, that of `answer`
+    first.
+    """
+
+    change: Change
+    answer: Answer
+    class_change: ClassChange | None
+    notes: Sequence[str]
+    faults: Sequence[Exception]
+    outcomes: Sequence[tuple[Outcome, Summary]] = ()
+
+    def __repr__(self) -> str:
+        counts = f"{self.fewer} fewer Pods, {self.pending} Pending, {len(self.preemptions)} preempted"
+        return f"<WhatIf {self.answer.title}: {counts}>"
+
+    @property
+    def fewer(self) -> int:
+        """Number of replicas that no longer run, without DaemonSet Pods of lost nodes."""
+        return self.answer.fewer
+
+    @property
+    def pending(self) -> int:
+        """Number of Pods that are Pending after the change."""
+        return sum(workload.pending for workload in self.workloads)
+
+    @property
+    def preemptions(self) -> Sequence[Preemption]:
+        """The preempted Pods, with their preemptors."""
+        return self.answer.preemptions
+
+    @property
+    def workloads(self) -> Sequence[WorkloadCount]:
+        """The workloads that change or have too few Pods."""
+        return self.answer.standings
+
+    @property
+    def notes_without_faults(self) -> list[str]:
+        """The notes about other things than rejected objects."""
+        of_faults = _of_faults(self.faults)
+        return [note for note in self.notes if note not in of_faults]
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of `--fail-on` that are met: fewer, pending, preemption, pdb and blocked."""
+        answer = self.answer
+        forced = answer.upgrade is not None and answer.upgrade.forced
+        met = {
+            "fewer": any(workload.missed for workload in self.workloads),
+            "pending": any(workload.pending > workload.pending_before for workload in self.workloads),
+            "preemption": answer.preemptions,
+            "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
+            "blocked": answer.blocked,
+        }
+        return frozenset(name for name, is_met in met.items() if is_met)
+
+    def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
+        """The JSON document of `-o json`. `timeline`: with all events."""
+        document: dict[str, Any] = {"head": self.head.to_dict(), **as_dict(self.answer)}
+        document |= {"classChange": class_change.as_dict(self.class_change)} if self.class_change else {}
+        document |= {"basis": "settled"} if isinstance(self.change, Apply) else {}
+        document |= {"timeline": self.answer.simulation.outcome()["timeline"]} if timeline else {}
+        if self.outcomes and isinstance(self.change, Events):
+            entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in self.outcomes]
+            document |= {"runs": self.change.runs, "seed": self.change.seed, "outcomes": entries}
+        return document | {"notes": list(self.notes)}
+
+
+def whatif(
+    cluster: Cluster,
+    change: Change,
+    *,
+    until: float | None = None,
+    autoscaling: Autoscaling | None = None,
+    nodes_over_time: bool = False,
+    progress: Progress | None = None,
+) -> WhatIf:
+    """Simulate a change, and compare the cluster before and after it.
+
+    `until`: simulated seconds (default: 1 hour, or as long as an upgrade or restart takes). `autoscaling`: settings of
+    autoscalers (default: as the cluster says). `nodes_over_time`: record the Pods on each node, for pages.
+    `progress`: called with simulated seconds and steps. Raises SourceError, InvalidInput and InvalidObject.
+    """
+    autoscaling, places = autoscaling or cluster.autoscaling, Places()
+    start = Start(cluster.cache.copy(), autoscaling.groups, places)
+    cache = start.cache
+    if cache.semantics.unknown:
+        raise SourceError("--kubernetes-version", cache.semantics.unknown)
+    with places.locating():
+        question = change.question(start)
+        if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
+            require_nodes(cache.snapshot())
+        question, faults = _without_rejected(question, cache, places)
+        notes = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals)]
+        notes += _of_faults(faults)
+        horizon = question.upgrade.horizon if question.upgrade else _A_DAY if question.restarts else 0.0
+        world = world_with(cache, question.arrivals, until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
+        watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
+        answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling)
+        answer = answer._replace(arrived=with_new_nodes(answer, world, autoscaling.after(question.lost)))
+        outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
+        if runs > 1 and isinstance(change, Events) and not nodes_over_time:
+            explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
+            outcomes = [(outcome, summarize(outcome.simulation)) for outcome in explored]
+    notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
+    head = head_of(cache.snapshot(), answer.summary.assumes)
+    return WhatIf(head, change, answer, question.class_change, notes, faults, outcomes)
+
+
+def _of_faults(faults: Sequence[Exception]) -> list[str]:
+    return [f"not simulated: {fault}" for fault in faults]
+
+
+def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
+    """Return the question without PriorityClasses that kube-apiserver rejects and objects whose Pods admission rejects
+    because of their PriorityClass, and the errors.
+
+    Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
+    """
+    entries = admit_at_once(cache, question.arrivals)
+    entries += rejected(cache.snapshot(), question.arrivals)
+    faults, objects = [places.located(fault) for _, fault in entries], [arrival for arrival, _ in entries]
+    left = [arrival for arrival in question.arrivals if arrival not in objects]
+    if faults and not left:
+        raise Rejected(faults)
+    without = f" without {listed([str(ref_of(arrival.object)) for arrival in objects])}" if objects else ""
+    return question._replace(title=f"{question.title}{without}", arrivals=left), faults

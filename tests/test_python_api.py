@@ -1,0 +1,124 @@
+"""The Python API: it is imported when it is used, and a question neither prints nor changes its cluster."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forewarn
+from forewarn.policies.application.changes import Change
+from forewarn.policies.sources import status_of
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+GOLD = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "urgent"},
+    "value": 200_000,
+}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "new"},
+    "spec": {"priorityClassName": "urgent", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]},
+}
+CHANGES: list[Change] = [
+    forewarn.LoseNodes(["a-1"]),
+    forewarn.LoseZone("a"),
+    forewarn.LosePool("topology.kubernetes.io/zone=a"),
+    forewarn.Drain("a-1"),
+    forewarn.Upgrade(max_surge=1),
+    forewarn.Add(node="a-1", count=2),
+    forewarn.Restart("deployment/web", namespace="shop"),
+    forewarn.Scale("deployment/web", 6, namespace="shop"),
+    forewarn.Apply([GOLD, POD]),
+    forewarn.ChangeClass("batch", value=200_000),
+    forewarn.Events(manifests=[GOLD, POD], runs=2),
+]
+
+
+def test_an_import_imports_no_command_and_no_question() -> None:
+    code = "import sys, forewarn; print([m for m in sys.modules if m in ('numpy', 'yaml') or 'policies.' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", forewarn.__all__)
+def test_each_name_exists(name: str) -> None:
+    assert getattr(forewarn, name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="prediction"):
+        getattr(forewarn, "prediction")  # noqa: B009
+
+
+def test_a_question_does_not_change_the_cluster(capfd: pytest.CaptureFixture[str]) -> None:
+    cluster = forewarn.load(CLUSTER)
+    before = {repr(change): forewarn.whatif(cluster, change).to_dict() for change in CHANGES}
+    after = {repr(change): forewarn.whatif(cluster, change).to_dict() for change in reversed(CHANGES)}
+    assert before == after
+    assert "urgent" not in cluster.snapshot.priority_classes
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_removed_object_stays_in_a_copy_and_in_the_original() -> None:
+    cache = forewarn.load(CLUSTER).cache
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a-1"}}
+    pod = next(iter(cache.snapshot().pods.values()))
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod.name, "namespace": pod.namespace}}
+    copy = cache.copy()
+    copy.remove(node)
+    copy.remove(obj)
+    cache.add({**POD, "metadata": {"name": "added", "namespace": "default"}})
+    assert len(copy.snapshot().pods) == 7
+    assert len(cache.snapshot().pods) == 9
+    assert len(copy.snapshot().scheduling.node_infos) == 3
+    assert len(cache.snapshot().scheduling.node_infos) == 4
+
+
+def test_a_short_repr() -> None:
+    cluster = forewarn.load(CLUSTER)
+    assert repr(cluster) == f"<Cluster {CLUSTER}: 4 nodes, 8 Pods, Kubernetes {cluster.snapshot.semantics.release}>"
+    answer = forewarn.whatif(cluster, forewarn.LoseZone("a"))
+    title = "zone a lost: 2 nodes (a-1, a-2) with 4 Pods"
+    assert repr(answer) == f"<WhatIf {title}: 4 fewer Pods, 4 Pending, 2 preempted>"
+    assert len(repr(forewarn.risk(cluster))) < 200
+
+
+@pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])
+def test_an_exception_of_progress_cancels_a_question(question: str) -> None:
+    class Cancelled(Exception):
+        pass
+
+    def progress(_done: float, _total: int) -> None:
+        raise Cancelled
+
+    cluster = forewarn.load(CLUSTER)
+    arguments = {"whatif": (forewarn.LoseZone("a"),), "whatif_each": ("zone",)}.get(question, ())
+    with pytest.raises(Cancelled):
+        getattr(forewarn, question)(cluster, *arguments, progress=progress)
+
+
+def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
+    cluster = forewarn.load(CLUSTER)
+    with pytest.raises(forewarn.InvalidInput, match="no node matches zone c; found a, b") as unknown:
+        forewarn.whatif(cluster, forewarn.LoseZone("c"))
+    with pytest.raises(forewarn.SourceError, match="no such file") as missing:
+        forewarn.load(str(tmp_path / "cluster.json"))
+    (tmp_path / "web.yaml").write_text("kind: [")
+    with pytest.raises(forewarn.SourceError) as unreadable:
+        forewarn.whatif(cluster, forewarn.Apply(str(tmp_path / "web.yaml")))
+    assert [status_of(raised.value) for raised in (unknown, missing, unreadable)] == [2, 2, 3]
+
+
+@pytest.mark.parametrize("path", sorted(Path("docs/examples/python").glob("*.py")), ids=str)
+def test_examples_run(path: Path) -> None:
+    if path.name.startswith("test_"):
+        assert pytest.main(["-q", "-p", "no:cacheprovider", str(path)]) == 0
+    else:
+        runpy.run_path(str(path))
