@@ -311,17 +311,17 @@ def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: st
         raise RequestRejected(400, f"the name of the object ({name}) does not match the name on the URL ({old_name})")
     if kind is PODS and not at(old, "spec", "containers"):
         # Only its priority and its group are known: the rest counts as unchanged.
-        known = {key: at(old, "spec", key) for key in ("priorityClassName", "priority", "preemptionPolicy")}
-        known |= {key: value for key, value in (at(old, "spec") or {}).items() if key == "schedulingGroup"}
-        return {**subject.object, "spec": {**(subject.object.get("spec") or NOTHING), **known}}
+        unchanged = {key: at(old, "spec", key) for key in ("priorityClassName", "priority", "preemptionPolicy")}
+        unchanged |= {key: value for key, value in (at(old, "spec") or {}).items() if key == "schedulingGroup"}
+        return {**subject.object, "spec": {**(subject.object.get("spec") or NOTHING), **unchanged}}
     return old
 
 
 def stored_of(kind: Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
     """Return the stored object as an API object; None if unknown."""
     if kind is CLASSES:
-        found = cluster.priority_classes.get(name)
-        return None if found is None else found.to_api()
+        priority_class = cluster.priority_classes.get(name)
+        return None if priority_class is None else priority_class.to_api()
     if kind is QUOTAS:
         quota = cluster.resource_quotas.get((namespace, name))
         return None if quota is None else quota.to_api()
@@ -372,7 +372,7 @@ def _delete(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot) -> An
     """Respond to a deletion: only the system classes may not be deleted (registry/scheduling/priorityclass/storage)."""
     name = str(at(subject.old or subject.object, "metadata", "name") or "")
     if kind is CLASSES and subject.operation is Operation.DELETE:
-        if name in {known.name for known in SYSTEM_CLASSES}:
+        if name in {system_class.name for system_class in SYSTEM_CLASSES}:
             problem = "this is a system priority class and cannot be deleted"
             raise RequestRejected(403, f"{kind.resource} {go_quote(name)} is forbidden: {problem}")
         if subject.old is None and name not in cluster.priority_classes:

@@ -103,15 +103,15 @@ class _Many(tuple[Requirement, ...]):
 
     @cached_property
     def _by_key(self) -> dict[str, Requirement | _Merged]:
-        found: dict[str, Requirement | _Merged] = {}
+        by_key: dict[str, Requirement | _Merged] = {}
         for requirement in each(self, 1):
-            there = found.setdefault(requirement.key, requirement)
+            there = by_key.setdefault(requirement.key, requirement)
             if isinstance(there, _Merged):
                 there.add(requirement)
             elif there is not requirement:
-                found[requirement.key] = merged = _Merged(there)
+                by_key[requirement.key] = merged = _Merged(there)
                 merged.add(requirement)
-        return found
+        return by_key
 
     @cached_property
     def _needed(self) -> frozenset[str]:
@@ -128,9 +128,9 @@ class _Many(tuple[Requirement, ...]):
         return needed <= labels.keys() and all(by_key[key].matches(labels) for key in fewer if key in more)
 
 
-def _requirements(found: Iterable[Requirement]) -> tuple[Requirement, ...]:
+def _requirements(parsed: Iterable[Requirement]) -> tuple[Requirement, ...]:
     """The requirements as a tuple, indexed by key if there are many."""
-    requirements = tuple(found)
+    requirements = tuple(parsed)
     return requirements if len(requirements) <= FEW else _Many(requirements)
 
 

@@ -44,9 +44,7 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
 
 
 def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[LimitedResource, ...]:
-    """Return the limitedResources of the ResourceQuota plugin: its inline `configuration`, otherwise the file at
-    `path`.
-    """
+    """The limitedResources of the ResourceQuota plugin: its inline `configuration`, otherwise the file at `path`."""
     if "configuration" in given:
         return _configuration(given["configuration"])
     if "path" in given:
@@ -89,10 +87,10 @@ def _scope(entry: ConfigNode) -> ScopeSelector:
     )
 
 
-def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, known: tuple[str, ...]) -> str:
+def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, values: tuple[str, ...]) -> str:
     """Return the value of a header field. Raises ConfigError if missing or not in `known`."""
     if key not in fields:
-        raise entry.fault(f"{key} is missing: must be {' or '.join(known)}")
-    if fields[key].text() not in known:
-        raise fields[key].fault(f'must be {" or ".join(known)}, not "{fields[key].text()}"')
+        raise entry.fault(f"{key} is missing: must be {' or '.join(values)}")
+    if fields[key].text() not in values:
+        raise fields[key].fault(f'must be {" or ".join(values)}, not "{fields[key].text()}"')
     return fields[key].text()

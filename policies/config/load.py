@@ -60,9 +60,11 @@ _NAMES_RULES: Final = "rules"
 
 
 def _rules(config: Config, entry: ConfigNode) -> Config:
-    for each in entry.elements():
-        if not _FOREIGN.fullmatch(each.text()):
-            raise each.fault(f'must be the id of a rule of another package, PACKAGE.RULE, not "{each.text()[:80]}"')
+    for element in entry.elements():
+        if not _FOREIGN.fullmatch(element.text()):
+            raise element.fault(
+                f'must be the id of a rule of another package, PACKAGE.RULE, not "{element.text()[:80]}"'
+            )
     return config._replace(rules=tuple(dict.fromkeys(entry.texts())))
 
 
@@ -130,7 +132,7 @@ def _kind(kind: str, value: ConfigNode) -> str:
 
 
 def _kinds(entry: ConfigNode) -> tuple[str, ...]:
-    return tuple(_kind(each.text(), each) for each in entry.elements())
+    return tuple(_kind(element.text(), element) for element in entry.elements())
 
 
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
@@ -138,13 +140,13 @@ def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassP
     entries = list(value.elements()) if value.is_list else [value]
     if not entries:
         raise value.fault(f"names no path of {kind}")
-    found = []
+    paths = []
     for entry in entries:
         try:
-            found.append(parse_path(entry.text(), is_name=is_name))
+            paths.append(parse_path(entry.text(), is_name=is_name))
         except BadPath as fault:
             raise entry.fault(str(fault)) from None
-    return tuple(found)
+    return tuple(paths)
 
 
 def _annotate(config: Config, entry: ConfigNode) -> Config:
@@ -255,10 +257,10 @@ def _required_classes(entry: ConfigNode) -> RequiredClasses:
 
 
 def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
-    found = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
-    if len(found) > _MAX_PROMISES:
+    promises = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
+    if len(promises) > _MAX_PROMISES:
         raise entry.fault(f"more than {_MAX_PROMISES} expectations")
-    return found
+    return promises
 
 
 def _promise(entry: ConfigNode, number: int) -> Promise:
@@ -294,9 +296,7 @@ def _pods(entry: ConfigNode) -> PodPattern:
 
 
 def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
-    """Return the conditions of an entry (namespaces, users) as keyword arguments, with the unparsed value of the key
-    `own`.
-    """
+    """The conditions of an entry (namespaces, users) as keyword arguments, with the unparsed value of the key `own`."""
     given: dict[str, Any] = {}
     for key, value in entry.items((own, "namespaces", "namespaceSelector", "users", "groups")):
         if key == own:
@@ -340,16 +340,16 @@ def _rendered(entry: ConfigNode) -> Rendering:
     given = dict(entry.items(("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")))
     if "paths" not in given:
         raise entry.fault("paths is missing")
-    found: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
+    fields: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
     for key in ("namespace", "release"):
         if key in given and not _LABEL.fullmatch(given[key].text()):
             raise given[key].fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
-    found |= {key: given[key].text() for key in ("namespace", "release") if key in given}
+    fields |= {key: given[key].text() for key in ("namespace", "release") if key in given}
     flags = given["kustomizeFlags"].elements() if "kustomizeFlags" in given else ()
     allowed = [Permission(flag.word(KUSTOMIZE_FLAGS, "flag"), flag.file, flag.line) for flag in flags]
     if "network" in given and given["network"].boolean():
         allowed.append(Permission(NETWORK, entry.file, given["network"].line))
-    return Rendering(**found, permissions=tuple(allowed))
+    return Rendering(**fields, permissions=tuple(allowed))
 
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -146,8 +146,7 @@ class Config(NamedTuple):
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def runs(self, rule: Rule) -> bool:
-        """Report whether the linter runs a rule: selected (by default all are, except those of ON_REQUEST) and not
-        ignored."""
+        """Whether the linter runs a rule: selected (by default all are, except those of ON_REQUEST) and not ignored."""
         if rule.ID in self.disabled_rules:
             return False
         wanted = rule.ID not in ON_REQUEST or rule.ID in self.severities
@@ -178,9 +177,7 @@ class Config(NamedTuple):
         return None
 
     def not_honoured(self, namespace: Namespace | None, now: datetime) -> str:
-        """Return why a namespace's annotation forewarn.dev/exempt-until has no effect; "" if it has one, or is
-        absent.
-        """
+        """Why a namespace's annotation forewarn.dev/exempt-until has no effect; "" if it has one, or is absent."""
         text = _break_glass(namespace)
         why = self._not_honoured(text, now) if text else ""
         return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''} {why}" if why else ""

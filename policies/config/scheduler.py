@@ -45,9 +45,7 @@ class SchedulerSource:
         return self._config
 
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
-        """Return the scheduler configuration for a release; the same object for the same release. Raises
-        ConfigError.
-        """
+        """The scheduler configuration for a release; the same object for the same release. Raises ConfigError."""
         configuration = self._made.get(semantics)
         if configuration is None:
             configuration = self._made[semantics] = self._make(semantics)

@@ -156,12 +156,12 @@ def class_paths_of(definition: Mapping[str, Any]) -> tuple[str, tuple[ClassPath,
     spec = _mapping(definition.get("spec"))
     kind = f"{spec.get('group')}/{_mapping(spec.get('names')).get('kind')}"
     versions = spec.get("versions")
-    found = dict.fromkeys(
+    paths = dict.fromkeys(
         path
         for version in (*(versions if isinstance(versions, list) else ()), {"schema": spec.get("validation")})
         for path in _paths(_mapping(_mapping(_mapping(version).get("schema")).get("openAPIV3Schema")))
     )
-    return kind, tuple(found)[:_MAX_PATHS]
+    return kind, tuple(paths)[:_MAX_PATHS]
 
 
 def _paths(root: Mapping[str, Any]) -> Iterator[ClassPath]:

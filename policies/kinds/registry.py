@@ -191,9 +191,7 @@ def listed_as_empty(obj: Mapping[str, Any]) -> str:
 
 
 def is_snapshot_version(obj: Mapping[str, Any]) -> bool:
-    """Report whether this is the object of cluster snapshots with the version of the API server and the time of the
-    read.
-    """
+    """Whether this is the object of cluster snapshots with the version of the API server and the time of the read."""
     return obj.get("kind") == "Version" and obj.get("apiVersion") == "forewarn.dev/v1"
 
 

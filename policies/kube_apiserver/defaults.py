@@ -51,8 +51,7 @@ def with_default_tolerations(pod: ApiObject) -> ApiObject:
         return pod
     spec = mapping(pod, "spec")
     added = [
-        {"key": each.key, "operator": each.operator, "effect": each.effect, "tolerationSeconds": each.seconds}
-        for each in missing
+        {"key": t.key, "operator": t.operator, "effect": t.effect, "tolerationSeconds": t.seconds} for t in missing
     ]
     return {**pod, "spec": {**spec, "tolerations": [*sequence(spec, "tolerations"), *added]}}
 

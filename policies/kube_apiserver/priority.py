@@ -62,10 +62,10 @@ def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) ->
     Raises Forbidden if the class does not exist (`establishPriority`).
     """
     if class_name:
-        found = classes.get(class_name)
-        if found is None:
+        priority_class = classes.get(class_name)
+        if priority_class is None:
             raise Forbidden(f"no PriorityClass with name {class_name} was found", ("spec", "priorityClassName"))
-        return Resolved(class_name, found.value, found.preemption_policy)
+        return Resolved(class_name, priority_class.value, priority_class.preemption_policy)
     default = _default_of(classes)
     if default is None:
         return Resolved("", 0, PREEMPT_LOWER_PRIORITY)

@@ -120,9 +120,7 @@ def is_terminating(pod: ApiObject) -> bool:
 
 
 def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
-    """Report whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a
-    class.
-    """
+    """Whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a class."""
     if selector.operator == "Exists":
         return bool(class_name)
     _check(selector)
@@ -149,13 +147,13 @@ _MAX_KNOWN: Final = 64
 def _problem_of(selector: ScopeSelector) -> str:
     if len(selector.values) <= FEW:
         return _work_out(selector)
-    found = _KNOWN.get(id(selector))
-    if found is None or found[0] is not selector:
-        found = _KNOWN[id(selector)] = selector, _work_out(selector)
+    entry = _KNOWN.get(id(selector))
+    if entry is None or entry[0] is not selector:
+        entry = _KNOWN[id(selector)] = selector, _work_out(selector)
         while len(_KNOWN) > _MAX_KNOWN:
             with suppress(KeyError):  # another thread was quicker
                 _KNOWN.popitem(last=False)
-    return found[1]
+    return entry[1]
 
 
 def _work_out(selector: ScopeSelector) -> str:
@@ -306,9 +304,7 @@ class Pods:
         return matches(quota, obj)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """Return a text about required fields that are missing in the Pod (`usage.constraints`); "" if there are
-        none.
-        """
+        """A text about required fields that are missing in the Pod (`usage.constraints`); "" if there are none."""
         return constraints(obj, required, self.read)
 
     def usage(self, obj: ApiObject) -> ResourceList:
@@ -607,8 +603,8 @@ class RemainingQuota:
 
     def put(self, quota: ResourceQuota) -> None:
         """Add a quota, or replace the one with the same name."""
-        others = (each for each in self._of(quota.namespace) if each.name != quota.name)
-        self._now[quota.namespace] = tuple(sorted((*others, quota), key=lambda each: each.name))
+        others = (other for other in self._of(quota.namespace) if other.name != quota.name)
+        self._now[quota.namespace] = tuple(sorted((*others, quota), key=lambda other: other.name))
 
     def give_back(self, namespace: str, pod: ApiObject) -> None:
         """Subtract the usage of a deleted Pod. Raises InvalidObject."""
@@ -620,10 +616,10 @@ class RemainingQuota:
         )
 
     def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        known = self._now.get(namespace)
-        if known is None:
-            known = self._now[namespace] = tuple(self._quotas_of(namespace))
-        return known
+        quotas = self._now.get(namespace)
+        if quotas is None:
+            quotas = self._now[namespace] = tuple(self._quotas_of(namespace))
+        return quotas
 
 
 def _counts(quota: ResourceQuota, pod: ApiObject) -> bool:

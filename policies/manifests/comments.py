@@ -31,12 +31,12 @@ def comments_of(data: bytes, file: str) -> tuple[Comment, ...]:
 
 
 def _comments(lines: list[str], file: str) -> Iterator[Comment]:
-    found, below, is_fresh = 0, (0, 0), True
+    count, below, is_fresh = 0, (0, 0), True
     for number, line in enumerate(lines, 1):
         match = _COMMENT.search(line) if "forewarn:" in line else None
         if match is not None:
-            found += 1
-            if found > MAX:
+            count += 1
+            if count > MAX:
                 return
             own = (number, number)
             if not line[: match.start()].strip():

@@ -45,9 +45,7 @@ _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn
 
 
 def broken(document: Document, fault: Fault) -> FileDiagnostic:
-    """Return the problem of an unparsable document: `template-braces` if template syntax is the cause, else
-    `parse-error`.
-    """
+    """The problem of an unparsable document: `template-braces` if template syntax is the cause, else `parse-error`."""
     braces = _braces(document.text, fault.start) or (
         _braces(document.text, fault.since) if fault.since is not None else None
     )

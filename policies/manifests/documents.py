@@ -158,5 +158,5 @@ def _separator(data: bytes, at: int) -> int:
 
 def _after_empty(data: bytes, at: int) -> int:
     """Return the start of the first document that contains more than comments."""
-    found = _EMPTY.match(data, at)
-    return found.end() if found else at
+    match = _EMPTY.match(data, at)
+    return match.end() if match else at

@@ -124,15 +124,15 @@ def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = (
 def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
     """Return pairs (subject, the same subject as reviewed in this order: an update if the same object precedes)."""
     last: dict[Identity, ReviewedObject] = {}
-    found = []
+    pairs = []
     for member in members:
         subject, identity = member.subject, member.identity
         before = last.get(identity) if identity[2] and not identity[2].endswith("*") else None
         if before is not None and subject.old is None:
             subject = subject._replace(operation=Operation.UPDATE, old=before.object)
         last[identity] = subject
-        found.append((member.subject, subject))
-    return found
+        pairs.append((member.subject, subject))
+    return pairs
 
 
 _MAX_DEFINITIONS: Final = 1_000_000
@@ -160,12 +160,12 @@ class Tree:
         for member in self._members:
             if member.identity[2] and member.reported:
                 homes[member.identity][member.directory] = id(member.subject)
-        found: dict[str, set[int]] = defaultdict(set)
+        numbers: dict[str, set[int]] = defaultdict(set)
         for number, (identity, places) in enumerate(homes.items()):
             if len(places) > 1 and (identity[1] or len({*places.values()}) > 1):
                 for branch in _distinguishing({*places}):
-                    found[branch].add(number)
-        return found
+                    numbers[branch].add(number)
+        return numbers
 
     def _limited(self) -> Iterator[str]:
         """Yield the directories, except the topmost, that contain a ResourceQuota or LimitRange without a namespace."""
@@ -178,13 +178,15 @@ class Tree:
     def groups(self) -> Iterator[Group]:
         """Yield the groups: the shared objects first, then those of each branch."""
         chains: dict[str, tuple[str, ...]] = {}
-        found: dict[str, dict[int, Member]] = defaultdict(dict)
+        by_branch_and_id: dict[str, dict[int, Member]] = defaultdict(dict)
         for member in self._members:
             chain = self._chain(member.directory)
             branch = chain[-1] if chain else SHARED
             chains[branch] = chain
-            found[branch].setdefault(id(member.subject), member)  # overlays may bring the same object of a base
-        by_branch = {branch: list(own.values()) for branch, own in found.items()}
+            by_branch_and_id[branch].setdefault(
+                id(member.subject), member
+            )  # overlays may bring the same object of a base
+        by_branch = {branch: list(own.values()) for branch, own in by_branch_and_id.items()}
         above = _affordable(by_branch, chains)
         wide = _Wide(self.alternatives)
         for branch, own in by_branch.items():
@@ -210,9 +212,7 @@ class Tree:
         return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in LIMITS or m.names_its_namespace)]
 
     def _chain(self, directory: str) -> tuple[str, ...]:
-        """Return the branches that contain a directory, the outermost first. Directories may be thousands of levels
-        deep.
-        """
+        """The branches that contain a directory, the outermost first. Directories may be thousands of levels deep."""
         way = []
         while directory not in self._chains:
             way.append(directory)
@@ -251,8 +251,8 @@ class _Wide:
         """
         self.count += len(definitions)
         for reported in (True, False):
-            if found := [m for m in definitions if m.reported is reported]:
-                self._sources.append(found)
+            if chosen := [m for m in definitions if m.reported is reported]:
+                self._sources.append(chosen)
                 if reported:
                     self._add_to_alternatives(chain, 1 << (len(self._sources) - 1))
 
@@ -272,13 +272,13 @@ class _Wide:
                 for number in self._alternatives[branch]:
                     conflicting |= self._defining[number]
                 left &= ~conflicting | self._below[branch]
-        found: dict[Identity, Member] = {}
+        definitions: dict[Identity, Member] = {}
         while left:
             lowest = left & -left
             for member in self._sources[lowest.bit_length() - 1]:
-                found.setdefault(member.identity, member)
+                definitions.setdefault(member.identity, member)
             left ^= lowest
-        return found
+        return definitions
 
 
 _NOTHING: Final[dict[str, Sequence[Member]]] = {}
@@ -293,20 +293,18 @@ def _affordable(
     """
     definitions = {branch: [m for m in own if m.identity[0] in DEFINITIONS] for branch, own in by_branch.items()}
     for seen, most in ((by_branch, MAX_PAIRS), (definitions, _MAX_DEFINITIONS)):
-        sizes = {branch: len(found) for branch, found in seen.items()}
+        sizes = {branch: len(members) for branch, members in seen.items()}
         if sum(sizes.get(outer, 0) for chain in chains.values() for outer in (SHARED, *chain)[: len(chain)]) <= most:
             return seen
     return _NOTHING
 
 
 def _common(directories: Iterable[str]) -> str:
-    """Return the common parent directory, which may be one of the directories; "" if relative and absolute paths are
-    mixed.
-    """
-    known = list(directories)
-    if len({os.path.isabs(path) for path in known}) > 1:
+    """The common parent directory, which may be one of the directories; "" if relative and absolute paths are mixed."""
+    paths = list(directories)
+    if len({os.path.isabs(path) for path in paths}) > 1:
         return ""
-    return os.path.commonpath(known) if known else ""
+    return os.path.commonpath(paths) if paths else ""
 
 
 def _distinguishing(directories: set[str]) -> Iterator[str]:
@@ -382,25 +380,25 @@ def matches(file: str, pattern: str) -> bool:
     return fnmatchcase(path, pattern) or fnmatchcase(os.path.relpath(path), pattern)
 
 
-def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
+def _kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
     """Return the members as top-level kustomizations change them: one copy for each namespace and home.
 
     Also returns the number of removed patches, and the number of kustomizations that are skipped because they contain
     too many objects.
     """
-    if not known:
+    if not kustomizations:
         return members, 0, 0
     real = {file: os.path.realpath(file) for file in {member.file for member in members}}
     sizes = Counter(real[member.file] for member in members)
-    bases = {path for k in known.values() for path in k.resources}
-    patches = {path for k in known.values() for path in k.patches} & sizes.keys()
+    bases = {path for k in kustomizations.values() for path in k.resources}
+    patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
     copies: dict[str, dict[_Place, None]] = defaultdict(dict)
     left, apart = MAX_PAIRS + len(members), 0
-    for directory in [k for k in known if k not in bases]:
-        found, steps = _reached(directory, known, sizes, left)
+    for directory in [k for k in kustomizations if k not in bases]:
+        files, steps = _reached(directory, kustomizations, sizes, left)
         left -= steps
         apart += left < 0
-        for file, place in found if left >= 0 else ():
+        for file, place in files if left >= 0 else ():
             copies[file][place] = None
     placed = [
         _into(member, place)
@@ -417,7 +415,7 @@ _AS_IT_IS: Final[_Place] = ("", None)
 
 
 def _reached(
-    directory: str, known: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
+    directory: str, kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
 ) -> tuple[list[tuple[str, _Place]], int]:
     """Return the files that a kustomization and its bases change, with namespace and home; and the number of steps.
 
@@ -431,13 +429,15 @@ def _reached(
         if given in seen:
             continue
         seen.add(given)
-        found = known[current]
-        steps += len(found.resources)
+        kustomization = kustomizations[current]
+        steps += len(kustomization.resources)
         inside = os.path.join(current, "")
-        outer = home if home is not None else os.path.relpath(current) if found.home is None else found.home
-        for path in found.resources:
-            place = (namespace or found.namespace, home if path.startswith(inside) else outer)
-            if path in known:
+        outer = (
+            home if home is not None else os.path.relpath(current) if kustomization.home is None else kustomization.home
+        )
+        for path in kustomization.resources:
+            place = (namespace or kustomization.namespace, home if path.startswith(inside) else outer)
+            if path in kustomizations:
                 to_do.append((path, place))
             elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
                 files[path, place] = None
@@ -445,16 +445,16 @@ def _reached(
     return list(files), steps
 
 
-def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
+def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> set[str]:
     """The real paths of all files of a kustomization, including those of its bases and patches."""
-    to_do, seen, found = [directory], set[str](), set[str]()
+    to_do, seen, paths = [directory], set[str](), set[str]()
     while to_do:
         current = to_do.pop()
         if current not in seen:
             seen.add(current)
-            found.update(known[current].resources, known[current].patches)
-            to_do += [path for path in known[current].resources if path in known]
-    return found
+            paths.update(kustomizations[current].resources, kustomizations[current].patches)
+            to_do += [path for path in kustomizations[current].resources if path in kustomizations]
+    return paths
 
 
 def _into(member: Member, place: _Place) -> Member:
@@ -476,20 +476,20 @@ _MAX: Final = 10_000
 def read_kustomization(text: bytes, path: str) -> Kustomization | None:
     """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere)."""
     try:
-        found = next((v.value for v in values(text, path)), None)
+        content = next((v.value for v in values(text, path)), None)
     except Fault:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return None
     directory = os.path.realpath(os.path.dirname(path) or os.curdir)
-    namespace = found.get("namespace")
+    namespace = content.get("namespace")
     return Kustomization(
         directory,
-        tuple(_real(directory, p) for p in _paths(found, _RESOURCES)),
-        tuple(_real(directory, p) for p in _paths(found, _PATCHES)),
+        tuple(_real(directory, p) for p in _paths(content, _RESOURCES)),
+        tuple(_real(directory, p) for p in _paths(content, _PATCHES)),
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),
-        (text_at(found, "namePrefix"), text_at(found, "nameSuffix")),
+        (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
     )
 
 
@@ -509,10 +509,10 @@ def _real(directory: str, path: str) -> str:
     return os.path.realpath(path) if os.path.isabs(path) else current
 
 
-def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
+def _paths(content: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries."""
     for key in keys:
-        entries = found.get(key)
+        entries = content.get(key)
         for entry in entries[:_MAX] if isinstance(entries, list) else ():
             path = entry.get("path") if isinstance(entry, dict) else entry
             if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:

@@ -81,17 +81,17 @@ class JsonReader:
 
     def repeats(self, start: int) -> bool:
         """Report whether an object in this value has a duplicate key. Parses the value again."""
-        found = False
+        is_repeated = False
 
         def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            nonlocal found
+            nonlocal is_repeated
             result = dict(pairs)
-            found = found or len(result) != len(pairs)
+            is_repeated = is_repeated or len(result) != len(pairs)
             return result
 
         with suppress(RecursionError):  # as deep as can be read, and what notes is one call deeper
             json.JSONDecoder(object_pairs_hook=note, parse_float=len, parse_int=len).raw_decode(self.text, start)
-        return found
+        return is_repeated
 
 
 def _well_formed(value: Any) -> Any:
@@ -144,19 +144,19 @@ class JsonSource(NamedTuple):
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Return the position of the value at `path` (with `key`, of its key); of the nearest parent if absent."""
-        start, found = self.start, None
+        start, innermost = self.start, None
         full = (*self.prefix, *path)
         for step in full:
             member = self.spans.children(start).get(step)
             if member is None:
                 key = True
                 break
-            start, found = member.start, member
+            start, innermost = member.start, member
         locate = self.spans.document.location
-        if found is None:
+        if innermost is None:
             return locate(start, start + 1)
-        by_key = key and isinstance(found.key, str)
-        return locate(found.key_start, found.key_end) if by_key else locate(found.start, found.end)
+        by_key = key and isinstance(innermost.key, str)
+        return locate(innermost.key_start, innermost.key_end) if by_key else locate(innermost.start, innermost.end)
 
     def extent(self) -> tuple[int, int]:
         """The character span of the object."""

@@ -61,15 +61,15 @@ class Parameters:
 
     def _applied(self, value: dict[Any, Any] | list[Any], depth: int) -> Any:
         items = dict(value.items() if isinstance(value, dict) else enumerate(value))
-        found = {
+        applied = {
             key: self._text(key, item) if isinstance(item, str) else self.applied(item, depth + 1)
             for key, item in items.items()
         }
-        if all(new is old for new, old in zip(found.values(), items.values(), strict=True)):
+        if all(new is old for new, old in zip(applied.values(), items.values(), strict=True)):
             return value
         if isinstance(value, list):
-            return list(found.values())
-        return {key: item for key, item in found.items() if item is not _UNKNOWN}
+            return list(applied.values())
+        return {key: item for key, item in applied.items() if item is not _UNKNOWN}
 
     def _text(self, key: object, text: str) -> Any:
         match = _VARIABLE.fullmatch(text) if text[:1] in ("$", "{") else None
@@ -163,10 +163,10 @@ class ObjectFinder:
         `data`: the document. Some kinds are parsed only if the document contains CLASS_WORD, because few of their
         objects do.
         """
-        found = group_kind({"apiVersion": api_version, "kind": kind})
-        if found in RELEASE_NAMESPACES or found in (CONFIG_MAP, CRD):
-            return CLASS_WORD.encode() in data and (found != CRD or found in self._wanted)
-        wanted = kind.endswith("List") or found in self._wanted or found in MANIFESTS
+        group_and_kind = group_kind({"apiVersion": api_version, "kind": kind})
+        if group_and_kind in RELEASE_NAMESPACES or group_and_kind in (CONFIG_MAP, CRD):
+            return CLASS_WORD.encode() in data and (group_and_kind != CRD or group_and_kind in self._wanted)
+        wanted = kind.endswith("List") or group_and_kind in self._wanted or group_and_kind in MANIFESTS
         wanted = wanted or removed_version(api_version, kind) is not None
         return wanted or is_almost_a_class(api_version, kind)
 
@@ -233,9 +233,9 @@ class ObjectFinder:
                 message = f"more than {_MAX_NESTED} objects in one: forewarn skips the rest"
                 yield FileDiagnostic("parse-error", message, source(prefix).locate(()), "split the object into several")
                 break
-            found = parameters.applied(manifest)
-            if isinstance(found, dict) and not _is_only_compared(value, where) and not _is_part_of_a_class(found):
-                yield from self._take(found, source, (*prefix, *where), within)
+            applied = parameters.applied(manifest)
+            if isinstance(applied, dict) and not _is_only_compared(value, where) and not _is_part_of_a_class(applied):
+                yield from self._take(applied, source, (*prefix, *where), within)
         if self._texts is not None and self._depth < _NESTED_TEXTS and kind == CONFIG_MAP:
             finder = ObjectFinder(self._wanted, self._namespace, self._texts, self._depth + 1, within)
             for where, text in _texts_of(value, kind):
@@ -255,9 +255,9 @@ class ObjectFinder:
         sources: dict[Path, Source] = {}
         for where, text in _texts_of(value, kind) if self._texts is not None else ():
             assert self._texts is not None
-            found, inner = self._texts.values(text, source, where)
-            if isinstance(found, dict):
-                value, sources[where] = _with(value, where, found), inner
+            chart_values, inner = self._texts.values(text, source, where)
+            if isinstance(chart_values, dict):
+                value, sources[where] = _with(value, where, chart_values), inner
         if any(True for path in PRESETS[kind] for _ in found_at(value, path.steps)):
             self._keep(value, kind, ExpandedSource(source, sources) if sources else source, within)
         else:
@@ -308,8 +308,8 @@ def _nested_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tu
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
     """Yield the embedded texts of an object that may name or define a PriorityClass, with their paths."""
-    found = _nested_at(value, TEXTS.get(kind, ()))
-    return (each for each in islice(found, _MAX_NESTED) if isinstance(each[1], str) and CLASS_WORD in each[1])
+    texts = _nested_at(value, TEXTS.get(kind, ()))
+    return (text for text in islice(texts, _MAX_NESTED) if isinstance(text[1], str) and CLASS_WORD in text[1])
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
@@ -334,9 +334,7 @@ def _is_sync_patch(value: dict[str, Any]) -> bool:
 
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
-    """Report whether an object is a PriorityClass without value, which is a parameter, or a policy about other
-    fields.
-    """
+    """Whether an object is a PriorityClass without value, which is a parameter, or a policy about other fields."""
     return group_kind(manifest) == PRIORITY_CLASS and "value" not in manifest
 
 
@@ -401,9 +399,7 @@ def items_of(value: Any) -> list[Any] | None:
 
 
 def filled_in(item: Any, parent: dict[str, Any]) -> Any:
-    """Return an item of a typed list with apiVersion and kind filled in. Source: apimachinery unstructured,
-    decodeToList.
-    """
+    """An item of a typed list with apiVersion and kind filled in. Source: apimachinery unstructured, decodeToList."""
     if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion"):
         return item
     kind = parent.get("kind")

@@ -132,9 +132,9 @@ class _FileReader:
 
     def reading(self) -> Reading:
         """The collected result."""
-        found = self._finder
-        read = tuple(found.subjects), tuple(self._diagnostics), found.objects, found.skipped
-        return Reading(*read, defined=frozenset(found.defined))
+        finder = self._finder
+        read = tuple(finder.subjects), tuple(self._diagnostics), finder.objects, finder.skipped
+        return Reading(*read, defined=frozenset(finder.defined))
 
     def fault(self, document: Document, fault: Fault) -> None:
         """Record the error in a document. Template braces are reported only once per file."""

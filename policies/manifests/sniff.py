@@ -85,13 +85,13 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
     text = b"\n" + data
     if not _FIRST_LINE.match(text):
         return None
-    found: dict[bytes, str] = {}
+    words: dict[bytes, str] = {}
     for match in _ROOT_LINE.finditer(text):
         word = _PLAIN_WORD.fullmatch(match[2]) if match[1] else None
-        if word is None or match[1] in found or _CONTINUED.match(text, match.end()):
+        if word is None or match[1] in words or _CONTINUED.match(text, match.end()):
             return None
-        found[match[1]] = word[1].decode("ascii", "replace")
-    return (found[b"apiVersion"], found[b"kind"]) if len(found) == 2 else None
+        words[match[1]] = word[1].decode("ascii", "replace")
+    return (words[b"apiVersion"], words[b"kind"]) if len(words) == 2 else None
 
 
 def named_kinds(data: bytes) -> set[str]:
@@ -100,9 +100,9 @@ def named_kinds(data: bytes) -> set[str]:
 
     Of very many kinds, "" replaces the rest.
     """
-    found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MAX_KINDS)]
-    kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
-    return kinds | ({""} if found and (not kinds or len(found) == _MAX_KINDS) else set())
+    entries = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MAX_KINDS)]
+    kinds = {(value or b"").decode() for key, value in entries if key == b"kind"}
+    return kinds | ({""} if entries and (not kinds or len(entries) == _MAX_KINDS) else set())
 
 
 def is_typed(data: bytes) -> bool:
@@ -155,9 +155,7 @@ def is_untyped(data: bytes) -> bool:
 
 
 def laxer_than_kubectl(data: bytes) -> bool:
-    """Report whether libyaml may accept text that kubectl's older copy rejects (then `grammar.check_as_kubectl`
-    decides).
-    """
+    """Whether libyaml may accept text that kubectl's older copy rejects (then `grammar.check_as_kubectl` decides)."""
     return b"\\/" in data or has_doubtful_questions(data)
 
 
@@ -244,11 +242,11 @@ def _no_key(match: re.Match[bytes]) -> bytes:
 
 
 def _disguised(match: re.Match[bytes]) -> bytes:
-    found = match[0]
-    if found == b"?" and match.string[match.start() - 1] in b",[{":
+    mark = match[0]
+    if mark == b"?" and match.string[match.start() - 1] in b",[{":
         return b"@"
-    ends_line = found == b"?" and match.string[match.end() : match.end() + 1] in (b"\n", b"\r")
-    return b"@[" if ends_line else _DISGUISES[found]
+    ends_line = mark == b"?" and match.string[match.end() : match.end() + 1] in (b"\n", b"\r")
+    return b"@[" if ends_line else _DISGUISES[mark]
 
 
 def _has_plain_keys(data: bytes) -> bool:

@@ -208,20 +208,20 @@ def outline(
         return Outline([], [], [])
     text = _UNKNOWN_VERSION.sub(_with_version, masked.text)
     reading = read(text, file, wanted, namespace=namespace, again=True)
-    found = Outline([], [], list(_certain(reading.diagnostics, masked)))
-    known = {lines.start for subject in before if (lines := lines_of(subject))}
+    objects = Outline([], [], list(_certain(reading.diagnostics, masked)))
+    starts = {lines.start for subject in before if (lines := lines_of(subject))}
     for subject in reading.subjects:
         lines = lines_of(subject)
-        if not lines or lines.start in known:
+        if not lines or lines.start in starts:
             continue
         rest = _known(subject.object)
         if rest == subject.object and not any(masked.lost[lines.start : lines.stop]):
-            found.complete.append(subject)
+            objects.complete.append(subject)
         elif _has_one_type(rest, subject, masked):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace
-            found.partial.append(subject._replace(object=rest, namespace=place, is_partial=True))
-    return found
+            objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True))
+    return objects
 
 
 def _may_have(data: bytes, wanted: Collection[str]) -> bool:
@@ -231,14 +231,14 @@ def _may_have(data: bytes, wanted: Collection[str]) -> bool:
     return not kinds.isdisjoint(ours) or any("prio" in kind.lower() or kind.endswith("List") for kind in kinds)
 
 
-def _with_version(found: re.Match[str]) -> str:
+def _with_version(match: re.Match[str]) -> str:
     """The apiVersion of a built-in workload in place of an unknown one, padded to the same length."""
-    return found[1] + _VERSIONS.get(found[3], found[2]).ljust(len(found[2]))
+    return match[1] + _VERSIONS.get(match[3], match[2]).ljust(len(match[2]))
 
 
-def _has_one_type(known: ApiObject, subject: ReviewedObject, masked: Masked) -> bool:
+def _has_one_type(certain: ApiObject, subject: ReviewedObject, masked: Masked) -> bool:
     """Report whether the object's kind is known, and is the same in all branches of the template."""
-    if not (known.get("kind") and known.get("apiVersion")):
+    if not (certain.get("kind") and certain.get("apiVersion")):
         return False
     kind, metadata = (subject.source.locate((field,), key=True).line - 1 for field in ("kind", "metadata"))
     return masked.blocks[kind] == masked.blocks[metadata]
@@ -264,11 +264,13 @@ def _known(value: Any) -> Any:
 def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[FileDiagnostic]:
     """Yield the problems that do not depend on the values of the template."""
     lines = masked.text.split("\n")
-    for found in diagnostics:
-        is_certain = found.rule in _ON_TEXT and UNKNOWN.search(found.message) is None
-        if is_certain and (found.rule != "duplicate-key" or _is_repeated(found.location, lines, masked.blocks)):
-            known = found.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in found.object))
-            yield found._replace(object=known)
+    for diagnostic in diagnostics:
+        is_certain = diagnostic.rule in _ON_TEXT and UNKNOWN.search(diagnostic.message) is None
+        if is_certain and (
+            diagnostic.rule != "duplicate-key" or _is_repeated(diagnostic.location, lines, masked.blocks)
+        ):
+            ref = diagnostic.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in diagnostic.object))
+            yield diagnostic._replace(object=ref)
 
 
 def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> bool:

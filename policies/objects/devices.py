@@ -175,7 +175,7 @@ class ResourceSlice:
             per_device=boolean(obj, "spec", "perDeviceNodeSelection"),
             devices=devices,
             unmodelled=operations or next((device.unmodelled for device in devices if device.unmodelled), ""),
-            counter_sets=tuple(_counter_set(each, "name") for each in items(obj, "spec", "sharedCounters")),
+            counter_sets=tuple(_counter_set(counters, "name") for counters in items(obj, "spec", "sharedCounters")),
             divided=any(device.shared or device.consumes or device.policies for device in devices),
         )
 
@@ -215,7 +215,7 @@ def _device(device: ApiObject) -> Device:
         unmodelled=_unmodelled(device),
         shared=boolean(device, "allowMultipleAllocations"),
         policies=dict(_policies(device)),
-        consumes=tuple(_counter_set(each, "counterSet") for each in items(device, "consumesCounters")),
+        consumes=tuple(_counter_set(counters, "counterSet") for counters in items(device, "consumesCounters")),
         binds_to_node=boolean(device, "bindsToNode"),
     )
 
@@ -229,7 +229,7 @@ def _unmodelled(device: ApiObject) -> str:
         return "node allocatable resources of a device (DRANodeAllocatableResources)"
     if any(isinstance(value, dict) and _LISTS & value.keys() for value in mapping(device, "attributes").values()):
         return "attributes with lists (DRAListTypeAttributes)"
-    if any(each.get("compatibilityGroups") for each in items(device, "consumesCounters")):
+    if any(counters.get("compatibilityGroups") for counters in items(device, "consumesCounters")):
         return "compatibility groups of devices (DRADeviceCompatibilityGroups)"
     return ""
 
@@ -244,12 +244,12 @@ def _policies(device: ApiObject) -> Iterator[tuple[str, RequestPolicy]]:
         if isinstance(policy, dict):
             ranged = amounts(mapping(policy, "validRange"))
             values = policy.get("validValues")
-            found = tuple(map(_amount, values)) if isinstance(values, list) else ()
+            valid = tuple(map(_amount, values)) if isinstance(values, list) else ()
             yield (
                 name,
                 RequestPolicy(
                     _amount(policy.get("default")),
-                    tuple(amount for amount in found if amount is not None),
+                    tuple(amount for amount in valid if amount is not None),
                     *(ranged.get(bound) for bound in ("min", "max", "step")),
                 ),
             )
@@ -271,8 +271,8 @@ def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
 
 def amounts(holder: Mapping[str, Any], *path: str) -> dict[str, int]:
     """Return the valid quantities at `path` in each value of a map, in billionths."""
-    found = {name: _amount(at({"": value}, "", *path)) for name, value in holder.items()}
-    return {name: amount for name, amount in found.items() if amount is not None}
+    amounts_by_name = {name: _amount(at({"": value}, "", *path)) for name, value in holder.items()}
+    return {name: amount for name, amount in amounts_by_name.items() if amount is not None}
 
 
 def _amount(value: Any) -> int | None:
@@ -503,10 +503,10 @@ def _device_id(result: ApiObject) -> DeviceId:
 
 def _conditions(status: ApiObject) -> dict[str, bool]:
     """Return type -> whether the status of the condition is True. The first condition of each type counts."""
-    found: dict[str, bool] = {}
+    statuses: dict[str, bool] = {}
     for condition in items(status, "conditions"):
-        found.setdefault(text(condition, "type"), text(condition, "status") == "True")
-    return found
+        statuses.setdefault(text(condition, "type"), text(condition, "status") == "True")
+    return statuses
 
 
 def _readiness(result: ApiObject, conditions: Mapping[str, bool] | None) -> Readiness:
@@ -517,7 +517,7 @@ def _readiness(result: ApiObject, conditions: Mapping[str, bool] | None) -> Read
         return Readiness.AWAITED
     if any(conditions.get(failure) for failure in strings(result, "bindingFailureConditions")):
         return Readiness.FAILED
-    return Readiness.READY if all(conditions.get(each) for each in wanted) else Readiness.AWAITED
+    return Readiness.READY if all(conditions.get(condition) for condition in wanted) else Readiness.AWAITED
 
 
 def _request(request: ApiObject) -> DeviceRequest:

@@ -71,10 +71,7 @@ class PodDisruptionBudget:
         return self.selector.matches(labels)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Report whether the disruption controller counts a Pod of the PDB's namespace.
-
-        An empty selector matches all Pods.
-        """
+        """Whether the disruption controller counts a Pod of the PDB's namespace. An empty selector matches all Pods."""
         return self.selector is not None and self.selector.matches(labels)
 
     def counts(self, pod: Pod) -> bool:

@@ -121,10 +121,7 @@ def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
 
 
 def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
-    """Return a field of strings by string, such as labels; empty if absent or null.
-
-    Raises InvalidObject for other types.
-    """
+    """A field of strings by string, such as labels; empty if absent or null. Raises InvalidObject for other types."""
     entries = mapping(obj, *path)
     if len(entries) > FEW:
         charge(len(entries) // 8)
@@ -135,10 +132,7 @@ def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
 
 
 def timestamp(obj: ApiObject, *path: str | int) -> int | None:
-    """Return a metav1.Time field in seconds since 1970; None if absent or empty.
-
-    Raises InvalidObject for invalid times.
-    """
+    """A metav1.Time field in seconds since 1970; None if absent or empty. Raises InvalidObject for invalid times."""
     value = text(obj, *path)
     if not value:
         return None
@@ -150,10 +144,7 @@ def timestamp(obj: ApiObject, *path: str | int) -> int | None:
 
 
 def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
-    """Return the reference to an object, with the fields that are readable.
-
-    `namespace`: used if the object has none.
-    """
+    """The reference to an object, with the fields that are readable. `namespace`: used if the object has none."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, OBJECT):
         metadata = NOTHING

@@ -37,9 +37,7 @@ class Namespace(NamedTuple):
 
 
 def exempt_until(text: str) -> datetime | None:
-    """Return the end of an exemption by a namespace's annotation forewarn.dev/exempt-until; None if the text is
-    not a time.
-    """
+    """The end of an exemption by a namespace's annotation forewarn.dev/exempt-until; None if the text is not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

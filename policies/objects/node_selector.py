@@ -77,10 +77,7 @@ class NodeAffinity:
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Report whether a node satisfies nodeSelector and required affinity.
-
-        Source: upstream `RequiredNodeAffinity.Match`.
-        """
+        """Whether a node satisfies nodeSelector and required affinity (upstream `RequiredNodeAffinity.Match`)."""
         wanted = self.node_selector or {}
         if len(wanted) > FEW:
             charge(len(wanted) // 32)  # mostly the first one decides

@@ -181,10 +181,7 @@ class Pod:
         return self.uid or self.key
 
     def bound_to(self, node_name: str, node_labels: Mapping[str, str]) -> Pod:
-        """Return the Pod bound to a node.
-
-        As the API server does, copies the node's zone and region to the Pod's labels.
-        """
+        """The Pod bound to a node. As the API server does, copies the node's zone and region to the Pod's labels."""
         topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
         labels = shared_labels({**self.labels, **topology})
         return replace(self, node_name=node_name, nominated_node_name="", labels=labels, created=None)
@@ -203,9 +200,7 @@ _BEFORE_TERMINATION: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
 
 
 def wait_seconds(victims: Iterable[Pod]) -> int:
-    """Return the seconds until the last Pod has terminated, if all terminate at the same time within their grace
-    periods.
-    """
+    """The seconds until the last Pod has terminated, if all terminate at the same time within their grace periods."""
     return max((pod.spec.termination_grace_period for pod in victims), default=0)
 
 
@@ -226,12 +221,12 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
 
 def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
     """Return type -> the first condition of the type, which is the one that upstream uses."""
-    found: dict[str, ApiObject] = {}
+    conditions: dict[str, ApiObject] = {}
     for condition in items(obj, "status", "conditions"):
         kind = condition.get("type")
         if isinstance(kind, str):
-            found.setdefault(kind, condition)
-    return found
+            conditions.setdefault(kind, condition)
+    return conditions
 
 
 def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
@@ -244,10 +239,7 @@ def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
 
 
 def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
-    """Report whether the Pod is ready. Without the condition Ready, a Pod that is not Pending is ready.
-
-    Source: upstream `IsPodReady`.
-    """
+    """Whether the Pod is ready. Without the condition Ready, a Pod that is not Pending is ready (`IsPodReady`)."""
     ready = conditions.get("Ready")
     return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"
 
@@ -277,9 +269,11 @@ def stored_pod(obj: ApiObject) -> Pod:
     except TooLargeToRetain:
         pass
     for hides, reduced in ((False, _without_wishes), (True, _with_requests), (True, _bare)):
-        if (found := _read(obj, reduced)) is not None:
-            spec = replace(found.spec, too_large=TOO_LARGE, hides=hides, gated=found.spec.gated or not found.node_name)
-            return replace(found, spec=spec)
+        if (smaller := _read(obj, reduced)) is not None:
+            spec = replace(
+                smaller.spec, too_large=TOO_LARGE, hides=hides, gated=smaller.spec.gated or not smaller.node_name
+            )
+            return replace(smaller, spec=spec)
     return Pod.from_api(_bare(obj))
 
 
@@ -312,11 +306,11 @@ def _bare(obj: ApiObject) -> ApiObject:
         "spec": _PLAIN,
         "status": ("phase", "startTime", "nominatedNodeName"),
     }
-    found: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"}
+    bare: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"}
     for part, keys in kept.items():
         holder = obj.get(part)
-        found[part] = {} if is_omitted(holder) else {key: at(obj, part, key) for key in keys}
-    return found
+        bare[part] = {} if is_omitted(holder) else {key: at(obj, part, key) for key in keys}
+    return bare
 
 
 def _spec(obj: ApiObject, *keys: str) -> dict[str, Any]:

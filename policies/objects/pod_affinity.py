@@ -121,14 +121,14 @@ def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
     Also contains ALL_NAMESPACES if there are more terms, or names in a term, than forewarn predicts
     (`policies.objects.extent`). Ignores invalid values, because forewarn predicts no Pod with them.
     """
-    found: set[str] = set()
+    others: set[str] = set()
     for term in _terms_of(spec.get("affinity")):
         names = term.get("namespaces")
         names = names if isinstance(names, list) else []
         if term.get("namespaceSelector") is not None or len(names) > _MAX_NAMES:
-            found.add(ALL_NAMESPACES)
-        found.update(name for name in names[:_MAX_NAMES] if isinstance(name, str) and name != namespace)
-    return frozenset(found)
+            others.add(ALL_NAMESPACES)
+        others.update(name for name in names[:_MAX_NAMES] if isinstance(name, str) and name != namespace)
+    return frozenset(others)
 
 
 def _terms_of(affinity: object) -> Iterator[ApiObject]:

@@ -371,11 +371,11 @@ def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running
 
 def _running(pod: ApiObject) -> dict[str, Running]:
     """Return container name -> the resources in its status."""
-    found: dict[str, Running] = {}
+    running: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):
-            found.setdefault(str(entry.get("name")), _status_resources(entry, pod, ("status", kind, index)))
-    return found
+            running.setdefault(str(entry.get("name")), _status_resources(entry, pod, ("status", kind, index)))
+    return running
 
 
 def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:

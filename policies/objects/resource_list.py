@@ -30,11 +30,11 @@ def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]
     Raises InvalidObject.
     """
     work = meter()
-    found = {}
+    amounts = {}
     for name, value in mapping(obj, *path).items():
         work.charge(2)
-        found[name] = _amount(obj, value, (*path, name))
-    return found
+        amounts[name] = _amount(obj, value, (*path, name))
+    return amounts
 
 
 def rounded(resources: ResourceList) -> dict[str, Quantity]:

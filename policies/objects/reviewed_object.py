@@ -83,13 +83,13 @@ class ReviewedObject(NamedTuple):
 
     def locate(self, path: Path) -> Location:
         """Return the position of the value at `path`; of the object's name if the value is absent."""
-        found: object = self.object
+        value: object = self.object
         for step in path:
-            if isinstance(found, Mapping) or (isinstance(found, list) and isinstance(step, int) and step < len(found)):
-                found = found.get(step) if isinstance(found, Mapping) else found[step]  # type: ignore[index]
+            if isinstance(value, Mapping) or (isinstance(value, list) and isinstance(step, int) and step < len(value)):
+                value = value.get(step) if isinstance(value, Mapping) else value[step]  # type: ignore[index]
             else:
-                found = None
-        if path and found is not None:
+                value = None
+        if path and value is not None:
             return self.source.locate(path)
         return self.source.locate(("metadata", "name"))
 

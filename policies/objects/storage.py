@@ -208,10 +208,7 @@ class StorageClass:
         return self.binding_mode == "WaitForFirstConsumer"
 
     def allows(self, labels: Mapping[str, str]) -> bool:
-        """True if a node with these labels is in the allowed topologies.
-
-        Source: upstream `MatchTopologySelectorTerms`.
-        """
+        """True if a node with these labels is in the allowed topologies (upstream `MatchTopologySelectorTerms`)."""
         if not self.allowed_topologies:
             return True
         return any(term and all(labels.get(key) in values for key, values in term) for term in self.allowed_topologies)
@@ -334,5 +331,8 @@ def default_storage_class(classes: Iterable[StorageClass]) -> str:
 
     Source: kubernetes `pkg/volume/util/storageclass.go`, `GetDefaultClass`.
     """
-    defaults = sorted((each for each in classes if each.is_default), key=lambda each: (-each.created, each.name))
+    defaults = sorted(
+        (storage_class for storage_class in classes if storage_class.is_default),
+        key=lambda storage_class: (-storage_class.created, storage_class.name),
+    )
     return defaults[0].name if defaults else ""

@@ -40,19 +40,13 @@ class TopologySpreadConstraint:
         return self.selector is not None and self.selector.matches(labels)
 
     def includes(self, node: Node, spec: PodSpec) -> bool:
-        """Report whether the constraint of a Pod with this spec counts the Pods on a node.
-
-        Source: upstream `matchNodeInclusionPolicies`.
-        """
+        """Whether the constraint of a Pod with this spec counts the Pods on a node (`matchNodeInclusionPolicies`)."""
         if self.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
             return False
         return self.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
 
     def counts_pods(self, semantics: Semantics) -> bool:
-        """Report whether kube-scheduler counts Pods for the constraint.
-
-        Up to 1.37, an empty selector counts no Pods.
-        """
+        """Whether kube-scheduler counts Pods for the constraint. Up to 1.37, an empty selector counts no Pods."""
         return self.selector is not None and (semantics.empty_selectors_count or not self.selector.empty)
 
 

@@ -50,22 +50,22 @@ def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVol
 
     `labels`: the labels of the PersistentVolume.
     """
-    for kind, known in _TRANSLATIONS.items():
+    for kind, translation in _TRANSLATIONS.items():
         if source.get(kind) is not None:
-            handle = known.handle(text(source, kind, known.id_field), labels)
+            handle = translation.handle(text(source, kind, translation.id_field), labels)
             if kind == "azureDisk" and text(source, kind, "kind", default="Managed").lower() != "managed":
                 handle = ""
-            return MigratedVolume(known.plugin, known.driver, handle, known.topology_key)
+            return MigratedVolume(translation.plugin, translation.driver, handle, translation.topology_key)
     return None
 
 
 def driver_of_provisioner(provisioner: str) -> str | None:
-    """Return the CSI driver for an in-tree provisioner; "" if forewarn does not translate it, None for other
-    provisioners.
-    """
+    """The CSI driver for an in-tree provisioner; "" if forewarn does not translate it, None for other provisioners."""
     if provisioner in ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"):
         return ""
-    return next((known.driver for known in _TRANSLATIONS.values() if known.plugin == provisioner), None)
+    return next(
+        (translation.driver for translation in _TRANSLATIONS.values() if translation.plugin == provisioner), None
+    )
 
 
 def translated_topology(

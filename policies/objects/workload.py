@@ -86,7 +86,9 @@ def is_fragment(obj: ApiObject) -> bool:
     if not isinstance(containers, list) or not containers:
         return True
     lacks_selector = group_kind(obj).startswith("apps/") and at(obj, "spec", "selector") is None
-    return lacks_selector or not any(at(each, "image") for each in containers if isinstance(each, OBJECT))
+    return lacks_selector or not any(
+        at(container, "image") for container in containers if isinstance(container, OBJECT)
+    )
 
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:

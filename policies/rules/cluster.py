@@ -64,9 +64,9 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     for pod in context.pods if names else ():
         if pod.priority_class_name in names and not pod.terminal:
             pods[pod.priority_class_name].append(pod)
-    for name, found in pods.items():
+    for name, users in pods.items():
         ref = ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name)
-        yield Problem(PodsOfMissingClass(name, found), object=ref)
+        yield Problem(PodsOfMissingClass(name, users), object=ref)
 
 
 @rule(
@@ -261,12 +261,12 @@ def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
 
 def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod]]:
     """The Pods of these classes that have not terminated."""
-    found: dict[str, list[Pod]] = {name: [] for name in names}
+    pods: dict[str, list[Pod]] = {name: [] for name in names}
     if any(name in names for name, _ in cluster.pod_counts_by_priority):
         for pod in cluster.pods.values():
             if pod.priority_class_name in names and not pod.terminal:
-                found[pod.priority_class_name].append(pod)
-    return found
+                pods[pod.priority_class_name].append(pod)
+    return pods
 
 
 @rule(
@@ -410,7 +410,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     restarts = restarts_of(context)
     for restart in restarts.found:
         if restart.is_blocked:
-            pending = next(found for found in restart.impact.predictions if found.outcome == "pending")
+            pending = next(prediction for prediction in restart.impact.predictions if prediction.outcome == "pending")
             details = StaysPending(restart.impact, pending, restart.reasons, True, needs_class(pending))
             yield Problem(details, object=restart.ref)
         elif restart.rejection:

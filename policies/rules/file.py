@@ -369,13 +369,13 @@ def _shown_path(path: Path) -> str:
 def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     """Return the suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
     name = str(unknown.path[-1])
-    known = fields_of(unknown.type).known
+    fields = fields_of(unknown.type).known
     minors = minors_of(unknown)
     if minors:
         releases = listed([f"1.{minor}" for minor in minors], len(minors))
         return {"minors": list(minors)}, f" in this release; {releases} has it", "remove it"
-    same = [other for other in known if other.lower() == name.lower()]
-    near = same or _nearest(name, known)
+    same = [other for other in fields if other.lower() == name.lower()]
+    near = same or _nearest(name, fields)
     if near and (same or not _has_home(name, root)):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
     right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
@@ -436,8 +436,8 @@ def _anywhere(path: Path, root: str) -> list[Path]:
 
     Empty if it is ambiguous, or for fields of `metadata` deep in the object.
     """
-    found = list(homes(str(path[-1]), root))
-    nearest = [home for home in found if len(home) == len(found[0])]
+    paths = list(homes(str(path[-1]), root))
+    nearest = [home for home in paths if len(home) == len(paths[0])]
     inside = [home for home in nearest if _CONTAINERS in home]
     if nearest == [("metadata",)] and any(isinstance(step, int) for step in path):
         return []

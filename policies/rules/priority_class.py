@@ -280,7 +280,9 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
     )
 
     if fault := system_class_fault(priority_class.name, priority_class.value, priority_class.global_default):
-        detail = f": {fault}" if any(known.name == priority_class.name for known in SYSTEM_CLASSES) else ""
+        detail = (
+            f": {fault}" if any(system_class.name == priority_class.name for system_class in SYSTEM_CLASSES) else ""
+        )
         yield Problem(
             f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
             ("metadata", "name"),
@@ -371,11 +373,11 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     new, old = class_of(subject), PriorityClass.from_api(subject.old)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
     offline = context.phase is Phase.LINT and context.cluster is None
-    known = "an earlier object of the input has" if offline else "the cluster has"
+    holder = "an earlier object of the input has" if offline else "the cluster has"
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         yield Problem(
-            f"{str(fault).rstrip('.')}; {known} {stored[name]}",
+            f"{str(fault).rstrip('.')}; {holder} {stored[name]}",
             fault.path,
             f"keep {name}: {stored[name]}, or create a class with another name",
         )
@@ -562,9 +564,9 @@ def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
     }
     for kind, table in tables.items():
         spec = BY_GROUP_KIND[kind]
-        for found in table.values():
-            if name in found.class_names:
-                yield ObjectRef(spec.api_version, spec.kind, found.namespace, found.name)
+        for group in table.values():
+            if name in group.class_names:
+                yield ObjectRef(spec.api_version, spec.kind, group.namespace, group.name)
 
 
 @rule(

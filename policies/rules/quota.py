@@ -107,8 +107,8 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
     from forewarn.policies.objects.fields import mapping
 
-    found = at(subject.object, *path)
-    entries = found if isinstance(found, list) else [found]
+    value = at(subject.object, *path)
+    entries = value if isinstance(value, list) else [value]
     scopes = [entry.get("scopeName") if isinstance(entry, dict) else entry for entry in entries]
     for scope in [scope for scope in scopes if isinstance(scope, str)]:
         names = [

@@ -70,9 +70,9 @@ class Tagged:
 
     def value(self, obj: ApiObject | None, name: str) -> Any:
         """Return the value of the field in an object; Go's zero value if unset."""
-        found = None if obj is None else obj.get(name)
-        if found is not None or self.form is Form.POINTER:
-            return found
+        value = None if obj is None else obj.get(name)
+        if value is not None or self.form is Form.POINTER:
+            return value
         if self.form is Form.VALUE:
             return 0 if isinstance(self.value_type, Plain) and self.value_type.kind == "number" else ""
         return {} if self.form is Form.STRUCT else []
@@ -97,7 +97,7 @@ class Tags:
 
     def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
         """Return a decoded object as kube-apiserver writes it: only fields of this type, unset ones as in Go."""
-        found = {}
+        written = {}
         for name, tagged in self.fields.items():
             value = tagged.value(obj, name)
             if isinstance(tagged.value_type, Tags) and value is not None:
@@ -108,8 +108,8 @@ class Tags:
                     else value_tags.encoded(value)
                 )
             if tagged.always or tagged.is_set({name: value}, name):
-                found[name] = value
-        return found
+                written[name] = value
+        return written
 
 
 def _decoded(tagged: Tagged, package: str) -> Type:

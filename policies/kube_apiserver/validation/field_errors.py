@@ -49,9 +49,9 @@ def required(path: Path, detail: str = "", field: str = "") -> FieldError:
     return FieldError(path, _with("Required value", detail), field)
 
 
-def forbidden(path: Path, detail: str, field: str = "") -> FieldError:
+def forbidden(path: Path, detail: str) -> FieldError:
     """An error: the value is well-formed, but not permitted here."""
-    return FieldError(path, _with("Forbidden", detail), field)
+    return FieldError(path, _with("Forbidden", detail))
 
 
 MAX_FAULTS: Final = 100
@@ -88,9 +88,7 @@ def too_long(path: Path, limit: int) -> FieldError:
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:
-    """The errors as one text without duplicates: one alone, several in brackets (upstream
-    `utilerrors.NewAggregate`).
-    """
+    """The errors as one text without duplicates: one alone, several in brackets (`utilerrors.NewAggregate`)."""
     texts = list(dict.fromkeys(map(str, islice(errors, MAX_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -207,9 +207,7 @@ def _validate_images(containers: list[Any], kind: str, *, must_be_there: bool = 
 
 
 def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[FieldError], bool]:
-    """Return the errors of a changed deadline, which may be set or reduced; and true if validation stops at this
-    error.
-    """
+    """The errors of a changed deadline, which may be set or reduced; and true if validation stops at this error."""
     path = ("spec", "activeDeadlineSeconds")
     given, stored = at(new, *path), at(old, *path)
     if given is None:

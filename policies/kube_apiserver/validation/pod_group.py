@@ -311,9 +311,9 @@ def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
         fields = {name: off(name, tagged) if name in gated else tagged for name, tagged in tags.fields.items()}
         return replace(tags, fields=fields)
 
-    found = with_gates(version.tags(kind))
-    templates = found.fields.get("podGroupTemplates")
+    gated_tags = with_gates(version.tags(kind))
+    templates = gated_tags.fields.get("podGroupTemplates")
     if templates is None or not isinstance(templates.value_type, Tags):
-        return found
-    fields = {**found.fields, "podGroupTemplates": replace(templates, value_type=with_gates(templates.value_type))}
-    return replace(found, fields=fields)
+        return gated_tags
+    fields = {**gated_tags.fields, "podGroupTemplates": replace(templates, value_type=with_gates(templates.value_type))}
+    return replace(gated_tags, fields=fields)

@@ -93,9 +93,9 @@ def system_class_fault(name: str, value: int, global_default: bool) -> str:
 
     Source: `IsKnownSystemPriorityClass`.
     """
-    for known in SYSTEM_CLASSES:
-        if known.name == name:
-            if known.value != value:
-                return f"value of {name} PriorityClass must be {known.value}"
+    for system_class in SYSTEM_CLASSES:
+        if system_class.name == name:
+            if system_class.value != value:
+                return f"value of {name} PriorityClass must be {system_class.value}"
             return f"globalDefault of {name} PriorityClass must be false" if global_default else ""
     return f"{name} is not a known system priority class"

@@ -91,11 +91,11 @@ def is_scope_valid_for(scope: str, resource: str) -> bool:
 
 def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
     """Return scope -> resources that the scope does not support, up to the maximum number of reported errors."""
-    found: dict[str, list[str]] = {}
+    unfit_by_scope: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
-        found[scope] = list(islice(unfit, MAX_FAULTS))
-    return found
+        unfit_by_scope[scope] = list(islice(unfit, MAX_FAULTS))
+    return unfit_by_scope
 
 
 def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[FieldError]:

@@ -65,16 +65,16 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
         strange = (key for key in value if key not in fields.known and not key.startswith(_PATCH))
         yield from (Unknown((*path, key), name) for key in strange)
     for key, many, inner in fields.nested:
-        found = value.get(key)
-        if not found:
+        inside = value.get(key)
+        if not inside:
             continue
         if not many:
-            yield from _unknown(found, inner, minor, (*path, key))
+            yield from _unknown(inside, inner, minor, (*path, key))
         elif many == "[":
-            for index, item in enumerate(found if isinstance(found, list) else ()):
+            for index, item in enumerate(inside if isinstance(inside, list) else ()):
                 yield from _unknown(item, inner, minor, (*path, key, index))
         else:
-            for entry, item in found.items() if isinstance(found, dict) else ():
+            for entry, item in inside.items() if isinstance(inside, dict) else ():
                 yield from _unknown(item, inner, minor, (*path, key, entry))
 
 
@@ -85,8 +85,8 @@ def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
     """
     from forewarn.policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
 
-    found = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
-    texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in found)
+    unknown_in_order = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
+    texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in unknown_in_order)
     return list(islice(texts, _MAX_ERRORS))
 
 
@@ -124,23 +124,23 @@ def homes(name: str, root: str) -> Iterator[Path]:
 @lru_cache(maxsize=1)
 def _tables() -> Mapping[str, Any]:
     with open(_TABLES, encoding="utf-8") as file:
-        found: Mapping[str, Any] = json.load(file)
-    return found
+        tables: Mapping[str, Any] = json.load(file)
+    return tables
 
 
 @lru_cache(maxsize=2048)
 def fields_of(name: str, minor: int | None = None) -> Fields:
     """Return the fields of a type in a minor version; None: in any version."""
-    known, held = [], []
+    names, held = [], []
     for entry in _tables()["types"][name].split():
         typed, _, span = entry.partition("@")
         field, _, kind = typed.partition(":")
         if minor is None or not span or _covers(span, minor):
-            known.append(field)
+            names.append(field)
             if kind:
                 many = kind[0] if kind[0] in "[{" else ""
                 held.append((field, many, kind.removeprefix(many)))
-    return Fields(frozenset(known), tuple(held))
+    return Fields(frozenset(names), tuple(held))
 
 
 def _covers(span: str, minor: int) -> bool:

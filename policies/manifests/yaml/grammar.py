@@ -124,10 +124,7 @@ _PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
 
 
 def leniently(read: Callable[[Document], T], document: Document) -> T:
-    """Return the result of `read` for a document; if only libyaml rejects the document, for its masked text.
-
-    Raises Fault.
-    """
+    """The result of `read` for a document; if only libyaml rejects the document, for its masked text. Raises Fault."""
     if _MARK_IN_TEXT in document.data:
         document = _masked(document, ((_MARK, "\ufeff"),)) or document
     first: Fault | None = None
@@ -172,9 +169,9 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
         masks[mask] = meant
     if text == document.text:
         return None
-    found = document.like(text)
-    found.masks = masks
-    return found
+    masked = document.like(text)
+    masked.masks = masks
+    return masked
 
 
 def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
@@ -188,9 +185,9 @@ def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
     tag = _TAG.match(text, fault.since)
     if tag is None or (ended := tag[0].translate(_IN_TAG)) == tag[0]:
         return None
-    found = document.like(f"{text[: tag.start()]}{ended}{text[tag.end() :]}")
-    found.masks = document.masks
-    return found
+    ending = document.like(f"{text[: tag.start()]}{ended}{text[tag.end() :]}")
+    ending.masks = document.masks
+    return ending
 
 
 def _with_mask(mask: str, match: re.Match[str]) -> str:

@@ -156,9 +156,7 @@ def followed(node: Node) -> Scalar | Collection:
 
 
 def compose(document: Document) -> tuple[Node | None, Fault | None]:
-    """Return the root node (None for an empty document), and the error of text after the document's end. Raises
-    Fault.
-    """
+    """The root node (None for an empty document), and the error of text after the document's end. Raises Fault."""
     next_event: Callable[[], Any] = parser(document).get_event
     root: Node | None = None
     last: Any = None

@@ -139,9 +139,7 @@ def _json_number(number: float) -> int | float:
 
 
 def as_integer(number: float) -> int | float:
-    """Return the integer that a number becomes when Go's encoding/json has written it: its shortest digits, then
-    zeros.
-    """
+    """The integer that a number becomes when Go's encoding/json has written it: its shortest digits, then zeros."""
     if not number.is_integer() or abs(number) >= 1e21:
         return number
     digits, exponent = repr(number).split("e") if abs(number) >= 1e16 else (str(int(number)), "0")
@@ -151,14 +149,14 @@ def as_integer(number: float) -> int | float:
 
 def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
     """The value of a scalar with an explicit tag."""
-    found = "null" if value is None else {bool: "bool", int: "int", float: "float", str: "str"}[type(value)]
+    kind = "null" if value is None else {bool: "bool", int: "int", float: "float", str: "str"}[type(value)]
     if tag == _TIMESTAMP and _TIME.fullmatch(text):
         return text
-    if tag == _TAG + found:
+    if tag == _TAG + kind:
         return value
     if tag == _FLOAT and isinstance(value, int) and not isinstance(value, bool) and value < 2**63:
         return float(value)
-    raise Unreadable(f"cannot decode !!{found} `{text[:60]}` as a !!{_RESOLVED[tag]}")
+    raise Unreadable(f"cannot decode !!{kind} `{text[:60]}` as a !!{_RESOLVED[tag]}")
 
 
 def _base64(text: str) -> str:

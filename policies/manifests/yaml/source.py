@@ -36,10 +36,10 @@ def seek(document: Document, path: Path) -> Scalar | None:
     next_event()
     event = next_event()
     for step in path:
-        found = _enter(next_event, event, step)
-        if found is None:
+        entered = _enter(next_event, event, step)
+        if entered is None:
             return None
-        event = found
+        event = entered
     if type(event) is not ScalarEvent:
         return None
     start, end = extent(event)
@@ -126,8 +126,8 @@ class Tree:
             return _child(parent, step)
         if id(parent) not in self._keys:
             self._keys[id(parent)] = {e.key: e for e in entries(parent)} if parent.is_mapping else {}
-        found = self._keys[id(parent)].get(step)
-        return (found.value, found) if found else None
+        entry = self._keys[id(parent)].get(step)
+        return (entry.value, entry) if entry else None
 
 
 class YamlSource(NamedTuple):
@@ -160,9 +160,7 @@ class YamlSource(NamedTuple):
         return self._parent(node, entry) if _is_empty(node) else self._span(node)
 
     def _parent(self, node: Node, entry: MappingEntry | None) -> Location:
-        """Return the position of an entry's key, for a value without a position; without `entry`, the position of the
-        node.
-        """
+        """The position of an entry's key, for a value without a position; without `entry`, the position of the node."""
         return self._span(entry.key_node if entry else node)
 
     def _span(self, node: Node) -> Location:
@@ -193,9 +191,7 @@ def _is_empty(node: Node) -> bool:
 
 
 def _child(node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
-    """Return the child of a node at a key or index, and its entry if the node is a mapping; None if there is no such
-    child.
-    """
+    """The child of a node at a key or index, and its entry if the node is a mapping; None if there is no such child."""
     parent = followed(node)
     if not isinstance(parent, Collection):
         return None

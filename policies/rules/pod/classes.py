@@ -321,8 +321,8 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
 def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:
     """Return the class of the Pods: the named class, otherwise the default if known."""
     name = class_to_be(template, subject.effective_namespace, context)
-    found = None if name else resolved(template, context)
-    return found.priority_class_name if found else name
+    priority = None if name else resolved(template, context)
+    return priority.priority_class_name if priority else name
 
 
 _PART_OF: Final = "app.kubernetes.io/part-of"
@@ -419,9 +419,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
 
 
 def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
-    """Report whether a file or `-n` sets the namespace to a valid name, not a template variable or kubectl's
-    default.
-    """
+    """Whether a file or `-n` sets the namespace to a valid name, not a template variable or kubectl's default."""
     own = at(subject.object, "metadata", "namespace")
     is_given = own or context.options.namespace or subject.namespace != DEFAULT_NAMESPACE
     return bool(is_given) and bool(_NAMESPACE_NAME.fullmatch(subject.ref.namespace))
@@ -539,7 +537,7 @@ _NO_AGENT: Final = re.compile(
 def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
     """Report whether the names of a DaemonSet and its images are those of an agent that the nodes need."""
     containers = spec.get("containers")
-    images = (str(at(each, "image")) for each in (containers if isinstance(containers, list) else ()))
+    images = (str(at(container, "image")) for container in (containers if isinstance(containers, list) else ()))
     names = (subject.ref.name, *(image.rpartition("/")[2] for image in images))
     is_agent = any(map(_AGENT.search, names)) and not _NO_AGENT.search(subject.ref.name)
     return is_agent and not is_test_file(subject.locate(()).file)

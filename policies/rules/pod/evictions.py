@@ -124,9 +124,7 @@ def _counts_all(constraint: ApiObject, context: Context) -> bool:
 
 
 def _empty_counts(context: Context) -> bool:
-    """Report whether the release counts the Pods that {} selects. Without a given release, assume at most 1.37:
-    false.
-    """
+    """Whether the release counts the Pods that {} selects. Without a given release, assume at most 1.37: false."""
     if context.minor is None:
         return False
     from forewarn.policies.releases.semantics import Semantics  # only for a given minor version
@@ -259,11 +257,11 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS as FIX  # the linter starts without it
 
     try:
-        found = _fault_of_job(job)
+        fault = _fault_of_job(job)
     except InvalidObject:
         return  # the API server rejects it
-    if found:
-        message, field = found
+    if fault:
+        message, field = fault
         never = text(job, "spec", "template", "spec", "restartPolicy") == "Never"
         yield Problem(message, (*path, "spec", field), FIX if never else f"{FIX}, with restartPolicy: Never")
 

@@ -76,8 +76,8 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Fix: correct the field. To change a field that is immutable, delete the PodGroup and create it again.
     """
     template = context.template(subject)
-    found = _faults(subject, context) if template is None else _of_template(template)
-    for message in dict.fromkeys((str(fault), fault.path) for fault in found):
+    faults = _faults(subject, context) if template is None else _of_template(template)
+    for message in dict.fromkeys((str(fault), fault.path) for fault in faults):
         text, path = message
         fix = next((fix for part, fix in _FIXES if part in text), "correct this field")
         yield Problem(cut(text, MAX_CHARACTERS), path, fix, detail={"rejection": text})
@@ -241,16 +241,16 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     least = int32(subject.object, *_MIN_COUNT) if subject.ref.kind == "PodGroup" else None
     if not least or groups_are_off(context):
         return
-    found = members_of(subject.effective_namespace, name_of(subject), context)
-    if found and found < least:
+    members = members_of(subject.effective_namespace, name_of(subject), context)
+    if members and members < least:
         yield Problem(
             Text(
-                f"minCount is {least}, but the group has {plural(found, 'Pod')}; they stay gated",
-                f"lower minCount to {found}, or create {least} Pods",
+                f"minCount is {least}, but the group has {plural(members, 'Pod')}; they stay gated",
+                f"lower minCount to {members}, or create {least} Pods",
                 (GATE,),
             ),
             _MIN_COUNT,
-            detail={"minCount": least, "pods": found},
+            detail={"minCount": least, "pods": members},
         )
 
 
@@ -346,10 +346,10 @@ def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterat
     template = context.template(subject)
     if template is None or group_kind(subject.object) not in GROUPS:
         return
-    found = _TOO_HIGH.get(class_name(template))
-    if found is not None:
+    higher = _TOO_HIGH.get(class_name(template))
+    if higher is not None:
         yield Problem(
-            f"{found.name} has value {found.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
+            f"{higher.name} has value {higher.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
             template.at("priorityClassName"),
             "use a lower PriorityClass",
         )

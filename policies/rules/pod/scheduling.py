@@ -382,16 +382,14 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
 def _preempted(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Preemption]]:
-    """Return the victims and their preemptors, grouped by the properties that expectations select, because most are
-    equal.
-    """
-    found: dict[tuple[_Pods, _Pods], list[_Preemption]] = {}
+    """The victims and their preemptors, grouped by the properties that expectations select, because most are equal."""
+    by_properties: dict[tuple[_Pods, _Pods], list[_Preemption]] = {}
     for prediction in impact.preempting:
         by = _preemptor(prediction.pod, subject, template, cluster)
         for victim in each(prediction.victims):
             group = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
-            found.setdefault((by, group), []).append((prediction, victim))
-    return found
+            by_properties.setdefault((by, group), []).append((prediction, victim))
+    return by_properties
 
 
 def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:

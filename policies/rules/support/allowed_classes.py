@@ -40,8 +40,8 @@ def _matches(
     """Report whether all conditions of an entry of allowedClasses hold; None if unknown."""
     answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, namespace)]
     if entry.namespace_selector is not None:
-        found = context.namespace(namespace)
-        answers.append(None if found is None else entry.namespace_selector.matches(found.labels))
+        labelled = context.namespace(namespace)
+        answers.append(None if labelled is None else entry.namespace_selector.matches(labelled.labels))
     if entry.depends_on_user:
         answers.append(_is_among(entry, subject, had=had))
     return False if False in answers else None if None in answers else True

@@ -36,24 +36,22 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
     True for system classes and the global default; `own-namespace` adds classes that Pods of the namespace use, or
     that allowedClasses permits.
     """
-    found: set[str] = set()
+    names: set[str] = set()
 
     def knows(name: str) -> bool:
-        if not found:
+        if not names:
             default = default_priority_class(context.stored_classes.values())
-            found.update(_SYSTEM, (default.name,) if default else ())
+            names.update(_SYSTEM, (default.name,) if default else ())
             if context.disclose is Disclose.OWN_NAMESPACE and namespace and context.cluster is not None:
                 pods = islice(context.cluster.within(namespace).pods.values(), _MAX_CHECKED)
-                found.update(pod.priority_class_name for pod in pods)
-        return name in found or (context.disclose is Disclose.OWN_NAMESPACE and _is_allowed(name, subject, context))
+                names.update(pod.priority_class_name for pod in pods)
+        return name in names or (context.disclose is Disclose.OWN_NAMESPACE and _is_allowed(name, subject, context))
 
     return knows
 
 
 def _is_allowed(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """Report whether an entry of allowedClasses that matches the class also matches the subject's namespace and
-    user.
-    """
+    """Whether an entry of allowedClasses that matches the class also matches the subject's namespace and user."""
     return any(
         one_of(entry.classes, name) and _matches(entry, subject, context) for entry in context.options.allowed_classes
     )

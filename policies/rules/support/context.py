@@ -133,20 +133,20 @@ class Context:
 
     @cached_property
     def _by_kind(self) -> Mapping[str, Sequence[ReviewedObject]]:
-        found: dict[str, list[ReviewedObject]] = defaultdict(list)
+        subjects: dict[str, list[ReviewedObject]] = defaultdict(list)
         for subject in self.change_set.subjects:
             if subject.operation is not Operation.DELETE:
-                found[group_kind(subject.object)].append(subject)
-        return dict(found)
+                subjects[group_kind(subject.object)].append(subject)
+        return dict(subjects)
 
     @cached_property
     def defined(self) -> tuple[tuple[ReviewedObject, Defined], ...]:
         """The classes that the change set defines, in order, with their subjects. Ignores unreadable ones."""
-        found = []
+        classes = []
         for subject in self.of_kind(PRIORITY_CLASS):
             with suppress(InvalidObject):
-                found.append((subject, Defined(PriorityClass.from_api(subject.object), subject)))
-        return tuple(found)
+                classes.append((subject, Defined(PriorityClass.from_api(subject.object), subject)))
+        return tuple(classes)
 
     @cached_property
     def classes(self) -> Classes:
@@ -158,8 +158,8 @@ class Context:
     @cached_property
     def preempting(self) -> Sequence[PriorityClass]:
         """The classes after the change set whose preemptionPolicy is not Never, the highest value first."""
-        found = (c for c in self.classes.values() if c.preemption_policy != PREEMPT_NEVER)
-        return sorted(found, key=lambda c: (-c.value, c.name))
+        classes = (c for c in self.classes.values() if c.preemption_policy != PREEMPT_NEVER)
+        return sorted(classes, key=lambda c: (-c.value, c.name))
 
     @property
     def classes_known(self) -> bool:
@@ -198,10 +198,10 @@ class Context:
                 self._quotas[id(subject)] = read_quota(subject)
             except InvalidObject as fault:
                 self._quotas[id(subject)] = fault.with_traceback(None)
-        found = self._quotas[id(subject)]
-        if isinstance(found, InvalidObject):
-            raise found
-        return found
+        quota = self._quotas[id(subject)]
+        if isinstance(quota, InvalidObject):
+            raise quota
+        return quota
 
     def has_quotas(self, subject: ReviewedObject) -> bool:
         """True if a ResourceQuota in the cluster or the change set may limit the subject."""
@@ -226,30 +226,30 @@ class Context:
 
         An exempt namespace is returned without annotations, because forewarn ignores them.
         """
-        found = None
+        namespace = None
         for subject in self._namespaces.get(name, ()):
             with suppress(InvalidObject):
                 new = Namespace.from_api(subject.object)
-                found = new._replace(labels={**new.labels, NAME_LABEL: name})
-        if found is None and self.cluster is not None:
-            found = self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
-        return found._replace(annotations={}) if found and self._is_exempt(found) else found
+                namespace = new._replace(labels={**new.labels, NAME_LABEL: name})
+        if namespace is None and self.cluster is not None:
+            namespace = self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
+        return namespace._replace(annotations={}) if namespace and self._is_exempt(namespace) else namespace
 
     @cached_property
     def _namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
         """The Namespaces that the change set defines, by name."""
-        found: dict[str, list[ReviewedObject]] = defaultdict(list)
+        subjects: dict[str, list[ReviewedObject]] = defaultdict(list)
         for subject in self.of_kind(NAMESPACE):
-            found[subject.ref.name].append(subject)
-        return found
+            subjects[subject.ref.name].append(subject)
+        return subjects
 
     def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
         """The LimitRanges of a namespace after the change set, sorted by name."""
         stored = self.cluster.limit_ranges_of(namespace) if self.cluster else ()
         if namespace not in self._limit_ranges:
             return stored
-        found = {r.name: r for r in stored} | self._limit_ranges[namespace]
-        return [found[name] for name in sorted(found)]
+        ranges = {r.name: r for r in stored} | self._limit_ranges[namespace]
+        return [ranges[name] for name in sorted(ranges)]
 
     @cached_property
     def _limit_ranges(self) -> dict[str, dict[str, LimitRange]]:
@@ -258,13 +258,13 @@ class Context:
 
         from forewarn.policies.objects.limit_range import LimitRange
 
-        found: dict[str, dict[str, LimitRange]] = {}
+        ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in self.of_kind(LIMIT_RANGE):
             with suppress(InvalidObject):
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace
-                found.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)
-        return found
+                ranges.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)
+        return ranges
 
     def default_before(self, subject: ReviewedObject) -> Defined | None:
         """Return the global default when the API server receives this subject, in the order of the change set; None
@@ -277,20 +277,20 @@ class Context:
         """The global default before each class of the change set, by the `id` of the subject; subjects without a
         default before are absent.
         """
-        found, current = {}, {c.name: Defined(c, None) for c in self.stored_classes.values() if c.global_default}
+        before, current = {}, {c.name: Defined(c, None) for c in self.stored_classes.values() if c.global_default}
         ranked = [(d.priority_class.value, name, -1, d) for name, d in current.items()]
         heapify(ranked)
         for place, (subject, defined) in enumerate(self.defined):
             while ranked and current.get(ranked[0][1]) is not ranked[0][-1]:
                 heappop(ranked)  # defined anew since, or no default any more
             if ranked:
-                found[id(subject)] = ranked[0][-1]
+                before[id(subject)] = ranked[0][-1]
             new = defined.priority_class
             current.pop(new.name, None)
             if new.global_default:
                 current[new.name] = defined
                 heappush(ranked, (new.value, new.name, place, defined))
-        return found
+        return before
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:

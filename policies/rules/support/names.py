@@ -75,17 +75,15 @@ class Names:
         return self._found[name]
 
     def _candidates(self, name: str) -> Iterable[str]:
-        """Return the names to compare: all, or of very many only those of about the same length and near in the
-        alphabet.
-        """
+        """The names to compare: all, or of very many only those of about the same length and near in the alphabet."""
         names = self._by_length
         if len(names) <= _MAX_CANDIDATES:
             return self._known
-        found, each = set[str](), _MAX_CANDIDATES // 6
+        near, share = set[str](), _MAX_CANDIDATES // 6
         for length in (len(name) - 1, len(name), len(name) + 1):
             at = bisect_left(names, (length, name))
-            found.update(other for _, other in names[max(at - each, 0) : at + each])
-        return found.intersection(self._known)
+            near.update(other for _, other in names[max(at - share, 0) : at + share])
+        return near.intersection(self._known)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -242,9 +240,7 @@ class Recommended:
         return is_allowed(subject, priority_class.name, _namespace_of(subject), self._context) is not False
 
     def _is_covered(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:
-        """Report whether allowedClasses permits the class, and quotas cover what limitedResources requires for the
-        class.
-        """
+        """Whether allowedClasses permits the class, and quotas cover what limitedResources requires for the class."""
         from forewarn.policies.rules.support.quota_use import (
             uncovered_of,  # late: ask for it only where something is limited
         )

@@ -74,10 +74,10 @@ def named_group(template: PodTemplate, subject: ReviewedObject, context: Context
     key = subject.effective_namespace, group_name(template)
     if not key[1] or groups_are_off(context):
         return None
-    found = context.once(_Groups).found.get(key)
-    stored = context.cluster.objects.pod_groups.get(key) if found is None and context.cluster else None
+    group = context.once(_Groups).found.get(key)
+    stored = context.cluster.objects.pod_groups.get(key) if group is None and context.cluster else None
     if stored is None:
-        return found
+        return group
     names = (*stored.class_names, "")
     return GroupToBe(stored.namespace, stored.name, names[0], stored.priority, stored.min_count)
 
@@ -126,11 +126,11 @@ def members_of(namespace: str, name: str, context: Context) -> int | None:
     None if unknown, or if the change set adds no Pod to the group.
     """
     members, cluster = context.once(_Members), context.cluster
-    found = members.found.get((namespace, name))
-    if found is None or cluster is None:
-        return found
+    pods = members.found.get((namespace, name))
+    if pods is None or cluster is None:
+        return pods
     stored = (p for p in cluster.objects.grouped_pods.values() if (p.namespace, p.spec.pod_group) == (namespace, name))
-    return found + sum(not {pod.key, cluster.top_workload_of(pod)} & members.subjects for pod in stored)
+    return pods + sum(not {pod.key, cluster.top_workload_of(pod)} & members.subjects for pod in stored)
 
 
 def is_known_missing(template: PodTemplate, subject: ReviewedObject, context: Context) -> bool:

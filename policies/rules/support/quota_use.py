@@ -144,10 +144,10 @@ class QuotaUse:
 
     def _up_to(self, place: int, namespace: str) -> Quotas:
         """Return a namespace's quotas behind the subject with this number."""
-        found = self.quotas_of(namespace)
-        charged = self._charged.get(namespace, []) if found else []
+        quotas = self.quotas_of(namespace)
+        charged = self._charged.get(namespace, []) if quotas else []
         behind = bisect_right(charged, place, key=itemgetter(0))
-        return charged[behind - 1][1] if behind else found
+        return charged[behind - 1][1] if behind else quotas
 
     def quotas_of(self, namespace: str) -> Quotas:
         """Return the quotas of a namespace before the change set's Pods, including the quotas that the change set
@@ -170,8 +170,8 @@ class QuotaUse:
     def _used_by_stored_pods(self, quota: ResourceQuota) -> ResourceList:
         """Return the use of a new quota by the Pods of the cluster; without a cluster, by the status in the file."""
         to_be = None if self._is_alone else self._context.cluster_to_be
-        found = to_be.resource_quotas.get((quota.namespace, quota.name)) if to_be else None
-        return quota.used if found is None else found.used
+        counted = to_be.resource_quotas.get((quota.namespace, quota.name)) if to_be else None
+        return quota.used if counted is None else counted.used
 
     def _count(self, namespace: str) -> int:
         """A lower bound of the number of quotas in a namespace."""
@@ -187,14 +187,14 @@ class QuotaUse:
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
         """The quotas that the change set defines, by namespace and name. Ignores unreadable ones."""
-        found: dict[str, dict[str, ResourceQuota]] = {}
+        quotas: dict[str, dict[str, ResourceQuota]] = {}
         for subject in self._context.of_kind(RESOURCE_QUOTA):
             with suppress(InvalidObject):
                 check_quota_extent(subject.object.get("spec"))
                 quota = ResourceQuota.from_api(subject.object)
                 namespace = subject.effective_namespace
-                found.setdefault(namespace, {})[quota.name] = replace(quota, namespace=namespace)
-        return found
+                quotas.setdefault(namespace, {})[quota.name] = replace(quota, namespace=namespace)
+        return quotas
 
     @cached_property
     def _uses(self) -> Mapping[int, Use | InvalidObject | TooLarge]:
@@ -209,12 +209,12 @@ class QuotaUse:
             namespace = subject.effective_namespace
             try:
                 quotas = current.get(namespace) or self.quotas_of(namespace)
-                found = self._use(subject, quotas) if quotas else None
+                use = self._use(subject, quotas) if quotas else None
             except (InvalidObject, TooLarge) as fault:
                 uses[id(subject)] = fault.with_traceback(None)
                 continue
-            if found is not None:
-                uses[id(subject)], quotas = found
+            if use is not None:
+                uses[id(subject)], quotas = use
                 if creates_pods_later(subject.object):
                     continue
                 current[namespace] = quotas
@@ -222,9 +222,7 @@ class QuotaUse:
         return uses
 
     def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
-        """Return the use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or
-        quotas.
-        """
+        """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
         context = self._context
         template = context.template(subject)
         if context.phase is Phase.LINT and _runs(subject):
@@ -264,9 +262,7 @@ class QuotaUse:
         return subject.old or (stored.object if stored else None)
 
     def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
-        """Return the cluster after the change set, restricted to the Pods and workloads of one namespace; None if
-        unknown.
-        """
+        """The cluster after the change set, restricted to the Pods and workloads of one namespace; None if unknown."""
         cluster = self._context.cluster_to_be
         if cluster is None or not cluster.pods:
             return cluster
@@ -290,7 +286,9 @@ class QuotaUse:
     @cached_property
     def _identities(self) -> frozenset[tuple[str, str, str]]:
         subjects = self._context.change_set.subjects
-        return frozenset((group_kind(each.object), each.effective_namespace, each.ref.name) for each in subjects)
+        return frozenset(
+            (group_kind(subject.object), subject.effective_namespace, subject.ref.name) for subject in subjects
+        )
 
 
 def _runs(subject: ReviewedObject) -> bool:
@@ -383,7 +381,5 @@ def uncovered_of(
 
 
 def quota_use_of(context: Context) -> QuotaUse:
-    """Return the use of quotas by the change set. Call `context.has_quotas` first: this module is imported only if
-    needed.
-    """
+    """The use of quotas by the change set. Call `context.has_quotas` first: this module is imported only if needed."""
     return context.once(QuotaUse)

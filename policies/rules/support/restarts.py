@@ -90,16 +90,16 @@ class Restarts:
         """The restarts of workloads that would create Pods."""
         workloads = list(_workloads(self._context))
         before = None if self._simulations is None else _postpone
-        found: dict[int, Restart | None] = {}
+        by_number: dict[int, Restart | None] = {}
         postponed: list[tuple[tuple[int, int], int, int]] = []
         for number, workload in enumerate(workloads):
             try:
-                found[number] = _restart(workload, self._context, before)
+                by_number[number] = _restart(workload, self._context, before)
             except _Postponed as why:
                 postponed.append((why.at_stake, number, why.pods))
         if self._simulations is not None and postponed:
-            found |= self._simulated(workloads, sorted(postponed), self._simulations)
-        return [restart for _, restart in sorted(found.items()) if restart is not None]
+            by_number |= self._simulated(workloads, sorted(postponed), self._simulations)
+        return [restart for _, restart in sorted(by_number.items()) if restart is not None]
 
     def require_all(self) -> None:
         """Raise TooLarge if `found` omits restarts."""
@@ -120,8 +120,8 @@ class Restarts:
         context, most = self._context, simulations.most
         assert context.cluster is not None
         snapshot, pods = context.cluster.scheduling, accumulate(pods for *_, pods in postponed)
-        each = zip((number for _, number, _ in postponed), pods, strict=True)
-        chosen = [(number, total) for number, total in each if most is None or total <= most]
+        pairs = zip((number for _, number, _ in postponed), pods, strict=True)
+        chosen = [(number, total) for number, total in pairs if most is None or total <= most]
         self._omitted = len(postponed) - len(chosen)
         if not chosen:
             return
@@ -137,10 +137,10 @@ class Restarts:
 
         *others, (last, _) = chosen
         yield last, here([last])[0]  # fills the tables of the Snapshot for all other simulations
-        batches = [[number for number, _ in few] for _, few in groupby(others, lambda each: each[1] // _BATCH)]
+        batches = [[number for number, _ in few] for _, few in groupby(others, lambda pairs: pairs[1] // _BATCH)]
         results = simulations.mapped(batches, elsewhere, here) if batches else ()
-        for (number, _), found in zip(others, results, strict=True):
-            yield number, received(found, snapshot) if isinstance(found, str) else found
+        for (number, _), result in zip(others, results, strict=True):
+            yield number, received(result, snapshot) if isinstance(result, str) else result
 
 
 def restarts_of(context: Context) -> Restarts:
@@ -173,7 +173,7 @@ def _restart(
     restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone, impact) if impact.rejected else "")
     if not restart.is_blocked:
         return restart
-    pending = [found for found in impact.predictions if found.outcome == "pending"]
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
     return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
 
 

@@ -28,9 +28,7 @@ def name_of(subject: ReviewedObject) -> str:
 
 
 def completed(subject: ReviewedObject) -> ApiObject:
-    """Return the object with its namespace, and an example of a generated name if needed. The metadata must be
-    decodable.
-    """
+    """The object with its namespace, and an example of a generated name if needed. The metadata must be decodable."""
     metadata = dict(subject.object.get("metadata") or {})
     metadata["namespace"] = subject.effective_namespace
     if metadata.get("generateName") and not metadata.get("name"):

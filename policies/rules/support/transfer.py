@@ -29,7 +29,7 @@ def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
     """Return the impact with predictions that keep only their outcomes and this Snapshot."""
 
     def plain(predictions: tuple[Prediction, ...]) -> tuple[Prediction, ...]:
-        return tuple(each.settled(snapshot, not each.fits) for each in predictions)
+        return tuple(prediction.settled(snapshot, not prediction.fits) for prediction in predictions)
 
     return impact._replace(predictions=plain(impact.predictions), by_waiting=plain(impact.by_waiting))
 
