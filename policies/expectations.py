@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.simulation.events_file import EntryFault, seconds
-from forewarn.policies.simulation.summary import unsettled
+from forewarn.policies.simulation.summary import timeline_lines, unsettled
 from forewarn.policies.whatif import questions
+from forewarn.policies.whatif.answer import as_dict as answer_as_dict
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import expectations as documents
+    from forewarn.policies.documents.shard import Shard
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WorkloadCount
@@ -41,6 +46,8 @@ _WHEN: Final = {
     "apply": (),
     "delete": (),
 }
+MAX_TIMELINE: Final = 30
+"""Maximum lines of a counterexample."""
 _SELECTOR: Final = ("namespace", "class", "workload")
 _NAMED: Final = 5
 _LONGEST_MESSAGE: Final = 200
@@ -405,3 +412,84 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
             how = "with preemption" if fit.preempting else "without preemption"
             fitting = plural(count.pods, "more Pod fits", "more Pods fit")
             yield f"{room.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"
+
+
+class Tested(NamedTuple):
+    """The result of one expectation.
+
+    `case`: the first case that violates the expectation. `broken`: sentences about the violation; empty if met.
+    `timeline`: lines about the events before the violation. `answer`: the complete case as JSON. `unanswered`: parts
+    of the expectation that select no Pod, so that it is neither met nor violated. `notes`: parts that may select no
+    Pod.
+    """
+
+    name: str
+    cases: int
+    case: str = ""
+    broken: Sequence[str] = ()
+    timeline: Sequence[str] = ()
+    answer: Mapping[str, Any] | None = None
+    unanswered: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def is_met(self) -> bool:
+        """True if the expectation was evaluated and is met."""
+        return not self.broken and not self.unanswered
+
+    def to_dict(self) -> documents.Expectation:
+        """The JSON object."""
+        document: dict[str, Any] = {"name": self.name, "met": self.is_met, "cases": self.cases}
+        if self.broken:
+            document |= {"case": self.case, "failures": list(self.broken), "timeline": list(self.timeline)}
+            document |= {"answer": self.answer} if self.answer else {}
+        document |= {"notEvaluated": list(self.unanswered)} if self.unanswered else {}
+        return document | ({"notes": list(self.notes)} if self.notes else {})  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, repr=False)
+class Expectations(Result):
+    """The output of `forewarn test`. `shard`: of a part of a divided run."""
+
+    version: Literal[1] = field(default=1, kw_only=True)
+    expectations: Sequence[Tested]
+    shard: Shard | None = None
+
+    def __repr__(self) -> str:
+        return f"<Expectations { ({tested.name: tested.is_met for tested in self.expectations}) }>"
+
+
+def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:
+    """Return the result for a verdict as text. `allow_empty`: parts of the expectation that select no Pod count as
+    met.
+    """
+    answer, notes = verdict.answer, list(verdict.notes)
+    unanswered = [] if allow_empty else list(verdict.unanswered)
+    result = Tested(verdict.expectation.name, verdict.cases, verdict.case, list(verdict.broken))
+    if allow_empty:
+        notes = [*verdict.unanswered, *notes]
+    if answer is not None:
+        lines = list(timeline_lines(answer.simulation))
+        more = [f"and {len(lines) - MAX_TIMELINE} more lines"] if len(lines) > MAX_TIMELINE else []
+        result = result._replace(timeline=[*lines[:MAX_TIMELINE], *more], answer=answer_as_dict(answer))
+    return result._replace(unanswered=unanswered, notes=notes)
+
+
+def from_dict(document: Any) -> Tested:
+    """The result of `Tested.to_dict`. Raises ValueError for other input."""
+    if not isinstance(document, dict):
+        raise ValueError("a test result must be an object")
+    name, cases, case, answer = (
+        document.get("name"),
+        document.get("cases"),
+        document.get("case", ""),
+        document.get("answer"),
+    )
+    parts = [document.get(key, []) for key in ("failures", "timeline", "notEvaluated", "notes")]
+    texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in parts)
+    broken, lines, unanswered, notes = parts
+    if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
+        raise ValueError("a test result must have name, cases and case")
+    if not texts or not isinstance(answer, dict | None) or document.get("met") is bool(broken or unanswered):
+        raise ValueError("a test result must have consistent met, failures and notEvaluated")
+    return Tested(name, cases, case, broken, lines[: MAX_TIMELINE + 1], answer, unanswered, notes)

@@ -28,6 +28,7 @@ from forewarn.policies.commands.cluster_command import (
     is_pattern,
     status_without_answer,
 )
+from forewarn.policies.commands.printing import Output
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.forks import cores
 from forewarn.policies.objects.fields import InvalidInput
@@ -116,7 +117,7 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
         parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)
-    print_outcomes(evaluation.command, evaluation.heads, outcomes, options)
+    print_outcomes(evaluation.command, evaluation.heads, outcomes, Output(options.output, options.color))
     return max(each.status for each in outcomes)
 
 
@@ -168,16 +169,16 @@ def print_outcomes(
     command: str,
     heads: Sequence[str],
     outcomes: Sequence[Outcome],
-    options: argparse.Namespace,
+    output: Output,
     *,
     in_full: bool = True,
 ) -> None:
     """Print the results on all clusters. `in_full`: with the report of each cluster in text and markdown."""
     from forewarn.policies.render import clusters
 
-    if options.output == "json":
+    if output.form == "json":
         sys.stdout.write(as_json(clusters.as_dict(command, heads, outcomes)))
-    elif options.output == "sarif":
+    elif output.form == "sarif":
         from importlib.metadata import version
 
         if len(outcomes) > clusters.MAX_RUNS:
@@ -185,12 +186,12 @@ def print_outcomes(
                 f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MAX_RUNS} in a file"
             )
         sys.stdout.write(no_command_in_json(clusters.sarif(outcomes, version("forewarn"))))
-    elif options.output == "openreports":
+    elif output.form == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))
-    elif options.output == "markdown":
+    elif output.form == "markdown":
         sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes, in_full=in_full)))
     else:
-        color = options.color == "always"
+        color = output.color == "always"
         plain = partial(clean, color=False)
         width = table_width(sys.stdout)
         lines = clusters.render(heads, outcomes, painter(color), plain, width=width, in_full=in_full)

@@ -12,6 +12,7 @@ from forewarn.policies.commands import test as tests
 from forewarn.policies.commands.cluster_command import add_color_option, add_output_option, answered
 from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import Output
 from forewarn.policies.commands.shards import Part, in_order, read_part
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.sources import SourceError, read_file
@@ -36,31 +37,32 @@ def main(arguments: Sequence[str]) -> int:
     result.
     """
     options = _parser().parse_args(arguments)
-    return answered("whatif merge", options, lambda: _merged(options))
+    output = Output(options.output, options.color)
 
+    def answer() -> int:
+        values = [value for path in options.paths for value in _values(path)]
+        if any(_is_of_clusters(value) for _, value in values):
+            return _of_clusters(values, output)
+        parts = in_order([read_part(name, value) for name, value in values])
+        is_test = parts[0].options.get("command") == "test"
+        formats = tests.FORMATS if is_test else sweeps.FORMATS
+        if output.form not in formats:
+            what = "of a test" if is_test else "of a sweep"
+            raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {output.form}")
+        return _of_test(parts, output) if is_test else _of_sweep(parts, output, options.fail_on)
 
-def _merged(options: argparse.Namespace) -> int:
-    values = [found for path in options.paths for found in _values(path)]
-    if any(_is_of_clusters(value) for _, value in values):
-        return _of_clusters(values, options)
-    parts = in_order([read_part(name, value) for name, value in values])
-    is_test = parts[0].options.get("command") == "test"
-    formats = tests.FORMATS if is_test else sweeps.FORMATS
-    if options.output not in formats:
-        what = "of a test" if is_test else "of a sweep"
-        raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {options.output}")
-    return (_of_test if is_test else _of_sweep)(parts, options)
+    return answered("whatif merge", options, answer)
 
 
 def _is_of_clusters(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("clusters"), list)
 
 
-def _of_clusters(values: Sequence[tuple[str, Any]], options: argparse.Namespace) -> int:
+def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
     """Combine reports on different clusters, the worst cluster first; returns the highest exit status of a cluster."""
     from forewarn.policies.render.clusters import from_dict, worst_first
 
-    if options.output not in CLUSTER_FORMATS:
+    if output.form not in CLUSTER_FORMATS:
         raise SourceError(values[0][0], f"a report on several clusters, written as {', '.join(CLUSTER_FORMATS)}")
     found: list[tuple[str, Outcome]] = []
     command, heads = "", list[str]()
@@ -75,7 +77,7 @@ def _of_clusters(values: Sequence[tuple[str, Any]], options: argparse.Namespace)
             raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {values[0][0]}")
         found += ((file, outcome) for outcome in outcomes)
     every = worst_first(_named(found))
-    print_outcomes(command, heads or ["RESULT"], every, options, in_full=False)
+    print_outcomes(command, heads or ["RESULT"], every, output, in_full=False)
     return max((each.status for each in every), default=0)
 
 
@@ -92,17 +94,18 @@ def _named(found: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
     return [each._replace(name=each.name if names[each.name] == 1 else each.source) for _, each in found]
 
 
-def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
+def _of_test(parts: Sequence[Part], output: Output) -> int:
     """Merge the results of a divided `forewarn test`, in the order of the expectations; return the exit status."""
-    from forewarn.policies.render.expectations import from_dict
+    from forewarn.policies.expectations import Expectations, from_dict
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
     results = [next(turns[number % len(parts)]) for number in range(parts[0].of)]
-    tests.write_results(results, _head(parts), options)
-    return tests.status_of(results)
+    whole = Expectations(_head(parts), results)
+    tests.write_results(whole, output)
+    return tests.status_of(whole)
 
 
-def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
+def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> int:
     from dataclasses import replace
 
     from forewarn.policies.whatif.sweep import Row, from_dict, worst_first
@@ -124,8 +127,8 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
     whole = replace(first, rows=worst_first(rows.values()))
-    sweeps.write_sweep(whole, options)
-    return sweeps.status_of(whole, options.fail_on)
+    sweeps.write_sweep(whole, output)
+    return sweeps.status_of(whole, fail_on)
 
 
 def _head(parts: Sequence[Part]) -> AnswerHead:

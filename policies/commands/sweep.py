@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.autoscaling import recreated_by
 from forewarn.policies.commands.cluster_command import loaded, status_of_conditions
+from forewarn.policies.commands.printing import Output, print_answer
 from forewarn.policies.commands.release import settle
 from forewarn.policies.commands.shards import digest_of, marked, run_options
 from forewarn.policies.config.document import contents
-from forewarn.policies.terminal import as_json, as_markdown, clean, counting, painter, wants_color
+from forewarn.policies.terminal import as_json, counting
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.commands.shards import Shard
     from forewarn.policies.releases.release import Release
+    from forewarn.policies.render.html.elements import Page
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.sweep import Sweep
 
@@ -56,7 +58,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
         of = len(names_of(cluster, options.each))
         sys.stdout.write(as_json(marked(sweep.to_dict(), shard, of, cache.digest, options_of_run)))
         return 0  # whether anything has happened is asked of the whole
-    write_sweep(sweep, options)
+    write_sweep(sweep, Output(options.output, options.color))
     return status_of(sweep, options.fail_on)
 
 
@@ -68,23 +70,23 @@ def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dic
     return {"node templates": groups, "node templates, cutoff": autoscaling.cutoff}
 
 
-def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
-    """Print the sweep in the format of the options."""
-    from forewarn.policies.render import sweep as rendering
-    from forewarn.policies.render.head import after_verdict, below_title, on_page
+def write_sweep(sweep: Sweep, output: Output) -> None:
+    """Print the sweep."""
+    from forewarn.policies.render import sweep as text
 
-    if options.output == "json":
-        sys.stdout.write(as_json(sweep.to_dict()))
-    elif options.output == "markdown":
-        sys.stdout.write(as_markdown(below_title(rendering.markdown(sweep), sweep.head)))
-    elif options.output == "html":
-        from forewarn.policies.render.html import sweep as pages
+    def page() -> Page:
+        from forewarn.policies.render.html.sweep import report
 
-        sys.stdout.write(on_page(pages.report(sweep), sweep.head).document())
-    else:
-        color = wants_color(options.color, sys.stdout)
-        lines = after_verdict(rendering.render(sweep, painter(color)), sweep.head)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+        return report(sweep)
+
+    print_answer(
+        output,
+        sweep.head,
+        lambda paint: text.render(sweep, paint),
+        lambda: [sweep.to_dict()],
+        lambda: text.markdown(sweep),
+        page,
+    )
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

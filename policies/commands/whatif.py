@@ -88,7 +88,7 @@ def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
     from forewarn.policies.render import whatif
     from forewarn.policies.render.html import report
     from forewarn.policies.render.simulation import odds
-    from forewarn.policies.render.simulation import timeline as events
+    from forewarn.policies.simulation.summary import timeline_lines
 
     answer, change = result.answer, result.class_change
     if output.form == "svg":
@@ -97,7 +97,7 @@ def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
         sys.stdout.write(picture(answer))
         return
     if timeline and output.form == "text":
-        print_lines(output, lambda paint: events(answer.simulation, paint))
+        print_lines(output, lambda paint: timeline_lines(answer.simulation, paint))
     print_answer(
         output,
         result.head,

@@ -1,9 +1,6 @@
-"""The types of the outputs of `test`."""
+"""The type of one result of `test`."""
 
-from typing import Any, Literal, NotRequired, TypedDict
-
-from forewarn.policies.documents.head import Head
-from forewarn.policies.documents.shard import Shard
+from typing import Any, NotRequired, TypedDict
 
 
 class Expectation(TypedDict):
@@ -18,12 +15,3 @@ class Expectation(TypedDict):
     answer: NotRequired[dict[str, Any]]
     notEvaluated: NotRequired[list[str]]
     notes: NotRequired[list[str]]
-
-
-class Expectations(TypedDict):
-    """The output of `forewarn test`."""
-
-    head: Head
-    version: Literal[1]
-    expectations: list[Expectation]
-    shard: NotRequired[Shard]

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import duration, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.simulation.timeline import BY_WORKLOAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.timeline import Event, Origin
 
 NO_CLASS: Final = "none"
+_MAX_LINES: Final = 60
+_NODE_EVENTS: Final = {
+    "nodeAdded": "node {} added",
+    "nodeUpdated": "node {} updated",
+    "nodeRemoved": "node {} removed",
+}
+_EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}"}
 
 
 class Names:
@@ -307,3 +314,86 @@ def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], me
 def counted(names: Iterable[str]) -> list[tuple[str, int]]:
     """Return (name, number of occurrences), the most frequent first."""
     return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
+
+
+class _Line(NamedTuple):
+    """The events that one line of text reports: of one kind, between the same workloads, in the same second."""
+
+    second: int
+    kind: str
+    group: str
+    other: str
+    depth: int = 0
+    """The cascade depth of a preemption; preemptions of different depths have different lines."""
+
+
+def timeline_lines(simulation: Simulation, paint: Callable[[str, str], str] = lambda text, _: text) -> Iterator[str]:
+    """The important events as text lines, collapsed."""
+    lines = list(_lines(simulation))
+    width = max((len(duration(second)) for second, _ in lines), default=0)
+    for second, text in lines[:_MAX_LINES]:
+        yield f"{paint(duration(second).rjust(width), 'dim')}  {text}"
+    if len(lines) > _MAX_LINES:
+        yield f"{'…'.rjust(width)}  {len(lines) - _MAX_LINES} more lines; use -o json for every event"
+
+
+def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
+    levels, names, nominated = Levels(), names_in(simulation), dict[str, str]()
+    by_line: dict[_Line, list[Event]] = {}
+    for event in simulation.timeline.events:
+        eviction = levels.next(event)
+        line = _line(event, eviction, levels, names, nominated)
+        if line is not None:
+            by_line.setdefault(line, []).append(event)
+    for line, events in by_line.items():
+        yield line.second, _event_text(line, events)
+
+
+def _line(
+    event: Event, eviction: Eviction | None, levels: Levels, names: Names, nominated: dict[str, str]
+) -> _Line | None:
+    """The line to which an event belongs; None if the text omits the event."""
+    second, group = int(event.t), names.of(event.origin.workload) if event.origin else event.node
+    if eviction is not None:
+        by = names.of(event.by_origin.workload) if event.by_origin else ""
+        return _Line(second, "preempted", by, group, eviction.level)
+    if event.event == "created":
+        return _Line(second, "created", group, "") if event.pod in levels.new else None
+    if event.event == "nominated":
+        before, nominated[event.pod] = nominated.get(event.pod, ""), event.node
+        return _Line(second, "moved", group, before) if before not in ("", event.node) else None
+    if event.event == "scheduled":
+        before = nominated.pop(event.pod, "")
+        return _Line(second, "scheduled", group, before if before != event.node else "")
+    if event.event == "deleted":
+        return _Line(second, "deleted", group, event.message)
+    if event.event in _NODE_EVENTS:
+        return _Line(second, event.event, group, event.change)
+    return _Line(second, event.event, event.message, "") if event.event in _EVENT_TEXTS else None
+
+
+def _event_text(line: _Line, events: Sequence[Event]) -> str:
+    pods, count = [event.pod for event in events], plural(len(events), "Pod")
+    nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
+    if line.kind == "preempted":
+        most = max(event.origin.grace for event in events if event.origin)
+        ends = f", grace period {duration(most)}" if most else ""
+        victim = line.other if line.other == pods[0] else f"{count} of {line.other}"
+        by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
+        return f"{line.group} (priority {by}) preempts {victim} (priority {theirs}) on {nodes}{ends}"
+    if line.kind == "created":
+        return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
+    if line.kind == "scheduled":
+        instead = f" instead of {line.other}, which is full" if line.other else ""
+        return f"{line.group}: {count} bound to {nodes}{instead}"
+    if line.kind == "moved":
+        return f"{line.group}: {count} nominated to {nodes} instead of {line.other}"
+    if line.kind == "deleted":
+        return f"{line.group}: {count} deleted ({line.other})"
+    if line.kind in _NODE_EVENTS:
+        return f"node {line.group} is {line.other}" if line.other else _NODE_EVENTS[line.kind].format(line.group)
+    return _EVENT_TEXTS[line.kind].format(line.group)
+
+
+def _priorities(origins: Iterable[Origin | None]) -> str:
+    return listed([str(number) for number in sorted({origin.priority for origin in origins if origin})])

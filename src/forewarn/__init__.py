@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.classes import plan_classes as plan_classes
     from forewarn.policies.application.cluster import Cluster as Cluster
     from forewarn.policies.application.cluster import load as load
+    from forewarn.policies.application.expectations import ExpectationsRequest as ExpectationsRequest
+    from forewarn.policies.application.expectations import test as test
     from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
     from forewarn.policies.application.headroom import HeadroomResult as HeadroomResult
     from forewarn.policies.application.headroom import headroom as headroom
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.why import WhyRequest as WhyRequest
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
     from forewarn.policies.application.why import why as why
+    from forewarn.policies.expectations import Expectations as Expectations
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
     from forewarn.policies.sources.errors import SourceError as SourceError
@@ -59,6 +62,8 @@ _MODULES: Final = {
     ),
     "policies.application.sweep": ("whatif_each",),
     "policies.application.risk": ("risk", "Workloads"),
+    "policies.application.expectations": ("test", "ExpectationsRequest"),
+    "policies.expectations": ("Expectations",),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
     "policies.sources.errors": ("SourceError",),
     "policies.objects.fields": ("InvalidInput", "InvalidObject"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration
 from forewarn.policies.render import autoscalers
-from forewarn.policies.render import simulation as timeline_text
 from forewarn.policies.render.drain import emptied
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.html.charts import cascade
@@ -34,6 +33,7 @@ from forewarn.policies.render.whatif import (
     too_few_healthy,
     without_it,
 )
+from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _autoscalers(answer: Answer) -> Iterator[Element]:
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
-    lines = [_moment(line) for line in timeline_text.timeline(answer.simulation)]
+    lines = [_moment(line) for line in timeline_lines(answer.simulation)]
     if lines:
         drawn = chart("Preemptions over time, chart", cascade(answer.preemptions)) if answer.preemptions else None
         events = element("ol", *lines, class_="timeline")

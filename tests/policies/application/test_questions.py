@@ -63,3 +63,11 @@ def test_why(name: str, files: tuple[str, ...]) -> None:
     options = [word for source in sources for word in ("--cluster", source)]
     printed = command("why", name, *options, "-o", "json").stdout
     assert forewarn.why(forewarn.load(*sources), name).to_dict() == json.loads(printed)
+
+
+def test_expectations() -> None:
+    path = "docs/examples/test/expectations.yaml"
+    result = forewarn.test(forewarn.load(CLUSTER), [path])
+    printed = command("test", path, "--cluster", CLUSTER, "-o", "json").stdout
+    assert json.loads(json.dumps(result.to_dict())) == json.loads(printed)
+    assert repr(result).startswith("<Expectations {'")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.render.simulation import summary_lines, timeline
+from forewarn.policies.render.simulation import summary_lines
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.simulation.summary import summarize, timeline_lines
 from tests.builders import Made, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 
@@ -115,7 +115,9 @@ def test_the_end_says_whose_pods_are_missing() -> None:
     assert summary.to_dict()["rejectedByQuota"] == {"default/web": 3}
     told = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
     assert f"default/web: a ResourceQuota rejects 3 Pods: {told}" in list(summary_lines(summary))
-    assert any(line.endswith(f"a ResourceQuota rejects a Pod of default/web: {told}") for line in timeline(simulation))
+    assert any(
+        line.endswith(f"a ResourceQuota rejects a Pod of default/web: {told}") for line in timeline_lines(simulation)
+    )
 
 
 def test_a_quota_that_its_controller_has_not_seen_refuses_nobody() -> None:

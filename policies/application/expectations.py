@@ -1,0 +1,149 @@
+"""Evaluate expectations about a cluster."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.application.cluster import counted_results
+from forewarn.policies.application.manifests import applied, with_manifests
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, rejected, world_with
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.config.document import place_of_entry
+from forewarn.policies.expectations import (
+    Expectation,
+    Expectations,
+    Setting,
+    Tested,
+    evaluate,
+    from_dict,
+    read_expectations,
+    result_of,
+)
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.process_pool import mapped
+from forewarn.policies.simulation.events_file import EntryFault
+from forewarn.policies.sources import SourceError, find_files, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.scenario import Arrival, World
+
+MAX_CASES: Final = 100
+
+
+class Given(NamedTuple):
+    """An expectation, and the directory of the files that it names."""
+
+    directory: str
+    expectation: Expectation
+
+    def path(self, name: str) -> str:
+        """The path of a file that the expectation names."""
+        return posixpath.join(self.directory, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationsRequest:
+    """Expectations. `most`: maximum cases of one of them. `allow_empty`: those that select no Pod count as met.
+
+    `until`: simulated seconds. `namespace`: of objects that name none.
+    """
+
+    given: Sequence[Given]
+    namespace: str = "default"
+    until: float = DEFAULT_UNTIL
+    most: int = MAX_CASES
+    allow_empty: bool = False
+
+
+def expectations_in(paths: Iterable[str]) -> list[Given]:
+    """Return the expectations in files and directories. Raises SourceError."""
+    return [given for path in paths for given in _expectations_at(path)]
+
+
+def _expectations_at(path: str) -> Iterator[Given]:
+    is_empty = True
+    for file in find_files([path]):
+        data = read_file(file)
+        try:
+            for expectation in read_expectations(values(data, file.name)):
+                is_empty = False
+                yield Given(posixpath.dirname(file.path), expectation)
+        except Fault as fault:
+            raise SourceError(file.name, fault.message, fault.start) from None
+        except EntryFault as fault:
+            raise SourceError(file.name, str(fault), *place_of_entry(data, fault.number)) from None
+        except ValueError as fault:
+            raise SourceError(file.name, str(fault)) from None
+    if is_empty:
+        raise SourceError(path, "no expectations found")
+
+
+def test(
+    cluster: Cluster,
+    request: ExpectationsRequest | Iterable[str],
+    *,
+    part: Callable[[Sequence[Given]], Sequence[Given]] = lambda given: given,  # noqa: PT028  (pytest does not run it)
+    progress: Progress | None = None,  # noqa: PT028
+) -> Expectations:
+    """Evaluate expectations, on all CPUs. `request`: an ExpectationsRequest, or paths of files and directories.
+
+    `part`: selects expectations. Raises SourceError, InvalidObject and ValueError.
+    """
+    if not isinstance(request, ExpectationsRequest):
+        request = ExpectationsRequest(expectations_in(request))
+    state, given = _State(cluster.cache, request.until), part(request.given)
+    if any(one.expectation.fit is None for one in given):
+        state.world([])  # once for all of them
+    results, assumed = list[Tested](), dict[str, None]()
+    evaluated = mapped(given, lambda one: _result(one, request, state))
+    for result, assumes in counted_results(evaluated, len(given), progress):
+        results.append(from_dict(result))
+        assumed |= dict.fromkeys(assumes)
+    return Expectations(head_of(cluster.snapshot, assumed), results)
+
+
+def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[Any, list[str]]:
+    """Return the result of one expectation as JSON data, and what it assumes. Raises InvalidObject."""
+    places, snapshot, namespace = Places(), state.cache.snapshot(), request.namespace
+    setting = Setting(
+        cluster=snapshot,
+        world=state.world,
+        objects=lambda name: [*applied([given.path(name)], namespace, places)],
+        workloads=lambda name: with_manifests(snapshot, given.path(name), namespace, places),
+        max_cases=request.most,
+    )
+    try:
+        verdict = evaluate(given.expectation, setting)
+        return result_of(verdict, allow_empty=request.allow_empty).to_dict(), list(verdict.assumes)
+    except (InvalidObject, ValueError) as fault:
+        raise InvalidObject(f"{given.expectation.name}: {places.located(fault)}") from None
+
+
+class _State:
+    """The cluster, and its World without arrivals."""
+
+    def __init__(self, cache: DumpCache, until: float) -> None:
+        self.cache, self._until = cache, until
+        self._world: World | None = None
+
+    def world(self, arrivals: Sequence[Arrival]) -> World:
+        """Return the World to simulate: the cluster with these arrivals. Raises InvalidObject."""
+        at_once = any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals)
+        cache = self.cache.copy() if at_once else self.cache
+        for _, fault in admit_at_once(cache, arrivals) if at_once else ():
+            raise fault
+        for _, fault in rejected(cache.snapshot(), arrivals):
+            raise fault
+        if at_once:
+            return world_with(cache, arrivals, self._until)
+        if self._world is None:
+            self._world = world_with(cache, [], self._until)
+        return self._world._replace(arrivals=sorted(arrivals, key=lambda arrival: arrival.at))
