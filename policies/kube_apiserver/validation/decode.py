@@ -1,12 +1,15 @@
 """Decoding of an object as in the API server, with the errors of encoding/json, and the Go types of its fields.
 
-Fields that are not listed in the types accept any value.
+Fields that go_types.json does not list accept any value.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut
@@ -59,137 +62,49 @@ class Struct(NamedTuple):
 Type = Plain | Parsed | ListOf | MapOf | Struct
 """The type of a field."""
 
-_STRING: Final = Plain("string", "string")
-_BOOL: Final = Plain("bool", "bool")
-_INT32: Final = Plain("number", "int32")
-_INT64: Final = Plain("number", "int64")
-_QUANTITY: Final = Parsed("quantity")
-_TIME: Final = Parsed("time")
-_STRINGS: Final = ListOf(_STRING, "[]string")
-_LABELS: Final = MapOf(_STRING, "map[string]string")
-_RESOURCES: Final = MapOf(_QUANTITY, "v1.ResourceList")
-
-
-def _named(name: str) -> Plain:
-    return Plain("string", f"v1.{name}")
-
-
-def _list(item: Struct) -> ListOf:
-    return ListOf(item, f"[]{item.package}.{item.name}")
-
-
-_OWNER: Final = Struct(
-    "OwnerReference",
-    {
-        **dict.fromkeys(("apiVersion", "kind", "name"), _STRING),
-        "uid": Plain("string", "types.UID"),
-        **dict.fromkeys(("controller", "blockOwnerDeletion"), _BOOL),
-    },
-)
-OBJECT_META: Final = Struct(
-    "ObjectMeta",
-    {
-        **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "resourceVersion"), _STRING),
-        "uid": Plain("string", "types.UID"),
-        **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), _INT64),
-        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
-        **dict.fromkeys(("labels", "annotations"), _LABELS),
-        "ownerReferences": _list(_OWNER),
-        "finalizers": _STRINGS,
-    },
-)
-_HEADER: Final[Mapping[str, Type]] = {"metadata": OBJECT_META}
-
-PRIORITY_CLASS_STRUCT: Final = Struct(
-    "PriorityClass",
-    {
-        **_HEADER,
-        "value": _INT32,
-        "globalDefault": _BOOL,
-        "description": _STRING,
-        "preemptionPolicy": _named("PreemptionPolicy"),
-    },
-)
-
-_REQUIREMENT: Final = Struct(
-    "ScopedResourceSelectorRequirement",
-    {"scopeName": _named("ResourceQuotaScope"), "operator": _named("ScopeSelectorOperator"), "values": _STRINGS},
-)
-_QUOTA_SPEC: Final = Struct(
-    "ResourceQuotaSpec",
-    {
-        "hard": _RESOURCES,
-        "scopes": ListOf(_named("ResourceQuotaScope"), "[]v1.ResourceQuotaScope"),
-        "scopeSelector": Struct("ScopeSelector", {"matchExpressions": _list(_REQUIREMENT)}),
-    },
-)
-RESOURCE_QUOTA_STRUCT: Final = Struct(
-    "ResourceQuota",
-    {**_HEADER, "spec": _QUOTA_SPEC, "status": Struct("ResourceQuotaStatus", {"hard": _RESOURCES, "used": _RESOURCES})},
-)
-
-_REQUIREMENTS: Final = Struct("ResourceRequirements", {"limits": _RESOURCES, "requests": _RESOURCES})
-_CONTAINER: Final = Struct(
-    "Container",
-    {
-        **dict.fromkeys(("name", "image"), _STRING),
-        "resources": _REQUIREMENTS,
-        "restartPolicy": _named("ContainerRestartPolicy"),
-    },
-)
-_TERM: Final = Struct("PodAffinityTerm", {"namespaces": _STRINGS, "namespaceSelector": Struct("LabelSelector", {})})
-_WEIGHTED: Final = Struct("WeightedPodAffinityTerm", {"weight": _INT32, "podAffinityTerm": _TERM})
-_TERMS: Final[Mapping[str, Type]] = {
-    "requiredDuringSchedulingIgnoredDuringExecution": _list(_TERM),
-    "preferredDuringSchedulingIgnoredDuringExecution": _list(_WEIGHTED),
+_GO_TYPES: Final = os.path.join(os.path.dirname(__file__), "go_types.json")
+_BUILT_IN: Final[Mapping[str, Type]] = {
+    "string": Plain("string", "string"),
+    "bool": Plain("bool", "bool"),
+    "int32": Plain("number", "int32"),
+    "int64": Plain("number", "int64"),
+    "quantity": Parsed("quantity"),
+    "time": Parsed("time"),
+    "v1.ResourceList": MapOf(Parsed("quantity"), "v1.ResourceList"),
 }
-_AFFINITY: Final = Struct(
-    "Affinity",
-    {"podAffinity": Struct("PodAffinity", _TERMS), "podAntiAffinity": Struct("PodAntiAffinity", _TERMS)},
-)
-_TOLERATION: Final = Struct(
-    "Toleration",
-    {
-        **dict.fromkeys(("key", "value"), _STRING),
-        "operator": _named("TolerationOperator"),
-        "effect": _named("TaintEffect"),
-        "tolerationSeconds": _INT64,
-    },
-)
-_POD_SPEC: Final = Struct(
-    "PodSpec",
-    {
-        **dict.fromkeys(("priorityClassName", "nodeName", "schedulerName", "serviceAccountName"), _STRING),
-        "priority": _INT32,
-        "preemptionPolicy": _named("PreemptionPolicy"),
-        "restartPolicy": _named("RestartPolicy"),
-        "containers": _list(_CONTAINER),
-        "initContainers": _list(_CONTAINER),
-        "resources": _REQUIREMENTS,
-        "overhead": _RESOURCES,
-        **dict.fromkeys(("activeDeadlineSeconds", "terminationGracePeriodSeconds"), _INT64),
-        "nodeSelector": _LABELS,
-        "affinity": _AFFINITY,
-        "tolerations": _list(_TOLERATION),
-        "schedulingGates": _list(Struct("PodSchedulingGate", {"name": _STRING})),
-        "schedulingGroup": Struct("PodSchedulingGroup", {"podGroupName": _STRING}),
-    },
-)
-_CONTAINER_STATUS: Final = Struct(
-    "ContainerStatus", {"name": _STRING, "resources": _REQUIREMENTS, "allocatedResources": _RESOURCES}
-)
-_CONDITION: Final = Struct("PodCondition", {"type": _named("PodConditionType"), "reason": _STRING})
-_POD_STATUS: Final = Struct(
-    "PodStatus",
-    {
-        "phase": _named("PodPhase"),
-        "qosClass": _named("PodQOSClass"),
-        "conditions": _list(_CONDITION),
-        "containerStatuses": _list(_CONTAINER_STATUS),
-        "initContainerStatuses": _list(_CONTAINER_STATUS),
-    },
-)
-POD_STRUCT: Final = Struct("Pod", {**_HEADER, "spec": _POD_SPEC, "status": _POD_STATUS})
+
+
+@cache
+def _structs() -> Mapping[str, Mapping[str, str]]:
+    """Struct -> fields, separated by blanks -> their Go type."""
+    with open(_GO_TYPES, encoding="utf-8") as file:
+        structs: Mapping[str, Mapping[str, str]] = json.load(file)
+    return structs
+
+
+@cache
+def _type_of(name: str) -> Type:
+    """The type with a name of Go; a named type that is no struct is a string."""
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    if name.startswith("[]"):
+        return ListOf(_type_of(name[2:]), name)
+    if name.startswith("map[string]"):
+        return MapOf(_type_of(name.removeprefix("map[string]")), name)
+    struct = name.removeprefix("v1.")
+    return _struct(struct) if struct in _structs() else Plain("string", name)
+
+
+def _struct(name: str) -> Struct:
+    return Struct(
+        name, {field: _type_of(kind) for fields, kind in _structs()[name].items() for field in fields.split()}
+    )
+
+
+OBJECT_META: Final = _struct("ObjectMeta")
+PRIORITY_CLASS_STRUCT: Final = _struct("PriorityClass")
+RESOURCE_QUOTA_STRUCT: Final = _struct("ResourceQuota")
+POD_STRUCT: Final = _struct("Pod")
 
 
 _BITS: Final = {"int32": 2**31, "int64": 2**63}
