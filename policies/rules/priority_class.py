@@ -36,9 +36,9 @@ from forewarn.policies.rules.support.rule_text import (
     class_name,
     class_of,
     diagnostics,
-    elsewhere,
     integer,
     is_template_variable,
+    location_suffix,
     name_of,
     naming,
     priorities_of,
@@ -388,7 +388,7 @@ def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem
     new = integer(subject.object.get("value"))
     for value, location in context.options.class_values.get(name_of(subject), {}).items():
         if new is not None and value != new:
-            message = f"another directory defines the value {value}{elsewhere(location)}: one cluster rejects one"
+            message = f"another directory defines the value {value}{location_suffix(location)}: one cluster rejects one"
             yield Problem(message, ("value",), "define the class once", severity=Severity.NOTE)
             return
 
@@ -437,7 +437,7 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
         )
         return
     yield Problem(
-        already_default(name) + elsewhere(other.locate(field)),
+        already_default(name) + location_suffix(other.locate(field)),
         field,
         f"set globalDefault: false here, or first on {quote(name)}",
         detail={"default": name},

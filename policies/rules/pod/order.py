@@ -11,7 +11,7 @@ from forewarn.policies.findings import Problem, Severity, cut, quote
 from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import at, group_kind, text_at
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
-from forewarn.policies.rules.support.rule_text import class_name, elsewhere
+from forewarn.policies.rules.support.rule_text import class_name, location_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
         return
     why, severity = _reason(definition, subject, context)
     if why:
-        message = f"PriorityClass {quote(name)}{elsewhere(definition.locate(()))} is created later: {why}"
+        message = f"PriorityClass {quote(name)}{location_suffix(definition.locate(()))} is created later: {why}"
         yield Problem(message, template.at("priorityClassName"), _FIX, severity=severity)
 
 

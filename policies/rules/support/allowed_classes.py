@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject, User
     from forewarn.policies.options import AllowedClasses
     from forewarn.policies.rules.support.context import Context
 
@@ -25,7 +25,9 @@ def is_allowed(
 
     `had`: the stored object already has this class.
     """
-    answers = [_matches(entry, subject, namespace, context, had=had) for entry in entries_of(name, context)]
+    # A class that was allowed earlier stays so, and controllers need no permission: autoscalers change workloads.
+    is_exempt = subject.user is not None and (had or subject.user.name in CONTROLLERS)
+    answers = [permits(entry, subject, namespace, context, is_exempt=is_exempt) for entry in entries_of(name, context)]
     return True if not answers or True in answers else None if None in answers else False
 
 
@@ -34,27 +36,19 @@ def entries_of(name: str, context: Context) -> list[AllowedClasses]:
     return [entry for entry in context.options.allowed_classes if name and one_of(entry.classes, name)]
 
 
-def _matches(
-    entry: AllowedClasses, subject: ReviewedObject, namespace: str, context: Context, *, had: bool
+def permits(
+    entry: AllowedClasses, subject: ReviewedObject, namespace: str, context: Context, *, is_exempt: bool = False
 ) -> bool | None:
-    """Report whether all conditions of an entry of allowedClasses hold; None if unknown."""
-    answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, namespace)]
+    """Whether all conditions of an entry hold in a namespace ("": none); None if unknown. `is_exempt`: any user may."""
+    answers: list[bool | None] = [not entry.namespaces or (bool(namespace) and one_of(entry.namespaces, namespace))]
     if entry.namespace_selector is not None:
-        labelled = context.namespace(namespace)
+        labelled = context.namespace(namespace) if namespace else None
         answers.append(None if labelled is None else entry.namespace_selector.matches(labelled.labels))
-    if entry.depends_on_user:
-        answers.append(_is_among(entry, subject, had=had))
+    if entry.depends_on_user and not is_exempt:
+        answers.append(subject.user and _is_among(entry, subject.user))
     return False if False in answers else None if None in answers else True
 
 
-def _is_among(entry: AllowedClasses, subject: ReviewedObject, *, had: bool) -> bool | None:
-    """Report whether the requester is one of the users, and in one of the groups; None if the requester is unknown.
-
-    Always true if `had` (the class was allowed earlier) or for controllers, so autoscalers need no permission.
-    """
-    if subject.user is None:
-        return None
-    if subject.user.name in CONTROLLERS or had:
-        return True
-    in_group = not entry.groups or any(one_of(entry.groups, group) for group in subject.user.groups)
-    return in_group and (not entry.users or one_of(entry.users, subject.user.name))
+def _is_among(entry: AllowedClasses, user: User) -> bool:
+    in_group = not entry.groups or any(one_of(entry.groups, group) for group in user.groups)
+    return in_group and (not entry.users or one_of(entry.users, user.name))

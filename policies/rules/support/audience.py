@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.disclosure import OPEN, Audience, Disclose
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
-from forewarn.policies.selectors import one_of
+from forewarn.policies.rules.support.allowed_classes import entries_of, permits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.options import AllowedClasses
     from forewarn.policies.rules.support.context import Context
 
 _SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
@@ -51,21 +50,5 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
 
 
 def _is_allowed(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """Whether an entry of allowedClasses that matches the class also matches the subject's namespace and user."""
-    return any(
-        one_of(entry.classes, name) and _matches(entry, subject, context) for entry in context.options.allowed_classes
-    )
-
-
-def _matches(entry: AllowedClasses, subject: ReviewedObject, context: Context) -> bool:
-    """Report whether all conditions of an entry are known to hold; false if a condition is unknown."""
-    name, user = subject.namespace, subject.user
-    if entry.namespaces and not (name and one_of(entry.namespaces, name)):
-        return False
-    if entry.namespace_selector is not None:
-        namespace = context.namespace(name) if name else None
-        if namespace is None or not entry.namespace_selector.matches(namespace.labels):
-            return False
-    if entry.users and not (user and one_of(entry.users, user.name)):
-        return False
-    return not entry.groups or bool(user and any(one_of(entry.groups, group) for group in user.groups))
+    """Whether the conditions of an entry of allowedClasses for the class are known to hold for the requester."""
+    return any(permits(entry, subject, subject.namespace, context) for entry in entries_of(name, context))

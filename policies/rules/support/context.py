@@ -306,7 +306,7 @@ class Context:
             for new in map(self.namespace, names)
             if new and new.annotations != (stored["", new.name].annotations if ("", new.name) in stored else {})
         }
-        applied = [_named(subject) for kind in APPLIED if kind in self._by_kind for subject in self._applied(kind)]
+        applied = [_identified(subject) for kind in APPLIED if kind in self._by_kind for subject in self._applied(kind)]
         to_be = replace(self.cluster, priority_classes=self.classes) if self.defined else self.cluster
         if applied:
             from forewarn.policies.controllers.applied import with_applied  # other rules report what is unreadable
@@ -331,7 +331,7 @@ class Context:
         return self._template[1]
 
 
-def _named(subject: ReviewedObject) -> ApiObject:
+def _identified(subject: ReviewedObject) -> ApiObject:
     """Return the object of a subject with its name and namespace filled in."""
     names = {"name": subject.ref.name, "namespace": subject.effective_namespace}
     metadata = subject.object.get("metadata")

@@ -237,7 +237,7 @@ class QuotaUse:
             return None
         at_start = self.quotas_of(subject.effective_namespace)
         old = self._stored(subject) if template.is_template else None
-        named = _named(subject)
+        named = _in_namespace(subject)
         coming = (
             arrivals(named, template.object, old, self._context.cluster_to_be) if template.is_template else Arrivals()
         )
@@ -302,7 +302,7 @@ def _runs(subject: ReviewedObject) -> bool:
     return bool(fields) or bool(at(subject.object, "spec", "nodeName"))
 
 
-def _named(subject: ReviewedObject) -> ApiObject:
+def _in_namespace(subject: ReviewedObject) -> ApiObject:
     """The object with its namespace filled in."""
     metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
     return {**subject.object, "metadata": metadata}

@@ -89,7 +89,7 @@ def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
     return given if given in context.classes or (given and not context.classes_known) else name
 
 
-def elsewhere(location: Location) -> str:
+def location_suffix(location: Location) -> str:
     """The suffix ` (classes.yaml:3)`; "" for a location outside a file."""
     return f" ({location})" if location.line else ""
 
