@@ -45,6 +45,7 @@ import chart  # noqa: E402
 import cli_page  # noqa: E402
 import gates_page  # noqa: E402
 import json_schemas  # noqa: E402
+import python_page  # noqa: E402
 import webhook_pages  # noqa: E402
 from json_schemas import DOCUMENTS  # noqa: E402
 
@@ -512,6 +513,7 @@ def main() -> int:
         **rule_pages(),
         ROOT / "docs/reference/cli.md": cli_page.page(),
         ROOT / "docs/reference/feature-gates.md": gates_page.page(),
+        ROOT / "docs/reference/python.md": python_page.page(),
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),

@@ -91,7 +91,7 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The schema of a type; those of TypedDicts go into `defined`."""
     origin, arguments = get_origin(given), get_args(given)
     if isinstance(given, type) and "to_dict" in vars(given):
-        given = _hints(vars(given)["to_dict"])["return"]
+        given = hints_of(vars(given)["to_dict"])["return"]
     if is_typeddict(given) or (isinstance(given, type) and fields_of(given)):
         if given.__name__ not in defined:
             defined[given.__name__] = {}  # a type that contains itself ends here
@@ -113,7 +113,7 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
 
 
 def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
-    hints = _hints(given)
+    hints = hints_of(given)
     if fields := fields_of(given):
         hints = {field.key: _optional(hints[field.name]) if field.optional else hints[field.name] for field in fields}
     is_total = getattr(given, "__total__", True)
@@ -140,14 +140,14 @@ def _optional(hint: Any) -> Any:
     return NotRequired[Union[rest] if get_origin(hint) in (Union, types.UnionType) else hint]  # noqa: UP007
 
 
-def _hints(given: Any) -> dict[str, Any]:
+def hints_of(given: Any) -> dict[str, Any]:
     """The annotations of a type or function, whose modules may import types only for type checkers."""
     names: dict[str, Any] = {}
     for module in {sys.modules[base.__module__] for base in getattr(given, "__mro__", [given])}:
+        names |= vars(module)
         if module.__name__.startswith("forewarn."):
             nodes = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.If)]
             for node in nodes:
                 if ast.unparse(node.test) == "TYPE_CHECKING":
                     exec("\n".join(map(ast.unparse, node.body)), names)
-            names |= vars(module)
     return get_type_hints(given, names, names, include_extras=True)

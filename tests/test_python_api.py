@@ -88,6 +88,9 @@ def test_a_short_repr() -> None:
     title = "zone a lost: 2 nodes (a-1, a-2) with 4 Pods"
     assert repr(answer) == f"<WhatIf {title}: 4 fewer Pods, 4 Pending, 2 preempted>"
     assert len(repr(forewarn.risk(cluster))) < 200
+    (pod, *_) = forewarn.predict(cluster, POD | {"spec": {"containers": [{"name": "c"}]}}).predictions
+    assert repr(pod) == "<Prediction default/new: fits>"
+    assert len(repr(next(iter(cluster.snapshot.pods.values())))) < 80
 
 
 @pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])

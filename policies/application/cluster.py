@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,14 +19,13 @@ from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
-    Progress = Callable[[float, int], None]
-    """Called with the finished and the total number of cases, or with simulated seconds and the number of steps."""
-
 T = TypeVar("T")
+Progress = Callable[[float, int], None]
+"""Called with the finished and the total number of cases, or with simulated seconds and the number of steps."""
 _DEFAULT: Final = Config()
 
 

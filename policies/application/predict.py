@@ -83,6 +83,11 @@ class PredictResult:
             counts[group.outcome] += len(group.pods)
         return counts
 
+    @property
+    def predictions(self) -> Sequence[Prediction]:
+        """The prediction of each new Pod: `pod`, `outcome`, `nominated_node` and `victims` with their `key`."""
+        return self.applied.predictions
+
     @cached_property
     def placements(self) -> list[Placement]:
         """The results of objects, without objects whose Pods all belong to PodGroups."""

@@ -107,7 +107,7 @@ class WhatIf(Result):
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The conditions of `--fail-on` that are met: fewer, pending, preemption, pdb and blocked."""
+        """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb` and `blocked`."""
         answer = self.answer
         forced = answer.upgrade is not None and answer.upgrade.forced
         met = {
@@ -143,7 +143,7 @@ def whatif(
     """Simulate a change, and compare the cluster before and after it.
 
     `until`: simulated seconds (default: 1 hour, or as long as an upgrade or restart takes). `autoscaling`: settings of
-    autoscalers (default: as the cluster says). `nodes_over_time`: record the Pods on each node, for pages.
+    autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node, for pages.
     `progress`: called with simulated seconds and steps. Raises SourceError, InvalidInput and InvalidObject.
     """
     autoscaling, places = autoscaling or cluster.autoscaling, Places()

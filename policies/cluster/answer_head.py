@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """What an answer is about: a cluster state, the Kubernetes release, and the profiles of kube-scheduler. `assumes`:
-    what the state lacks, as clauses: `no LimitRanges`.
+    """The subject of an answer: a cluster state, the Kubernetes release, and the profiles of kube-scheduler.
+
+    `assumes`: the assumptions about missing objects, as clauses: `no LimitRanges`.
     """
 
     origin: Origin

@@ -170,6 +170,9 @@ class Pod:
         """The priority; 0 if admission never set it. Source: component-helpers `PodPriority`."""
         return self.priority or 0
 
+    def __repr__(self) -> str:
+        return f"<Pod {self.key}>"
+
     @property
     def key(self) -> str:
         """The Pod as `namespace/name`."""

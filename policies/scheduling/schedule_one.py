@@ -77,6 +77,9 @@ class Prediction:
         self._state = CycleState()
         self._known = known
 
+    def __repr__(self) -> str:
+        return f"<Prediction {self.pod.key}: {self.outcome}>"
+
     @cached_property
     def configuration(self) -> SchedulerConfiguration:
         """The configuration of the cluster's scheduler."""

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
     from forewarn.policies.sources.errors import SourceError as SourceError
+    from forewarn.policies.whatif.risk import Risks as Risks
+    from forewarn.policies.whatif.sweep import Sweep as Sweep
 
 __version__: Final = VERSION
 _MODULES: Final = {
@@ -61,7 +63,9 @@ _MODULES: Final = {
         *("Restart", "Scale", "Apply", "Delete", "Events", "ChangeClass"),
     ),
     "policies.application.sweep": ("whatif_each",),
+    "policies.whatif.sweep": ("Sweep",),
     "policies.application.risk": ("risk", "Workloads"),
+    "policies.whatif.risk": ("Risks",),
     "policies.application.expectations": ("test", "ExpectationsRequest"),
     "policies.expectations": ("Expectations",),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),

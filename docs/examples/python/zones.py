@@ -6,7 +6,7 @@ cluster = forewarn.load("docs/examples/whatif/cluster.yaml")
 print(cluster)
 
 result = forewarn.predict(cluster, "docs/examples/headroom/cache.yaml")
-for prediction in result.applied.predictions:
+for prediction in result.predictions:
     print(prediction.pod.key, prediction.outcome, [victim.key for victim in prediction.victims])
 
 for zone in cluster.zones:
