@@ -151,7 +151,8 @@ class Options(NamedTuple):
     `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
     `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
     any directory of the input defines; `class_uses`: how often the input names each class; `class_values`: the values
-    of each defined class. `groups`, `exclude`,
+    of each defined class. `base`: the commit
+    before the change, and `deleted_classes`: the classes that the change deletes. `groups`, `exclude`,
     `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
     not set. `gates`: the feature gates that are set.
 
@@ -175,6 +176,8 @@ class Options(NamedTuple):
     class_uses: Mapping[str, int] = NO_USES
     class_values: Mapping[str, Mapping[int, Location]] = NO_VALUES
     closed: bool = False
+    base: str = ""
+    deleted_classes: frozenset[str] = frozenset()
     groups: tuple[NamedGroup, ...] = ()
     rendering: tuple[Rendering, ...] = ()
     ignored: tuple[Ignored, ...] = ()

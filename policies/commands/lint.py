@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
@@ -29,6 +29,7 @@ from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.lint.input import (
     ASSERTION,
     EXCLUDED,
+    NO_CHANGES,
     TEMPLATE,
     Input,
     as_updates,
@@ -41,7 +42,7 @@ from forewarn.policies.lint.input import (
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.options import KUSTOMIZE_FLAGS
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
-from forewarn.policies.sources.files import TEMPLATES
+from forewarn.policies.sources.files import STDIN, TEMPLATES
 from forewarn.policies.sources.output_file import append_file, output_file
 from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests.groups import Grouping
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.report import Report
@@ -294,6 +296,11 @@ def _variable(name: str) -> str:
     return name
 
 
+NO_CLASSES: Final[Mapping[tuple[str, str], ApiObject]] = {}
+MAX_PASSES: Final = 3
+"""How often `--fix` checks again: a fix may reveal further findings."""
+
+
 def lint_parser() -> argparse.ArgumentParser:
     """The parser of `forewarn lint`."""
     parser = Parser(
@@ -326,6 +333,8 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
     help_text = "environment variable that helm and kustomize get from --render (repeatable)"
     add("--render-env", action="append", default=[], type=_variable, metavar="NAME", help=help_text)
+    help_text = "report only findings that are not in a commit, and what changes in classes since (needs git)"
+    add("--base", metavar="REF", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
     add("--closed", action="store_true", help="report every PriorityClass that the input does not define")
     add("--allow-empty", action="store_true", help="accept an input without objects")
@@ -343,7 +352,8 @@ def lint_parser() -> argparse.ArgumentParser:
         help=f"maximum number of findings of one rule in text output; 0 for all (default: {MAX_PER_RULE})",
     )
     fix = add_mutually_exclusive_group().add_argument
-    fix("--fix", action="store_const", const=3, default=0, help="apply safe fixes, and report the other findings")
+    help_text = "apply safe fixes, and report the other findings"
+    fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)
     fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
     add(
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
@@ -404,13 +414,17 @@ def _lint(
     baseline: dict[str, Any] | None,
     release: Release | None,
 ) -> int:
+    before = NO_CLASSES
     try:
-        checked = _check(options, config, release)
         if options.diff:
-            return _show(checked, config)
+            return _show(options, config, release)
+        if options.base:
+            known, before = _base(options, config, release)
+            baseline = {**known, "findings": [*known["findings"], *(baseline or {}).get("findings", [])]}
+        checked = _check(options, config, release, before=before)
         while options.fix and _fix(checked, config):
             options.fix -= 1  # a fix may reveal further findings
-            checked = _check(options, config, release)
+            checked = _check(options, config, release, before=before)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     for unreadable in checked.given.unreadable:
@@ -418,7 +432,13 @@ def _lint(
     return _report(options, outputs, checked, baseline)
 
 
-def _check(options: argparse.Namespace, config: Config, release: Release | None) -> _Checked:
+def _check(
+    options: argparse.Namespace,
+    config: Config,
+    release: Release | None,
+    changed: Mapping[str, bytes] = NO_CHANGES,
+    before: Mapping[tuple[str, str], ApiObject] = NO_CLASSES,
+) -> _Checked:
     """Read the input and evaluate all rules. Raises SourceError."""
     cluster, reported_minor = _cluster(options, config, release) if release else (None, None)
     minor = release.minor or reported_minor if release else None
@@ -434,6 +454,7 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
         as_git=not options.no_gitignore,
         definitions=options.cluster,
         every_definition=options.render,
+        changed=changed,
     )
     if given.class_paths:
         config = with_schemas(config, given)
@@ -442,7 +463,13 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
 
         render(given, options, config)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
+    if before:
+        from forewarn.policies.lint.base import update
+
+        update(given, before)
     named = config.options._replace(
+        base=options.base or "",
+        deleted_classes=frozenset(name for _, name in before) - given.defined_classes - given.class_names,
         template_classes=frozenset((*given.class_names, *given.renamed_classes)),
         input_classes=given.defined_classes,
         class_uses=given.class_uses,
@@ -453,6 +480,23 @@ def _check(options: argparse.Namespace, config: Config, release: Release | None)
     found, unchecked = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)
     return _Checked(given, grouping, findings, suppressed, unchecked, cluster, _head(cluster, findings))
+
+
+def _base(
+    options: argparse.Namespace, config: Config, release: Release | None
+) -> tuple[dict[str, Any], Mapping[tuple[str, str], ApiObject]]:
+    """Return the findings on a commit as a baseline, and its PriorityClasses. Raises SourceError."""
+    from forewarn.policies.evaluation.suppressions import baseline_of
+    from forewarn.policies.lint.base import classes_of, commit_directory
+
+    if any(os.path.isabs(path) or path == STDIN for path in options.paths):
+        raise SourceError("--base", "needs paths relative to the working directory")
+    with commit_directory(options.base) as directory, chdir(directory):
+        earlier = argparse.Namespace(
+            **{**vars(options), "base": "", "paths": list(filter(os.path.exists, options.paths))}
+        )
+        checked = _check(earlier, config, release)
+    return baseline_of(checked.findings), classes_of(checked.given)
 
 
 def _fix(checked: _Checked, config: Config) -> bool:
@@ -466,13 +510,21 @@ def _fix(checked: _Checked, config: Config) -> bool:
     return bool(files)
 
 
-def _show(checked: _Checked, config: Config) -> int:
-    from forewarn.policies.lint.fixes import fixed, patch_of
+def _show(options: argparse.Namespace, config: Config, release: Release | None) -> int:
+    """Print what `--fix` would change, in as many passes. Raises SourceError."""
+    from forewarn.policies.lint.fixes import FixedFile, fixed, patch_of
 
+    checked = _check(options, config, release)
     for unreadable in checked.given.unreadable:
         _complain(unreadable, status_of(unreadable))
-    files = list(fixed(checked.findings, checked.given, config, checked.cluster))
-    for line in patch_of(files):
+    files: dict[str, FixedFile] = {}
+    for _ in range(MAX_PASSES):
+        new = list(fixed(checked.findings, checked.given, config, checked.cluster))
+        if not new:
+            break
+        files |= {f.path: f._replace(before=files.get(f.path, f).before) for f in new}
+        checked = _check(options, config, release, {path: file.after for path, file in files.items()})
+    for line in patch_of(list(files.values())):
         print(clean(cut(line, 10_000), color=False, is_patch=True))  # noqa: T201
     return _of_unreadable(checked.given) or (FINDINGS if files else OK)
 
@@ -510,7 +562,7 @@ def _report(
     if not options.quiet and (findings or not _has_no_answer(options, given)):
         head = checked.head if ("text", "") in outputs else None
         summarize(findings, given, checked.grouping, suppressed, head, verbose=options.verbose, notes=notes)
-        _report_counts(checked.unchecked, fixed)
+        _report_counts(checked.unchecked, fixed if options.baseline else 0)
     return _status(options, given, findings)
 
 

@@ -220,6 +220,9 @@ class Input:
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
 
 
+NO_CHANGES: Final[Mapping[str, bytes]] = {}
+
+
 def read_input(
     paths: Sequence[str],
     config: Config,
@@ -230,12 +233,14 @@ def read_input(
     as_git: bool = True,
     definitions: Sequence[str] = (),
     every_definition: bool = False,
+    changed: Mapping[str, bytes] = NO_CHANGES,
 ) -> Input:
     """Read all files. Unreadable files are recorded in the result.
 
     `context`: files that are read, but without reporting findings on them. `stdin_name`: name and assumed path of
     standard input. `as_git`: skip files that .gitignore excludes. `definitions`: files and directories of which only
-    CustomResourceDefinitions are read. `every_definition`: also those of kinds that no file uses.
+    CustomResourceDefinitions are read. `every_definition`: also those of kinds that no file uses. `changed`: contents
+    to read instead of those of files, by path.
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude, files = config.options.exclude, []
@@ -247,6 +252,7 @@ def read_input(
         elif is_excluded(file.path, exclude):
             given.leave_out(file.path, EXCLUDED)
         else:
+            file = file._replace(data=changed.get(file.path, file.data))
             files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
     ahead: dict[str, Reading] = {}
     if len(files) > 1:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
+_LONGEST_BASE: Final = 40
+_RESTART: Final = "restart the workloads that should get it"
 _FLAG: Final = "--expendable-pods-priority-cutoff"
 _DEFAULT: Final = Options().autoscaler_cutoff
 
@@ -374,6 +376,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
     offline = context.phase is Phase.LINT and context.cluster is None
     holder = "an earlier object of the input has" if offline else "the cluster has"
+    holder = f"{cut(context.options.base, _LONGEST_BASE)} has" if offline and context.options.base else holder
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         yield Problem(
@@ -478,6 +481,11 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     """
     new = class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
+    if context.options.base and new.global_default is not before:
+        text = f"get {new.value}" if new.global_default else f"no longer get {new.value}"
+        yield Problem(
+            f"new Pods without a class {text}; running Pods keep their priority", ("globalDefault",), _RESTART
+        )
     if not new.global_default or before:
         return
     unchanged = sum(
@@ -490,7 +498,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
             f"{plural(unchanged, 'Pod')} without a class {'keeps its' if unchanged == 1 else 'keep their'} priority; "
             f"only new Pods get {new.value}",
             ("globalDefault",),
-            "restart the workloads that should get it",
+            _RESTART,
             detail={"pods": unchanged, "value": new.value},
         )
 

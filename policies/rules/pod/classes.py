@@ -103,7 +103,8 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
         return
     system = meant_system_class(name)
     elsewhere = "" if system or context.classes_complete else meant_elsewhere(name, context)
-    if not (context.classes_known or is_reserved(name) or system or elsewhere):
+    is_deleted = name in context.options.deleted_classes
+    if not (context.classes_known or is_reserved(name) or system or elsewhere or is_deleted):
         return
     try:
         establish_priority(name, context.classes)
@@ -116,10 +117,12 @@ def _unknown_class(
     name: str, template: PodTemplate, subject: ReviewedObject, context: Context, system: str, elsewhere: str
 ) -> Problem:
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
-    is_certain = context.classes_complete or is_reserved(name)
+    is_deleted = name in context.options.deleted_classes
+    is_certain = context.classes_complete or is_reserved(name) or is_deleted
     may_follow = context.phase is Phase.VALIDATE and template.is_template and not is_reserved(name)
     until = " until it exists" if may_follow else ""  # a class that comes later in the same apply
     consequence = f"; {rejected} will be rejected{until}" if is_certain else " in this input"
+    consequence += f" (deleted since {cut(context.options.base, _LONGEST)})" if is_deleted else ""
     known = recommended_to(subject, context)
     near = known.nearest_name(name) if context.phase is Phase.LINT else ""
     is_near = bool(near) and is_misspelt(name, near)
