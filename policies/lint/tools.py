@@ -29,7 +29,7 @@ from itertools import islice
 from threading import Event
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import one_line
+from forewarn.policies.findings import cut, one_line
 from forewarn.policies.forks import cores
 
 if TYPE_CHECKING:
@@ -380,11 +380,17 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
         return output.read(MAX + 1)
 
 
+_DEPENDENCIES: Final = "missing in charts/ directory: "
+"""Begins the list of dependencies in helm's error, which may be longer than the end of an error."""
+
+
 def end_of(said: str) -> str:
     """The end of a tool's error, without warnings and hints: it names the cause."""
     lines = (line for line in said.strip().split("\n") if not line.startswith(("# Warning", "Use --debug flag")))
     text = one_line(" ".join(" ".join(lines).split())).replace(os.path.join(os.path.realpath(os.curdir), ""), "")
     text = text.removeprefix("Error: ")
+    if (at := text.find(_DEPENDENCIES)) >= 0:
+        return cut(text[at:], _LONGEST)
     if len(text) <= _LONGEST:
         return text
     start = text.find(": ", len(text) - _LONGEST)

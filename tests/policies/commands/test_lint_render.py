@@ -144,6 +144,10 @@ def test_a_kustomization_stands_for_its_files(tools: Path, tree: Path, capsys: p
         ("#!/bin/sh\nsleep 100\n", "helm template takes more than"),
         ("#!/bin/sh\nexec cat /dev/zero\n", "helm template prints more than"),
         ("#!/bin/sh\necho 'X missing in charts/ directory: common' >&2\nexit 1\n", "missing in charts/: common"),
+        (
+            f"#!/bin/sh\necho 'X missing in charts/ directory: common, {'a, ' * 100}' >&2\nexit 1\n",
+            "charts/: common, a",
+        ),
     ],
 )
 @pytest.mark.parametrize("threshold", ["warning", "never"])
