@@ -168,7 +168,7 @@ class ObjectFinder:
             return CLASS_WORD.encode() in data and (group_and_kind != CRD or group_and_kind in self._wanted)
         wanted = kind.endswith("List") or group_and_kind in self._wanted or group_and_kind in MANIFESTS
         wanted = wanted or removed_version(api_version, kind) is not None
-        return wanted or is_almost_a_class(api_version, kind)
+        return wanted or intended_type(api_version, kind) is not None
 
     def define(self, data: bytes) -> None:
         """Record the kind that a CustomResourceDefinition defines, without parsing the definition, which may be very
@@ -270,8 +270,8 @@ class ObjectFinder:
         if not isinstance(value, dict):
             return
         kind, api_version = value.get("kind"), value.get("apiVersion")
-        if is_almost_a_class(api_version, kind):
-            yield _almost_a_class(value, source)
+        if (right := intended_type(api_version, kind)) is not None:
+            yield _unknown_kind(value, right, source)
             return
         if (removed := removed_version(api_version, kind)) is not None:
             message = f"no {kind} in version {quote(str(api_version))}: Kubernetes 1.{removed.minor} removed it"
@@ -347,27 +347,47 @@ def _with(value: Any, path: Path, new: Any) -> Any:
     return copy
 
 
-def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
-    """Return kubectl's error for an object that is intended as a PriorityClass."""
+def _unknown_kind(value: dict[str, Any], intended: tuple[str, str], source: Source) -> FileDiagnostic:
+    """Return kubectl's error for an object that is intended as another type."""
     kind, api_version = value["kind"], value["apiVersion"]
-    field, right = ("kind", CLASS_KIND) if kind != CLASS_KIND else ("apiVersion", CLASS_VERSION)
+    right_version, right_kind = intended
+    field, right = ("kind", right_kind) if kind != right_kind else ("apiVersion", right_version)
     message = f"no matches for kind {quote(kind)} in version {quote(api_version)}; did you mean {quote(right)}?"
-    fix = f"write apiVersion: {CLASS_VERSION} and kind: {CLASS_KIND}"
+    fix = f"write apiVersion: {right_version} and kind: {right_kind}"
     return FileDiagnostic("unknown-kind", message, source.locate((field,)), fix, ref_of(value))
 
 
-def is_almost_a_class(api_version: object, kind: object) -> bool:
-    """Report whether a type is similar to that of PriorityClasses and unknown to Kubernetes.
+def intended_type(api_version: object, kind: object) -> tuple[str, str] | None:
+    """The apiVersion and kind of a PriorityClass or workload that a similar type, unknown to Kubernetes, means.
 
     A dissimilar API group with a dot may exist: Kueue has WorkloadPriorityClasses.
     """
-    return isinstance(api_version, str) and isinstance(kind, str) and _is_almost_a_class(api_version, kind)
+    return _intended(api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else None
+
+
+_WORKLOADS: Final = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
+    **dict.fromkeys(("CronJob", "Job"), "batch/v1"),
+}
 
 
 @lru_cache(maxsize=1024)
-def _is_almost_a_class(api_version: str, kind: str) -> bool:
+def _intended(api_version: str, kind: str) -> tuple[str, str] | None:
     if len(kind) + len(api_version) > _LONGEST_TYPE:
-        return False
+        return None
+    if _is_almost_a_class(api_version, kind):
+        return CLASS_VERSION, CLASS_KIND
+    group, right = api_version.rpartition("/")[0], _WORKLOADS.get(kind)
+    if right is None:
+        words = {name.lower(): name for name, version in _WORKLOADS.items() if version.startswith(f"{group}/")}
+        name = words.get(kind.lower()) or words.get(kind.lower().removesuffix("s"))
+        return (_WORKLOADS[name], name) if name else None
+    own = right.partition("/")[0]
+    is_wrong = group not in (own, "extensions") and "." not in group and bool(group) and _is_near(group, own)
+    return (right, kind) if is_wrong else None
+
+
+def _is_almost_a_class(api_version: str, kind: str) -> bool:
     if kind[:1] not in "pP" or "prio" not in kind.lower():
         return False
     group = api_version.rpartition("/")[0]

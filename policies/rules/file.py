@@ -164,10 +164,13 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
 
 _LONGEST_QUANTITY: Final = 40
+_CONTAINERS: Final = "containers"
 _FIELDS: Final = (
     ("priorityClassName", str, "string"),
     ("priority", int, "int32"),
     ("preemptionPolicy", str, "v1.PreemptionPolicy"),
+    ("terminationGracePeriodSeconds", int, "int64"),
+    *((name, bool, "bool") for name in ("hostNetwork", "hostPID", "hostIPC", "automountServiceAccountToken")),
 )
 
 
@@ -207,14 +210,36 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     elif template := context.template(subject):
         for name, kind, wanted in _FIELDS:
             value = template.spec.get(name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            if _has_wrong_type(value, kind) and not is_template_variable(str(value), subject, context):
                 text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
                 yield Problem(text, template.at(name), "write a value of this type")
+        yield from _not_integers(subject, template, context)
         yield from _in_containers(template)
         yield from _quantities(subject, template, context)
         yield from _not_strings((), subject.object)
         if template.is_template:
             yield from _not_strings(template.path, template.object)
+
+
+def _has_wrong_type(value: object, kind: type) -> bool:
+    return value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool))
+
+
+def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
+    """Yield a problem for a number of replicas, and for each container port, that is not an integer."""
+    numbers: list[tuple[Path, object, str]] = []
+    if template.path == ("spec", "template"):
+        numbers.append((("spec", "replicas"), at(subject.object, "spec", "replicas"), "Spec.replicas"))
+    containers = template.spec.get(_CONTAINERS)
+    for index, container in enumerate(containers if isinstance(containers, list) else ()):
+        ports = at(container, "ports")
+        for place, port in enumerate(ports if isinstance(ports, list) else ()):
+            path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
+            numbers.append((path, at(port, "containerPort"), "ContainerPort.containerPort"))
+    for path, value, field in numbers:
+        if _has_wrong_type(value, int) and not is_template_variable(str(value), subject, context):
+            text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type int32"
+            yield Problem(text, path, "write an integer without quotes")
 
 
 def _in_containers(template: PodTemplate) -> Iterator[Problem]:
@@ -309,7 +334,6 @@ def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
 
 _NEAR: Final = 0.75
 _LONGEST_PATH: Final = 50
-_CONTAINERS: Final = "containers"
 _FEW: Final = 2
 
 
