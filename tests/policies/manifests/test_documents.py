@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.documents import Document, Fault, split
 from forewarn.policies.manifests.groups import read_kustomization
-from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, is_almost_a_class
+from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, intended_type
 from forewarn.policies.manifests.reading import MAX_FILE, _is_json
 from forewarn.policies.manifests.values import values
 from forewarn.policies.manifests.yaml.grammar import leniently
@@ -265,7 +265,7 @@ def test_an_item_has_the_type_of_its_list(parent: dict[str, Any], kind: str | No
     ],
 )
 def test_what_is_nearly_a_class_is_seen(api_version: object, kind: object, is_one: bool) -> None:
-    assert is_almost_a_class(api_version, kind) is is_one
+    assert intended_type(api_version, kind) == (("scheduling.k8s.io/v1", "PriorityClass") if is_one else None)
 
 
 @pytest.mark.parametrize(
