@@ -277,7 +277,6 @@ def decode(
 
 
 def _is_served(kind: Kind, cluster: ClusterSnapshot, options: Options) -> bool:
-    """True if kube-apiserver serves the kind, or if the version and the feature gate are unknown."""
     if kind.minors is None:
         return True
     is_known = options.minor is None or options.minor in kind.minors
@@ -456,7 +455,6 @@ _STAGES: Final = {CLASSES.kind: _answer_class, QUOTAS.kind: _answer_quota, PODS.
 
 
 def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
-    """The spec of an update with fields that the Priority plugin restores from the old object."""
     stored_fields = {key: at(old, "spec", key) for key in ("priority", "preemptionPolicy") if spec.get(key) is None}
     return {**spec, **stored_fields}
 

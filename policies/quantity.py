@@ -174,12 +174,10 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
 
 
 def _scaled(amount: int, power: int) -> int:
-    """`amount * 10**power`, rounded up."""
     return amount * 10**power if power >= 0 else _round_up(amount, 10**-power)
 
 
 def _round_up(amount: int, unit: int) -> int:
-    """`amount / unit`, rounded away from zero."""
     return -(-amount // unit) if amount >= 0 else amount // unit
 
 
@@ -201,5 +199,4 @@ def _decimal_text(nano: int, notation: Format) -> str:
 
 
 def _number_text(number: float) -> str:
-    """A number in JSON notation."""
     return repr(number).removesuffix(".0")

@@ -187,7 +187,6 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
 
 def _is_nothing(event: Any) -> bool:
-    """True if the document has no content."""
     return isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
 
 

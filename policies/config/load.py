@@ -136,7 +136,6 @@ def _kinds(entry: ConfigNode) -> tuple[str, ...]:
 
 
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
-    """Parse one path, or a list of paths."""
     entries = list(value.elements()) if value.is_list else [value]
     if not entries:
         raise value.fault(f"names no path of {kind}")

@@ -84,7 +84,7 @@ KINDS: Final = (
     _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
         namespaced=True, is_applied=True
     ),
-    KindSpec("v1", "Service", "services", "service:Service", "services"),
+    KindSpec("v1", "Service", "services", "topology_spread:Service", "services"),
     _workload("v1", "ReplicationController", "replicationcontrollers"),
     _workload("v1", "PodTemplate", "podtemplates", "template"),
     _workload("apps/v1", "Deployment", "deployments"),

@@ -516,7 +516,6 @@ def _uncovered(
     limited_scopes: Sequence[ScopeSelector],
     evaluator: Evaluator,
 ) -> list[Fault]:
-    """The resources that limitedResources limits and no quota covers."""
     restricted = {name for quota in interesting for name in evaluator.matching_resources(quota.hard)}
     parts = [p for entry in limited if _is_about(entry, evaluator) for p in entry.match_contains]
     names = {name for name, quantity in used.items() if quantity.nano > 0 and any(part in name for part in parts)}
@@ -550,7 +549,6 @@ def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantit
 
 
 def _max_replicas(quota: ResourceQuota, used: ResourceList) -> int:
-    """The number of further objects with this usage that fit within a quota."""
     masked = mask(used, quota.hard)
     free = {name: quota.hard[name].nano - quota.used[name].nano for name in masked if name in quota.used}
     return min((max(free[name], 0) // masked[name].nano for name in free), default=2**63)

@@ -225,7 +225,6 @@ class ObjectFinder:
     def _nested(
         self, value: dict[str, Any], kind: str, source: Callable[[Path], Source], prefix: Path
     ) -> Iterator[FileDiagnostic]:
-        """Process the objects inside an object, also in embedded text; yield problems."""
         before = len(self.subjects)
         within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
         for number, (where, manifest) in enumerate(_nested_at(value, MANIFESTS.get(kind, ()))):
@@ -264,7 +263,6 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _incomplete(self, value: Any, source: Source) -> Iterator[FileDiagnostic]:
-        """Yield the error for a value that is intended as a Kubernetes object, but that kubectl rejects."""
         if isinstance(value, str | list):
             yield from self._no_object(value, source)
         if not isinstance(value, dict):
@@ -307,7 +305,6 @@ def _nested_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tu
 
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
-    """Yield the embedded texts of an object that may name or define a PriorityClass, with their paths."""
     texts = _nested_at(value, TEXTS.get(kind, ()))
     return (text for text in islice(texts, _MAX_NESTED) if isinstance(text[1], str) and CLASS_WORD in text[1])
 
@@ -339,7 +336,6 @@ def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
 
 
 def _with(value: Any, path: Path, new: Any) -> Any:
-    """A copy of the value with `new` at a path."""
     if not path:
         return new
     copy: Any = list(value) if isinstance(value, list) else dict(value)

@@ -327,7 +327,6 @@ class _Texts:
 
 @lru_cache(maxsize=100)
 def _block(key: int) -> re.Pattern[bytes]:
-    """A pattern for the lines of a block scalar whose key has this indentation."""
     return re.compile(rb"(?:(?: {%d}[^\n]*|[ \t\r]*)\n)*+" % (key + 1))
 
 

@@ -225,7 +225,6 @@ def outline(
 
 
 def _may_have(data: bytes, wanted: Collection[str]) -> bool:
-    """True if a template names a wanted kind, or a misspelled one."""
     kinds = {kind.decode() for kind in _KIND.findall(data)}
     ours = {kind.rpartition("/")[2] for kind in wanted}
     return not kinds.isdisjoint(ours) or any("prio" in kind.lower() or kind.endswith("List") for kind in kinds)
@@ -262,7 +261,6 @@ def _known(value: Any) -> Any:
 
 
 def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[FileDiagnostic]:
-    """Yield the problems that do not depend on the values of the template."""
     lines = masked.text.split("\n")
     for diagnostic in diagnostics:
         is_certain = diagnostic.rule in _ON_TEXT and UNKNOWN.search(diagnostic.message) is None

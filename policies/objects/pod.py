@@ -281,7 +281,6 @@ def stored_pod(obj: ApiObject) -> Pod:
 
 
 def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | None:
-    """Return the Pod after `reduced` has removed fields; None if the Pod is still too large."""
     try:
         pod = Pod.from_api(reduced(obj))
     except TooLargeToRetain:
@@ -303,7 +302,6 @@ def _with_requests(obj: ApiObject) -> ApiObject:
 
 
 def _bare(obj: ApiObject) -> ApiObject:
-    """Return the Pod with only its names, timestamps, priority and similar plain fields."""
     kept = {
         "metadata": ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"),
         "spec": _PLAIN,

@@ -234,7 +234,6 @@ def _container_key(container: Any) -> Any:
 
 
 def _binds_with_options(container: ApiObject) -> bool:
-    """Report whether a volume mount of a container has bind mount options."""
     if container.get("volumeMounts") is None:
         return False
     return any(
@@ -370,7 +369,6 @@ def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running
 
 
 def _running(pod: ApiObject) -> dict[str, Running]:
-    """Return container name -> the resources in its status."""
     running: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):

@@ -1,11 +1,11 @@
-"""Topology spread constraints of Pods."""
+"""Topology spread constraints of Pods, and Services, from which default constraints take their selectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.objects.fields import int32, items, strings, text
+from forewarn.policies.objects.fields import at, int32, items, string_map, strings, text
 from forewarn.policies.objects.taints import untolerated_taint
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -73,3 +73,25 @@ def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:
         match_label_keys=strings(constraint, "matchLabelKeys"),
         error=error,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A stored Service. `selector`: None (missing) matches no Pod, an empty selector every Pod."""
+
+    namespace: str
+    name: str
+    selector: Mapping[str, str] | None
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> Service:
+        """Read an API object. Raises InvalidObject."""
+        return cls(
+            namespace=text(obj, "metadata", "namespace", default="default"),
+            name=text(obj, "metadata", "name"),
+            selector=None if at(obj, "spec", "selector") is None else string_map(obj, "spec", "selector"),
+        )
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """True if the selector matches these labels."""
+        return self.selector is not None and all(labels.get(key) == value for key, value in self.selector.items())

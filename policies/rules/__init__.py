@@ -20,7 +20,6 @@ _ENDINGS: Final = (".py", ".pyc", "")
 
 
 def _rules_in(path: Iterable[str], package: str) -> Iterator[Rule]:
-    """Yield every rule in a package and its subpackages."""
     for name in _modules(path):
         module = import_module(f"{package}.{name}")
         if hasattr(module, "__path__"):

@@ -260,7 +260,6 @@ def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
 
 
 def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod]]:
-    """The Pods of these classes that have not terminated."""
     pods: dict[str, list[Pod]] = {name: [] for name in names}
     if any(name in names for name, _ in cluster.pod_counts_by_priority):
         for pod in cluster.pods.values():

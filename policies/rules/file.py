@@ -243,7 +243,6 @@ def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Conte
 
 
 def _in_containers(template: PodTemplate) -> Iterator[Problem]:
-    """Yield a problem for each environment variable, command or argument that is not a string."""
     for holder in ("initContainers", "containers", "ephemeralContainers"):
         containers = template.spec.get(holder)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -254,7 +253,6 @@ def _in_containers(template: PodTemplate) -> Iterator[Problem]:
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
-    """Yield a problem for each quantity that kube-apiserver cannot parse."""
     holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
     claims = at(subject.object, "spec", "volumeClaimTemplates")
     for index, claim in enumerate(claims if isinstance(claims, list) else ()):
@@ -270,7 +268,6 @@ _AMOUNTS: Final = ("requests", "limits")
 
 
 def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
-    """Yield the mappings of a Pod spec whose values are quantities."""
     yield ("overhead",), spec.get("overhead")
     if "resources" in spec:
         yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
@@ -322,7 +319,6 @@ def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
 
 
 def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
-    """Yield a problem for each label or annotation that is not a string."""
     for name in ("labels", "annotations"):
         entries = at(obj, "metadata", name)
         for key, value in entries.items() if isinstance(entries, Mapping) else ():
@@ -382,7 +378,6 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
 
 def _shown_path(path: Path) -> str:
-    """The path, or its last steps if it is long."""
     text, left = field_path(path), list(path)
     while len(text) > _LONGEST_PATH and len(left) > 1:
         left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]

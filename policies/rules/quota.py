@@ -192,7 +192,6 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
 
 
 def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
-    """The indexes and names of missing classes in a selector."""
     if selector.scope_name == _CLASS and selector.operator == "In" and context.classes_known:
         for index, name in enumerate(each(selector.values, 0.1)):
             if name not in context.classes:

@@ -213,7 +213,6 @@ def _name(item: ApiObject) -> str:
 
 
 def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
-    """The first item for each name."""
     return {_name(item): item for item in reversed(items)}
 
 

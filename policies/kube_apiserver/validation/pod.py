@@ -183,7 +183,6 @@ def _validate_pod_level(resources: PodResources) -> list[FieldError]:
 
 
 def _validate_under_pod(resources: PodResources) -> list[FieldError]:
-    """The errors of container limits above the Pod-level limit."""
     errors = []
     for index, container in enumerate(resources.containers):
         for name, limit in sorted(container.limits.items()):
@@ -221,7 +220,6 @@ def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[Fiel
 
 
 def _has_changed(new: ApiObject, old: ApiObject) -> bool:
-    """True if an update changes an immutable field, among the fields that forewarn reads."""
     given: ApiObject = new.get("spec") or NOTHING
     stored: ApiObject = old.get("spec") or NOTHING
     for key, default in _COMPARED.items():
@@ -234,7 +232,6 @@ def _has_changed(new: ApiObject, old: ApiObject) -> bool:
 
 
 def _resources(pod: ApiObject) -> tuple[Any, ...]:
-    """The immutable part of a Pod's resources."""
     read = read_pod_resources({"spec": pod.get("spec")})
     containers = [(c.name, dict(c.limits), dict(c.requests)) for c in (*read.containers, *read.init_containers)]
     return containers, dict(read.limits), dict(read.requests), dict(read.overhead)

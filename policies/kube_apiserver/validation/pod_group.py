@@ -273,7 +273,6 @@ _OF_PREEMPTION: Final = ("disruptionMode", "priorityClassName", "priority")
 
 
 def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
-    """Return the fields whose feature gate is disabled."""
     policy = () if semantics.enabled(PREEMPTION_POLICY_GATE) else ("preemptionPolicy",)
     preemption = () if version.name != "v1alpha2" or semantics.enabled(_PREEMPTION_GATE) else _OF_PREEMPTION
     return (*_OF_OTHER_GATES, *policy, *preemption)

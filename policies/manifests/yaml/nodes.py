@@ -174,7 +174,6 @@ def compose(document: Document) -> tuple[Node | None, Fault | None]:
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:
-    """Build the nodes up to the end of the root node."""
     top = Collection(False, 0)
     open_nodes: list[Collection] = []
     current, anchors = top, dict[str, Scalar | Collection]()

@@ -148,7 +148,6 @@ def as_integer(number: float) -> int | float:
 
 
 def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
-    """The value of a scalar with an explicit tag."""
     kind = "null" if value is None else {bool: "bool", int: "int", float: "float", str: "str"}[type(value)]
     if tag == _TIMESTAMP and _TIME.fullmatch(text):
         return text

@@ -65,7 +65,6 @@ def _enter(next_event: Callable[[], Any], parent: Any, step: str | int) -> Any:
 
 
 def _skip(next_event: Callable[[], Any], event: Any) -> None:
-    """Read to the end of the node that starts with this event."""
     depth = 0
     while True:
         kind = type(event)

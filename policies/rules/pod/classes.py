@@ -322,7 +322,6 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
 
 
 def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:
-    """Return the class of the Pods: the named class, otherwise the default if known."""
     name = class_to_be(template, subject.effective_namespace, context)
     priority = None if name else resolved(template, context)
     return priority.priority_class_name if priority else name

@@ -103,7 +103,6 @@ def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _selects_too(other: ReviewedObject, subject: ReviewedObject) -> bool:
-    """Report whether another PodDisruptionBudget of the same namespace has a selector."""
     same = other.effective_namespace == subject.effective_namespace
     return same and other.ref.name != subject.ref.name and at(other.object, "spec", "selector") is not None
 
@@ -133,7 +132,6 @@ def _empty_counts(context: Context) -> bool:
 
 
 def _is_empty(selector: Any) -> bool:
-    """True if a selector exists and has no requirements."""
     return isinstance(selector, dict) and not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
@@ -143,7 +141,6 @@ def _present(obj: ApiObject, field: str) -> tuple[str, ...]:
 
 
 def _with_labels(pod: ApiObject) -> str:
-    """A fix with the labels of the Pods, if they are short."""
     labels = at(pod, "metadata", "labels") or NOTHING
     shown = ", ".join(f"{key}: {value}" for key, value in labels.items()) if isinstance(labels, dict) else ""
     if not shown or len(shown) > _LONGEST_LABELS:

@@ -77,7 +77,6 @@ def _examples(text: str) -> Iterator[Example]:
 
 
 def _expanded(lines: Iterable[str]) -> str:
-    """The YAML with apiVersion, kind and metadata of abbreviated objects."""
     return "".join(f"{_head(line)}\n" for line in lines)
 
 

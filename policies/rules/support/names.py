@@ -170,7 +170,6 @@ def _distance(name: str, other: str) -> tuple[bool, int, int, str]:
 
 
 def _same_start(name: str, other: str) -> int:
-    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(bool, map(eq, name, other)))
 
 
@@ -252,7 +251,6 @@ class Recommended:
 
 
 def _rejected(context: Context) -> set[str]:
-    """The classes of the change set that kube-apiserver rejects, so that they will not exist."""
     if not context.defined:
         return set()
     from forewarn.policies.kube_apiserver.validation.priority_class import (

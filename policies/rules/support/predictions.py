@@ -77,7 +77,6 @@ class Predicted:
 
     @cached_property
     def _in_order(self) -> Sequence[ReviewedObject]:
-        """The objects in the order in which their Pods are created."""
         from forewarn.policies.controllers.new_pods import creates_pods_later
 
         return sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
