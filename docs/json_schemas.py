@@ -23,17 +23,13 @@ from typing import (
 )
 
 from forewarn.policies.documents import VERSION, fields_of
-from forewarn.policies.documents.classes import ClassPlan
+from forewarn.policies.documents.answers import ClassPlan, Headroom, NodePressure, PredictLine, Resize, Why, WorkloadWhy
 from forewarn.policies.documents.dry_run import DryRun
 from forewarn.policies.documents.findings import Findings, Impact, Review
-from forewarn.policies.documents.headroom import Headroom
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
-from forewarn.policies.documents.node import NodePressure, Resize
-from forewarn.policies.documents.predict import PredictLine
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.documents.whatif import WhatIf
-from forewarn.policies.documents.why import Why, WorkloadWhy
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.render.several_clusters import SeveralClusters
 from forewarn.policies.whatif.priority_levels import Classes

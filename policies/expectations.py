@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import expectations as documents
+    from forewarn.policies.documents import answers as documents
     from forewarn.policies.documents.shard import Shard
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.scenario import Arrival, World

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.why import CountedReason, Why
-    from forewarn.policies.documents.why import WorkloadWhy as WorkloadDocument
+    from forewarn.policies.documents.answers import CountedReason, Why
+    from forewarn.policies.documents.answers import WorkloadWhy as WorkloadDocument
     from forewarn.policies.why.timeline import Timeline
     from forewarn.policies.why.troubles import Diagnosis
 

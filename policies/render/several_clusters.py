@@ -2,8 +2,8 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from forewarn.policies.documents.answers import Headroom
 from forewarn.policies.documents.findings import Findings
-from forewarn.policies.documents.headroom import Headroom
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 

@@ -10,7 +10,7 @@ from forewarn.policies.why.troubles import diagnose, of_deleted_pod
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.why import PodEnding
+    from forewarn.policies.documents.answers import PodEnding
     from forewarn.policies.why.evidence import Evidence
     from forewarn.policies.why.trouble import Trouble
     from forewarn.policies.why.troubles import Diagnosis

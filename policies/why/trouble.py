@@ -9,7 +9,7 @@ from forewarn.policies.why.records import shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from forewarn.policies.documents import why as documents
+    from forewarn.policies.documents import answers as documents
 
 STATES: Final = ("pending", "preempted", "terminating", "running", "ended", "gone")
 IDS: Final = (

@@ -1,0 +1,501 @@
+"""The types of the outputs of `classes plan`, `headroom`, `predict`, `test`, `why`, `whatif pressure` and `resize`."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from forewarn.policies.documents.findings import PodLoss
+from forewarn.policies.documents.head import Head
+from forewarn.policies.documents.scale_ups import Autoscalers
+from forewarn.policies.documents.whatif import Preemptor, PriorityClass
+
+ReplicasWithClass = TypedDict(
+    "ReplicasWithClass",
+    {
+        "class": str,
+        "priority": int,
+        "preempts": bool,
+        "pods": int,
+        "atLeast": bool,
+        "nodes": NotRequired[int],
+        "quota": NotRequired[int],
+    },
+)
+"""Replicas that would fit with a PriorityClass."""
+PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
+
+
+class WorkloadReference(TypedDict):
+    """A workload. `kind`: `group/Kind`."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class StepPreemption(TypedDict):
+    """A preemption in a step."""
+
+    by: Preemptor
+    victim: Preemptor
+
+
+class ClassStep(TypedDict):
+    """A step of a change of PriorityClasses, with its start and end in seconds.
+
+    `priority`: of the new Pods of `workloads`. `newPods`: their number. `pending`: number of Pending Pods at the end of
+    the step. `unfinished`: workloads whose rollout does not finish.
+    """
+
+    action: Literal["create", "default", "recreate", "delete", "apply", "restart"]
+    classes: list[PriorityClass]
+    workloads: list[WorkloadReference]
+    priority: NotRequired[int]
+    startedAt: float
+    endedAt: float
+    newPods: int
+    pending: int
+    unfinished: list[str]
+    preempted: list[StepPreemption]
+
+
+class OtherOrder(TypedDict):
+    """The order of steps that was not chosen. `neverFirst`: classes with preemptionPolicy Never are created first."""
+
+    neverFirst: bool
+    preempted: int
+    unfinished: list[str]
+
+
+class RunningByPriority(TypedDict):
+    """A workload with the number of its running Pods by priority."""
+
+    workload: str
+    running: dict[str, int]
+
+
+class ClassPlan(TypedDict):
+    """The output of `forewarn classes plan`.
+
+    `alternative`: null if the first order preempts no Pods. `preemptedBefore`: number of Pods that Pending Pods preempt
+    before the first step; `steps` does not contain them. `keepPriority`: workloads that a restart does not replace.
+    `rejected`: workloads whose PriorityClass does not exist afterwards. `violatedPDBs`: number of preemptions beyond
+    the allowed disruptions.
+    """
+
+    head: Head
+    preempted: int
+    complete: bool
+    pendingBefore: int
+    preemptedBefore: int
+    alternative: OtherOrder | None
+    steps: list[ClassStep]
+    keepPriority: list[RunningByPriority]
+    rejected: list[RunningByPriority]
+    settled: bool
+    stopped: NotRequired[str]
+    violatedPDBs: dict[str, int]
+    ignored: list[str]
+    notModelled: list[str]
+
+
+class Expectation(TypedDict):
+    """The result of one expectation."""
+
+    name: str
+    met: bool
+    cases: int
+    case: NotRequired[str]
+    failures: NotRequired[list[str]]
+    timeline: NotRequired[list[str]]
+    answer: NotRequired[dict[str, Any]]
+    notEvaluated: NotRequired[list[str]]
+    notes: NotRequired[list[str]]
+
+
+class WithoutPreemption(TypedDict):
+    """Replicas that fit without preemption. `nodes`, `quota`: as in `Replicas`."""
+
+    pods: int
+    atLeast: bool
+    nodes: NotRequired[int]
+    quota: NotRequired[int]
+    byZone: dict[str, int]
+
+
+class Replicas(TypedDict):
+    """Number of replicas that fit. `atLeast`: more replicas may fit.
+
+    `nodes`, `quota`: if a ResourceQuota limits the Pods, the numbers of which `pods` is the smaller.
+    """
+
+    pods: int
+    atLeast: bool
+    nodes: NotRequired[int]
+    quota: NotRequired[int]
+
+
+class Stranded(TypedDict):
+    """Free capacity that no replica can use."""
+
+    insufficient: list[str]
+    nodes: int
+    milliCpu: int
+    memory: int
+
+
+class GroupReplicas(TypedDict):
+    """Replicas for a node group."""
+
+    group: str
+    nodes: int
+    pods: int
+    atLeast: bool
+    reason: NotRequired[str]
+
+
+class PodGroupHeadroom(TypedDict):
+    """PodGroups that fit. `pods`: size of a group; `withoutPreemption`, `withPreemption`: numbers of groups."""
+
+    name: str
+    pods: int
+    minCount: int
+    withoutPreemption: int
+    withPreemption: int
+
+
+class ExistingPlaceholders(TypedDict):
+    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only by preempting placeholder
+    Pods. `pending`: number of further placeholder Pods that are Pending.
+    """
+
+    pods: int
+    pending: int
+    reserve: int
+    terminationSeconds: int
+
+
+class NewPlaceholders(TypedDict):
+    """Placeholder Pods to create, with the requests of each. An empty `priorityClass`: no suitable class exists."""
+
+    pods: int
+    fitNow: int
+    milliCpu: int
+    memory: int
+    priorityClass: str
+    priority: int
+
+
+class PlaceholderPool(TypedDict):
+    """Pods that fit in a node pool: in `free` capacity, and in capacity `reserved` by placeholder Pods."""
+
+    pool: str
+    free: int
+    reserved: int
+
+
+class PlaceholderNodes(TypedDict):
+    """The number of new nodes of a node group for placeholder Pods that do not fit; null: more than the group can
+    add.
+    """
+
+    group: str
+    nodes: int | None
+
+
+class Placeholders(TypedDict):
+    """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
+
+    `capacityBuffer`: a CapacityBuffer instead of placeholder Pods; null for objects without a scale subresource.
+    """
+
+    wanted: int
+    existing: ExistingPlaceholders
+    create: NewPlaceholders
+    pools: list[PlaceholderPool]
+    nodeGroups: list[PlaceholderNodes]
+    obstacle: str
+    capacityBuffer: dict[str, Any] | None
+
+
+class BufferTarget(TypedDict):
+    """The workload or PodTemplate of a CapacityBuffer; empty strings if there is none."""
+
+    kind: str
+    name: str
+
+
+class CapacityBuffer(TypedDict):
+    """A CapacityBuffer. `replicas`: desired; null if only a percentage or limits are set. `problem`: may be empty."""
+
+    name: str
+    target: BufferTarget
+    replicas: int | None
+    provisioned: int
+    problem: str
+
+
+class OtherBuffers(TypedDict):
+    """The number of CapacityBuffers of other workloads, and of their provisioned replicas."""
+
+    buffers: int
+    provisioned: int
+
+
+class CapacityBuffers(TypedDict):
+    """The CapacityBuffers for an object, and their provisioned replicas. `needed`: with `--placeholders`.
+
+    `incomplete`: present if more CapacityBuffers exist than forewarn reads.
+    """
+
+    buffers: list[CapacityBuffer]
+    provisioned: int
+    needed: NotRequired[int]
+    incomplete: NotRequired[bool]
+    others: OtherBuffers
+
+
+class Quota(TypedDict):
+    """The ResourceQuota that rejects the Pod after `pods` more, and kube-apiserver's message."""
+
+    pods: int
+    quota: str
+    message: str
+
+
+class Headroom(TypedDict):
+    """A line of `forewarn headroom`: one object. `podGroup`: only if the object's Pods belong to a PodGroup."""
+
+    head: Head
+    object: str
+    podGroup: NotRequired[PodGroupHeadroom]
+    priority: int
+    priorityClass: str
+    withoutPreemption: WithoutPreemption
+    withPreemption: Replicas
+    byClass: list[ReplicasWithClass]
+    reasons: dict[str, int]
+    stranded: list[Stranded]
+    nodeGroups: NotRequired[list[GroupReplicas]]
+    quota: NotRequired[Quota]
+    notes: list[str]
+    placeholders: NotRequired[Placeholders]
+    capacityBuffers: NotRequired[CapacityBuffers]
+
+
+class EvictionPlace(TypedDict):
+    """A Pod in the order of eviction. `tied`: the kubelet may also evict this Pod before the previous one."""
+
+    pod: str
+    priority: int | None
+    used: NotRequired[int]
+    requested: NotRequired[int]
+    exceeds: NotRequired[bool | None]
+    tied: bool
+    reason: str
+
+
+class KubeletAdmission(TypedDict):
+    """Admission of a critical Pod by the kubelet.
+
+    `insufficient`: the missing amounts of resources, cpu in thousandths, memory in bytes. `reason` and `message`: those
+    in the status of a rejected Pod.
+    """
+
+    pod: str
+    insufficient: dict[str, int]
+    rejected: bool
+    reason: str
+    message: str
+    preempted: list[str]
+
+
+class ShutdownGroup(TypedDict):
+    """Pods that terminate together at a graceful shutdown."""
+
+    priority: int
+    seconds: int
+    pods: list[str]
+
+
+class NodePressure(TypedDict):
+    """The output of `forewarn whatif pressure`."""
+
+    head: Head
+    node: str
+    order: NotRequired[list[EvictionPlace]]
+    never: NotRequired[list[str]]
+    admission: NotRequired[KubeletAdmission]
+    shutdown: NotRequired[list[ShutdownGroup]]
+
+
+class ResizedPod(TypedDict):
+    """The result of an in-place resize of one Pod.
+
+    `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts.
+    `inTheWay`: Pods that use the missing resources. `insufficient`: the missing amounts of resources, cpu in
+    thousandths, memory in bytes. `dependsOn`: settings of the kubelet that change the verdict.
+    """
+
+    pod: str
+    node: str
+    verdict: Literal["accepted", "deferred", "infeasible", "rejected", "not-evaluated"]
+    reason: str
+    insufficient: dict[str, int]
+    evicted: list[str]
+    preempted: list[str]
+    inTheWay: list[str]
+    dependsOn: list[str]
+
+
+class Resize(TypedDict):
+    """The output of `forewarn whatif resize`."""
+
+    head: Head
+    pods: list[ResizedPod]
+    notes: list[str]
+
+
+class Status(TypedDict):
+    """A status of kube-scheduler's framework."""
+
+    code: str
+    plugin: NotRequired[str]
+    reasons: list[str]
+
+
+class Candidate(TypedDict):
+    """Preemption on one node; the most important victim first."""
+
+    victims: list[str]
+    pdbViolations: int
+
+
+class Explanation(TypedDict):
+    """The method of a prediction. `because`: why forewarn ran all plugins on every node; empty if it did not."""
+
+    kubernetes: str
+    profile: str
+    configuration: str
+    because: str
+
+
+class DaemonSetVictim(TypedDict):
+    """A victim that DaemonSet `daemonSet` (`namespace/name`) recreates on the same node only."""
+
+    pod: str
+    daemonSet: str
+    node: str
+
+
+class PredictedPod(TypedDict):
+    """A line of `forewarn predict`: one Pod. `losses`: what fails or is interrupted without the victims."""
+
+    head: Head
+    id: str
+    outcome: Literal["fits", "preempts", "pending", "not-predicted"]
+    preFilter: NotRequired[Status]
+    feasible: list[str]
+    statuses: dict[str, Status]
+    scores: NotRequired[dict[str, dict[str, int]]]
+    eligible: bool
+    ineligibleReason: NotRequired[str]
+    candidates: dict[str, Candidate]
+    dryRunStatuses: NotRequired[dict[str, Status]]
+    numCandidates: NotRequired[int]
+    selected: list[str]
+    nominatedNode: str
+    odds: NotRequired[dict[str, float]]
+    standing: list[str]
+    attempts: NotRequired[int]
+    preemptedBy: NotRequired[str]
+    overtaken: NotRequired[bool]
+    how: NotRequired[Explanation]
+    basis: NotRequired[str]
+    losses: NotRequired[list[PodLoss]]
+    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
+    autoscalers: NotRequired[Autoscalers]
+
+
+class OtherPods(TypedDict):
+    """A line of `forewarn predict`: new Pods of a workload that have no line of their own."""
+
+    head: Head
+    id: str
+    outcome: str
+    pods: int
+    basis: str
+    standing: list[str]
+
+
+class PredictedPodGroup(TypedDict):
+    """A line of `forewarn predict`: a PodGroup. `losses`: what fails or is interrupted without the victims."""
+
+    head: Head
+    id: str
+    outcome: str
+    minCount: int
+    pods: int
+    nodes: dict[str, int]
+    victims: list[str]
+    losses: NotRequired[list[PodLoss]]
+    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
+    missing: NotRequired[int]
+    message: NotRequired[str]
+    standing: list[str]
+
+
+class Trouble(TypedDict):
+    """A problem of a Pod. `time`: in UTC; absent if unknown."""
+
+    id: str
+    time: NotRequired[str]
+    message: str
+    help: NotRequired[str]
+
+
+class CountedReason(TypedDict):
+    """A reason with the number of nodes."""
+
+    count: int
+    reason: str
+
+
+class Why(TypedDict):
+    """The output of `forewarn why` for a Pod. `missing`: what forewarn could not read, for example Events."""
+
+    head: Head
+    id: str
+    state: PodState
+    priority: NotRequired[int]
+    node: NotRequired[str]
+    nominatedNode: NotRequired[str]
+    troubles: list[Trouble]
+    nodes: list[CountedReason]
+    reported: dict[str, str]
+    missing: list[str]
+
+
+class PodEnding(TypedDict):
+    """A Pod that has ended, with the problems that explain the end, the cause first. `state`: the current state."""
+
+    pod: str
+    state: PodState
+    troubles: list[Trouble]
+
+
+class WorkloadWhy(TypedDict):
+    """The output of `forewarn why` for a workload. `states`: number of Pods by state.
+
+    `notExplained`: number of Pods beyond the limit. `missing`: what forewarn could not read, for example Events.
+    """
+
+    head: Head
+    id: str
+    kind: str
+    states: dict[str, int]
+    pending: list[str]
+    endings: list[PodEnding]
+    notExplained: int
+    missing: list[str]
+
+
+PredictLine = PredictedPod | OtherPods | PredictedPodGroup
