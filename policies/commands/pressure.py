@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--inodes goes with --signal nodefs, imagefs or containerfs")
 
     def answer() -> int:
-        from forewarn.policies.application.pressure import NodePods, PressureRequest, node_pressure
+        from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.releases.release import Release
         from forewarn.policies.render import node_pressure as text

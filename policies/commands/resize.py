@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
 
     def answer() -> int:
-        from forewarn.policies.application.resize import ResizeRequest, resize
+        from forewarn.policies.application.node import ResizeRequest, resize
         from forewarn.policies.render.node_pressure import resize_lines
         from forewarn.policies.whatif.resize import StoredPods
 

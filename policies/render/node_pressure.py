@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.pressure import amount_of, why
+from forewarn.policies.application.node import amount_of, why
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
@@ -12,8 +12,7 @@ from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from forewarn.policies.application.pressure import NodePressure, Order
-    from forewarn.policies.application.resize import ResizeResult
+    from forewarn.policies.application.node import NodePressure, Order, ResizeResult
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Place
     from forewarn.policies.kubelet.shutdown import Group

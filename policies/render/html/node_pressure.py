@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.application.pressure import NodePressure, Order
+    from forewarn.policies.application.node import NodePressure, Order
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.shutdown import Group
 
