@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import subprocess
 import sys
@@ -117,6 +118,16 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
     with pytest.raises(forewarn.SourceError) as unreadable:
         forewarn.whatif(cluster, forewarn.Apply(str(tmp_path / "web.yaml")))
     assert [status_of(raised.value) for raised in (unknown, missing, unreadable)] == [2, 2, 3]
+
+
+@pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])
+def test_a_question_without_the_lists_that_it_needs_has_no_answer(question: str, tmp_path: Path) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a-1"}}
+    (tmp_path / "nodes.yaml").write_text(json.dumps(node))
+    cluster = forewarn.load(str(tmp_path / "nodes.yaml"))
+    arguments = {"whatif": (forewarn.LoseNodes(["a-1"]),), "whatif_each": ("node",)}.get(question, ())
+    with pytest.raises(forewarn.SourceError, match=r"nodes.yaml: no list of Pods, which the answer depends on"):
+        getattr(forewarn, question)(cluster, *arguments)
 
 
 @pytest.mark.parametrize("path", sorted(Path("docs/examples/python").glob("*.py")), ids=str)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from forewarn.policies.application.lists import require_lists
 from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source
@@ -39,6 +40,10 @@ class Cluster:
     def snapshot(self) -> ClusterSnapshot:
         """The objects of the cluster."""
         return self.cache.snapshot()
+
+    def require(self, *kinds: str, has_groups: bool = False) -> None:
+        """Check that the cluster state has the lists of these `group/Kind`. Raises SourceError."""
+        require_lists(self.snapshot, kinds, self.sources, has_groups=has_groups)
 
     @cached_property
     def autoscaling(self) -> Autoscaling:

@@ -9,6 +9,7 @@ from forewarn.policies.application.cluster import counted_results
 from forewarn.policies.application.losses import counted
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.kinds.registry import NODE, POD
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.simulation.dump import unknown_owners
@@ -74,6 +75,7 @@ def risk(
     def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
         return counted_results(counted(world, questions, Tried), len(questions), progress)
 
+    cluster.require(NODE, POD)
     snapshot = cluster.snapshot
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):

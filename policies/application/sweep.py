@@ -8,6 +8,7 @@ from forewarn.policies.application.cluster import counted_results
 from forewarn.policies.application.losses import counted
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.kinds.registry import NODE, POD
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.simulation.dump import not_simulated
@@ -43,6 +44,7 @@ def whatif_each(
 
     `until`: simulated seconds. `part`: selects cases by name. Raises InvalidObject for a cluster without any.
     """
+    cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
     cache = cluster.cache
     questions = _losses(cluster, kind)
     if not questions:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.changes import Apply, Events, Start
+from forewarn.policies.application.changes import Apply, ChangeClass, Events, Start
 from forewarn.policies.application.cluster import require_nodes
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import (
@@ -20,7 +20,7 @@ from forewarn.policies.application.simulated import (
 )
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.findings import listed
-from forewarn.policies.kinds.registry import NODE
+from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.simulation.dump import not_simulated
 from forewarn.policies.simulation.outcomes import Outcome, explore
@@ -151,6 +151,9 @@ def whatif(
     cache = start.cache
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
+    nodes = () if isinstance(change, Apply | Events) else (NODE,)
+    classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
+    cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
     with places.locating():
         question = change.question(start)
         if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.config.model import ConfigError
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources import SourceError, status_of
@@ -198,38 +198,22 @@ REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
     "headroom": _PODS,
     "lint": _CLASSES,
     "predict": _PODS,
-    "risk": _PODS,
     "test": _PODS,
     "ui": _PODS,
-    "whatif": _PODS,
-    "whatif apply": (POD,),
-    "whatif class": (*_PODS, *_CLASSES),
-    "whatif events": (POD,),
     "whatif pressure": _PODS,
+    "whatif resize": _PODS,
 }
-"""Command -> kinds without whose list it has no answer. Otherwise, the answer says what it assumes
-(`missing_lists.assumptions`). An empty list is a list: a cluster without Pods is a cluster.
-
-PriorityClasses are also required if Pods of the cluster name some; Nodes are not if there are node groups.
+"""Command -> kinds without whose list it has no answer (`require_lists`); questions of `application` check themselves.
 """
 
 
 def _check_lists(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
     """Raise SourceError if the cluster state lacks a list that the command requires (REQUIRED_LISTS)."""
-    required = REQUIRED_LISTS.get(options.command) or REQUIRED_LISTS.get(options.command.partition(" ")[0], ())
-    absent = [kind for kind in required if kind in cluster.objects.unlisted]
-    if NODE in absent and getattr(options, "node_templates", None):
-        absent.remove(NODE)
-    named = {name for name, _ in cluster.pod_counts_by_priority if name} - {*cluster.priority_classes}
-    if POD in required and named and PRIORITY_CLASS in cluster.objects.unlisted:
-        absent = [*dict.fromkeys((*absent, PRIORITY_CLASS))]
-    if absent:
-        from forewarn.policies.scheduling.missing_lists import kinds_of
+    if required := REQUIRED_LISTS.get(options.command, ()):
+        from forewarn.policies.application.lists import require_lists
 
-        names = listed(list(map(kinds_of, absent)))
-        empty = listed([f"an empty {kind.rpartition('/')[2]}List" for kind in absent])
-        fix = f"pass a whole snapshot (forewarn snapshot), or add {empty} if the cluster has none"
-        raise SourceError(", ".join(options.cluster), f"no list of {names}, which the answer depends on. Fix: {fix}")
+        has_groups = bool(getattr(options, "node_templates", None))
+        require_lists(cluster, required, options.cluster, has_groups=has_groups)
 
 
 def add_color_option(add: Callable[..., object]) -> None:

@@ -75,9 +75,9 @@ def _answer(options: argparse.Namespace, release: Release, previous: dict[str, A
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
-    workloads = Workloads(options.namespace, options.priority_class)
+    cluster, workloads = Cluster(cache, sources=options.cluster), Workloads(options.namespace, options.priority_class)
     with counting("losses", sys.stderr) as show:
-        risks = risk(Cluster(cache), workloads, most=options.most, until=options.until, progress=show)
+        risks = risk(cluster, workloads, most=options.most, until=options.until, progress=show)
     _print(options, risks if previous is None else _with_changes(options, risks, previous, workloads))
     return _evaluated(options, risks)
 

@@ -48,7 +48,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
-    cluster = Cluster(cache)
+    cluster = Cluster(cache, sources=options.cluster)
     with counting("cases", sys.stderr) as show:
         settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}

@@ -30,7 +30,15 @@ COMMANDS: Final = {
     "whatif apply": ("whatif", "apply", "-f", "{pod}"),
     "whatif class": ("whatif", "class", "gold", "--value", "7"),
     "whatif events": ("whatif", "events", "-f", "{pod}"),
+    "whatif --each": ("whatif", "lose", "--each", "node"),
     "whatif pressure": ("whatif", "pressure", "n1", "--shutdown", "0=30"),
+    "whatif resize": ("whatif", "resize", "old", "--requests", "cpu=2"),
+}
+REQUIRED: Final = {
+    **REQUIRED_LISTS,
+    **dict.fromkeys(("risk", "whatif", "whatif --each"), (NODE, POD)),
+    **dict.fromkeys(("whatif apply", "whatif events"), (POD,)),
+    "whatif class": (NODE, POD, PRIORITY_CLASS),
 }
 KINDS: Final = {NODE: "Nodes", POD: "Pods", PRIORITY_CLASS: "PriorityClasses"}
 
@@ -66,7 +74,7 @@ def state(absent: str = "") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("command", "kind"), [(command, kind) for command, kinds in REQUIRED_LISTS.items() for kind in kinds]
+    ("command", "kind"), [(command, kind) for command, kinds in REQUIRED.items() for kind in kinds]
 )
 def test_a_command_refuses_a_cluster_without_the_list_that_it_requires(command: str, kind: str, tmp_path: Path) -> None:
     paths = written(tmp_path, *state(absent=kind))
@@ -75,9 +83,7 @@ def test_a_command_refuses_a_cluster_without_the_list_that_it_requires(command: 
     assert f"{paths['cluster']}: no list of {KINDS[kind]}, which the answer depends on. Fix: " in err
 
 
-@pytest.mark.parametrize(
-    "command", [*(name for name in REQUIRED_LISTS if POD in REQUIRED_LISTS[name] and name != "ui")]
-)
+@pytest.mark.parametrize("command", [*(name for name in REQUIRED if POD in REQUIRED[name] and name != "ui")])
 def test_an_empty_list_is_a_cluster_without_pods(command: str, tmp_path: Path) -> None:
     paths = written(tmp_path, *state(absent=POD), empty_list(BY_GROUP_KIND[POD]))
     assert "no list of" not in answer(command, paths)[2]
