@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -388,9 +389,9 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
 
 def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a note if another change set of the input defines the class with another value."""
-    new = integer(subject.object.get("value"))
+    new, here = integer(subject.object.get("value")), os.path.dirname(subject.locate(()).file)
     for value, location in context.options.class_values.get(name_of(subject), {}).items():
-        if new is not None and value != new:
+        if new is not None and value != new and os.path.dirname(location.file) != here:
             message = f"another directory defines the value {value}{location_suffix(location)}: one cluster rejects one"
             yield Problem(message, ("value",), "define the class once", severity=Severity.NOTE)
             return

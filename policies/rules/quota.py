@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.replica_set_sizes import max_unavailable
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural
 from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
 from forewarn.policies.metering import charge, each
@@ -443,6 +442,8 @@ def _finishes(subject: ReviewedObject, use: Use) -> bool:
     """Report whether a rollout needs no surge Pod, because maxUnavailable lets old Pods terminate first."""
     if use.first <= use.arrivals.replicas or group_kind(subject.object) != DEPLOYMENT or use.stops_after is not None:
         return False
+    from forewarn.policies.controllers.replica_set_sizes import max_unavailable  # quotas are rare
+
     return max_unavailable(subject.object, use.arrivals.replicas) > 0
 
 

@@ -552,7 +552,6 @@ _LONGEST: Final = 40
     Target.POD,
     Target.TEMPLATE,
     severity=Severity.ERROR,
-    action=Action.WARN,
     depends_on=DependsOn(("namespaces",), "the default class of the namespace may have been removed"),
 )
 def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -562,7 +561,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
     classes, the Pods must use one of them. The default class of a Namespace counts as a class. The global default does
-    not. The webhook warns; it does not check Pods that controllers create.
+    not. The webhook does not use the rule.
 
     Options:
 
