@@ -20,18 +20,14 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
+from forewarn.policies.commands.printing import Output, print_answer
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.objects.fields import InvalidInput, at
 from forewarn.policies.terminal import (
-    as_json,
-    as_markdown,
-    clean,
     complain,
     counting,
-    painter,
     table_width,
-    wants_color,
 )
 
 if TYPE_CHECKING:
@@ -94,26 +90,22 @@ def _evaluated(options: argparse.Namespace, risks: Risks) -> Evaluated:
 
 def _print(options: argparse.Namespace, risks: Risks) -> None:
     from forewarn.policies.render.changes import lines as lines_of
-    from forewarn.policies.render.head import after_verdict, below_title, on_page
+    from forewarn.policies.render.html.risk import report
     from forewarn.policies.render.markdown import changes as as_list
     from forewarn.policies.render.risk import markdown, render, render_summary
 
-    if options.output == "json":
-        sys.stdout.write(as_json(risks.to_dict()))
-    elif options.output == "html":
-        from forewarn.policies.render.html.risk import report
-
-        sys.stdout.write(on_page(report(risks), risks.head).document())
-    elif options.output == "markdown":
-        changes = "" if risks.changes is None else as_list(risks.changes, options.since) + "\n"
-        sys.stdout.write(as_markdown(below_title(markdown(risks), risks.head) + changes))
-    else:
-        color = wants_color(options.color, sys.stdout)
-        width = options.width if options.several else table_width(sys.stdout)
-        lines = render(risks, painter(color)) if options.verbose else render_summary(risks, painter(color), width)
-        changes_lines = () if risks.changes is None else lines_of(risks.changes, options.since)
-        lines = chain(after_verdict(lines, risks.head), changes_lines)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+    changes, width = risks.changes, options.width if options.several else table_width(sys.stdout)
+    print_answer(
+        Output(options.output, options.color),
+        risks.head,
+        lambda paint: chain(
+            render(risks, paint) if options.verbose else render_summary(risks, paint, width),
+            () if changes is None else lines_of(changes, options.since),
+        ),
+        lambda: [risks.to_dict()],
+        lambda: markdown(risks) + ("" if changes is None else as_list(changes, options.since) + "\n"),
+        lambda: report(risks),
+    )
 
 
 def _with_changes(options: argparse.Namespace, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
