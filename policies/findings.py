@@ -184,6 +184,30 @@ class Finding(NamedTuple):
         return self.text.fix
 
     @property
+    def fix(self) -> str:
+        """The fix."""
+        return self.text.fix
+
+    @property
+    def file(self) -> str:
+        """The path of the file, as given; "" without a file."""
+        return self.location.file
+
+    @property
+    def line(self) -> int:
+        """The line, from 1; 0 without a file."""
+        return self.location.line
+
+    @property
+    def column(self) -> int:
+        """The column, from 1; 0 without a file."""
+        return self.location.column
+
+    def __repr__(self) -> str:
+        where = f"{self.file}:{self.line}: " if self.file else ""
+        return f"<{self.severity} {where}{cut(self.message, 120)} [{self.rule}]>"
+
+    @property
     def is_shown(self) -> bool:
         """True if the requester sees the finding."""
         return self.for_requester is None or bool(self.for_requester.problem)

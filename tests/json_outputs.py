@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
     from jsonschema import Draft202012Validator
 
+    from forewarn.policies.application.findings import Report
     from forewarn.policies.findings import Finding
 
 _SCHEMAS: Final[Mapping[str, str]] = {
@@ -46,9 +47,9 @@ _LARGEST: Final = 200_000
 def check_outputs() -> None:
     """Validate what commands print in this process from now on."""
     from forewarn.policies import terminal
-    from forewarn.policies.render import json as report
+    from forewarn.policies.application import findings
 
-    written, finding_of, parts_of = terminal.as_json, report._finding, vars(report)["in_parts"]
+    written, finding_of, document_of = terminal.as_json, findings._entry, findings.Report.document
 
     def as_json(value: object, indent: int | None = None) -> str:
         text = written(value, indent)
@@ -67,13 +68,14 @@ def check_outputs() -> None:
             check("webhook-review", told["detail"], "ReviewFinding", "detail")
         return told
 
-    def in_parts(document: Any, entries: Iterable[Any], indent: int) -> Iterator[str]:
-        check("lint", {**document, "findings": []})  # `checked` validates each of them
-        return parts_of(document, entries, indent)  # type: ignore[no-any-return]
+    def document(report: Report, entries: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
+        whole = document_of(report, entries, more)
+        check("lint", {**whole, "findings": []})  # `checked` validates each of them
+        return whole
 
     terminal.as_json = as_json
-    report._finding = checked
-    vars(report)["in_parts"] = in_parts
+    findings._entry = checked
+    findings.Report.document = document  # type: ignore[method-assign,assignment]
 
 
 FAULTS: Final[list[str]] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.cluster_command import (
@@ -35,36 +33,29 @@ from forewarn.policies.terminal import (
     as_markdown,
     clean,
     complain,
+    counting,
     painter,
     print_notice,
-    progress,
     table_width,
     wants_color,
 )
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.application.audit import Audit
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents.findings import Change
     from forewarn.policies.findings import Finding
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
-    from forewarn.policies.rules.support.restarts import Simulate, Simulations
     from forewarn.policies.sources.reports import Written
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
 HEADS: Final = ("PODS", "ERRORS", "WARNINGS", "NOTES", "WORST FINDING")
 """Of the table of several clusters."""
-MIN_BATCHES: Final = 6
-"""Minimum number of batches of restarts for forked processes: a fork takes up to 0.3 s of CPU time."""
-MAX_SIMULATED_PODS: Final = 5_000
-"""Maximum number of Pods in all simulations of restarts: about half a minute of CPU time."""
-
-_MODULES: Final = ("sources.cluster", "render.audit", "render.report", "evaluation.audit", "forecast.forecast")
+_MODULES: Final = ("sources.cluster", "render.audit", "render.report", "application.audit", "forecast.forecast")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -90,58 +81,36 @@ def _audit(
     release: Release,
     previous: dict[str, Any] | None,
 ) -> Evaluated:
-    from forewarn.policies.cluster.answer_head import head_of_findings
-    from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
+    from forewarn.policies.application.audit import audited
 
     writer = _writer(options)
     cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
-    cluster, now = cache.snapshot(), datetime.now(UTC)
+    cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
-    subjects = tuple(stored_objects(cluster))
     disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
-    simulations = simulations_by(lambda found, count: progress(found, count, "restarts", sys.stderr))
-    if options.all_restarts:
-        simulations = simulations._replace(most=None)
-    every = audit(cluster, subjects, config, now=now, disclose=disclose, simulations=simulations)
-    findings, suppressed = unsuppressed(every, subjects, config, now)
-    if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
+    with counting("restarts", sys.stderr) as show:
+        result = audited(cluster, config, disclose=disclose, all_restarts=options.all_restarts, progress=show)
+    result, fixed = result._replace(skipped=cache.skipped), 0
+    if options.write_baseline and not write_baseline(options.write_baseline, result.findings, "audit"):
         return Evaluated(FAILED)
-    fixed = 0
     if baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, known, fixed = less_baseline(findings, baseline)
+            findings, known, fixed = less_baseline(result.findings, baseline)
         except ValueError as fault:
             raise InvalidInput(f"{options.baseline}: {fault}") from None
-        suppressed += known
-    changes = _changes(options, findings, previous)
-    head = head_of_findings(cluster, findings)
-    _print(options, head, findings, cache, subjects, suppressed, changes)
+        result = result._replace(findings=findings, suppressed=result.suppressed + known)
+    _print(options, result, _changes(options, result.findings, previous))
     if writer is not None:
         from forewarn.policies.render.openreports import written_lines
 
-        for line in written_lines(writer(findings)):
+        for line in written_lines(writer(result.findings)):
             print_notice(line)
     if not options.quiet:
-        _summarize(findings, cluster, len(subjects), suppressed, fixed, head if options.output == "text" else None)
-    return _evaluated(options, findings, cluster)
-
-
-def simulations_by(watched: Callable[[Iterator[Any], int], Iterator[Any]]) -> Simulations:
-    """Return how to simulate restarts, on all cores if there are many.
-
-    `watched`: yields the given results, and shows the progress by their number.
-    """
-    from forewarn.policies.process_pool import mapped
-    from forewarn.policies.rules.support.restarts import Simulations
-
-    def simulated(batches: Sequence[Sequence[int]], work: Simulate, here: Simulate) -> Iterator[Any]:
-        found = mapped(batches, work, here) if len(batches) >= MIN_BATCHES else map(here, batches)
-        return watched(chain.from_iterable(found), sum(map(len, batches)))
-
-    return Simulations(simulated, MAX_SIMULATED_PODS)
+        _summarize(result, fixed, head=options.output == "text")
+    return _evaluated(options, result.findings, cluster)
 
 
 def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], Written] | None:
@@ -156,7 +125,8 @@ def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], Writte
 
 
 def _evaluated(options: argparse.Namespace, findings: list[Finding], cluster: ClusterSnapshot) -> Evaluated:
-    from forewarn.policies.render.report import counts, one_line_finding, worst_first
+    from forewarn.policies.application.findings import counts
+    from forewarn.policies.render.report import one_line_finding, worst_first
 
     threshold, found = FAIL_ON[options.fail_on], counts(findings)
     fails = threshold is not None and any(finding.severity <= threshold for finding in findings)
@@ -186,36 +156,35 @@ def _changes(
         raise InvalidInput(f"{options.since}: {fault}") from None
 
 
-def _print(
-    options: argparse.Namespace,
-    head: AnswerHead,
-    findings: list[Finding],
-    cache: Cache,
-    subjects: Sequence[ReviewedObject],
-    suppressed: int,
-    changes: list[Change] | None,
-) -> None:
+def _print(options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> None:
     from forewarn.policies.render.head import below_title, on_page
 
     if options.output == "text":
-        _print_text(options, findings, changes)
-    elif options.output in ("json", "sarif"):
-        sys.stdout.writelines(for_programs(options.output, head, findings, cache, len(subjects), suppressed, changes))
-        sys.stdout.write("\n")
+        _print_text(options, result.findings, changes)
+    elif options.output == "json":
+        from forewarn.policies.render.report import as_json
+
+        more = {} if changes is None else {"changes": json_of(changes)}
+        sys.stdout.writelines((*as_json(result.report, more), "\n"))
+    elif options.output == "sarif":
+        from forewarn.policies.commands.lint import as_sarif
+        from forewarn.policies.render.audit import placed
+
+        sys.stdout.writelines((*as_sarif(result.report._replace(findings=placed(result.findings))), "\n"))
     elif options.output == "openreports":
         from forewarn.policies.render.openreports import as_list, cluster_report
 
-        sys.stdout.write(as_list([cluster_report(findings)]))
+        sys.stdout.write(as_list([cluster_report(result.findings)]))
     elif options.output == "html":
         from forewarn.policies.render.html.audit import report
 
-        cluster = cache.snapshot()
-        page = report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
-        sys.stdout.write(on_page(page, head).document())
+        cluster = result.cluster
+        page = report(result.findings, result.objects, len(cluster.pods), result.suppressed, cluster.semantics.unknown)
+        sys.stdout.write(on_page(page, result.head).document())
     else:
         from forewarn.policies.render import markdown
 
-        lines = below_title(markdown.render(findings, "forewarn audit"), head)
+        lines = below_title(markdown.render(result.findings, "forewarn audit"), result.head)
         if changes is not None:
             lines += markdown.changes(changes, options.since)
         sys.stdout.write(as_markdown(lines) + "\n")
@@ -235,51 +204,14 @@ def _print_text(options: argparse.Namespace, findings: list[Finding], changes: l
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
 
 
-def for_programs(
-    form: str,
-    head: AnswerHead,
-    findings: list[Finding],
-    cache: Cache,
-    objects: int,
-    suppressed: int,
-    changes: list[Change] | None,
-) -> Iterator[str]:
-    """Yield the report of `-o json` or `-o sarif`, in parts. `form`: the format. `objects`: number of checked
-    objects.
-    """
-    from forewarn.policies.render.report import Report
-
-    report = Report(findings, (), objects, cache.skipped, lambda _file, _line: None, suppressed, head)
-    if form == "json":
-        from forewarn.policies.render import json
-
-        more = {} if changes is None else {"changes": json_of(changes)}
-        return json.render(report, more=more)
-    from importlib.metadata import version
-
-    from forewarn.policies.render import sarif
-    from forewarn.policies.render.audit import placed
-
-    if len(findings) > sarif.MAX_RESULTS:
-        print_notice(f"sarif: the worst {sarif.MAX_RESULTS} of {len(findings)} findings (the limit of GitHub)")
-    return sarif.render(report._replace(findings=placed(findings)), version("forewarn"))
-
-
-def _summarize(
-    findings: list[Finding],
-    cluster: ClusterSnapshot,
-    objects: int,
-    suppressed: int,
-    fixed: int,
-    head: AnswerHead | None,
-) -> None:
+def _summarize(result: Audit, fixed: int, *, head: bool) -> None:
     from forewarn.policies.render.audit import summary
     from forewarn.policies.render.head import line_of
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    print_notice(summary(len(cluster.pods), objects, findings, suppressed))
-    if head is not None:
-        print_notice(line_of(head))
+    print_notice(summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed))
+    if head:
+        print_notice(line_of(result.head))
     if fixed:
         print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
@@ -315,8 +247,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add(
         "--all-restarts",
         action="store_true",
-        help="simulate the restarts of all workloads (default: by priority, until the simulations have "
-        f"{MAX_SIMULATED_PODS:,} Pods)",
+        help="simulate the restarts of all workloads (default: by priority, until the simulations have 5,000 Pods)",
     )
     add("-v", "--verbose", action="store_true", help="print every finding with its fix (at most 20 of a rule)")
     add("-q", "--quiet", action="store_true", help="do not print the summary")

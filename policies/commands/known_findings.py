@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.findings import configured
 from forewarn.policies.config import find_config
-from forewarn.policies.config.model import Config
 from forewarn.policies.findings import Severity
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
@@ -14,8 +14,8 @@ from forewarn.policies.terminal import complain, print_notice
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
+    from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Finding
 
 FAILED = 3
@@ -83,35 +83,7 @@ def write_baseline(path: str, findings: list[Finding], command: str = "lint") ->
     return True
 
 
-def named_rules(given: list[str], foreign: Sequence[str] = ()) -> frozenset[str]:
-    """The ids of the named rules. `foreign`: ids of other packages' rules. Raises ValueError for an unknown id."""
-    names = frozenset(name for item in given for name in item.split(",") if name)
-    if names:
-        from forewarn.policies.rules import RULES
-        from forewarn.policies.rules.support.names import nearest
-
-        known = {*(rule.ID for rule in RULES), *foreign}
-        for name in sorted(names - known):
-            raise ValueError(f'no rule "{name}"{nearest(name, known) or "; see `forewarn lint --list-rules`"}')
-    return names
-
-
 def config_of(options: argparse.Namespace) -> Config:
-    """The configuration file, with the rules and the admission configuration of the command line. Raises ConfigError,
-    ValueError.
-    """
-    found, config = options.config or find_config(os.curdir), Config()
-    if found:
-        from forewarn.policies.config.load import load_config
-
-        config = load_config(found)
-    if options.admission_config:
-        from forewarn.policies.config.admission_configuration import load_limited_resources
-
-        config = config.limiting(load_limited_resources(options.admission_config))
-    selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
-    if config.rules:
-        from forewarn.policies.evaluation.foreign_rules import with_rules
-
-        config = with_rules(config)
-    return config._replace(selected=selected, disabled_rules=ignored)
+    """The configuration that the options of `add_rule_options` select. Raises ConfigError, ValueError."""
+    file = options.config or find_config(os.curdir)
+    return configured(file, options.admission_config, options.select, options.ignore)

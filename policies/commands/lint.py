@@ -8,10 +8,11 @@ import os
 import sys
 from collections import Counter
 from contextlib import chdir, contextmanager
-from datetime import UTC, datetime
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from forewarn.policies import VERSION
+from forewarn.policies.application.lint import checked
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -23,25 +24,18 @@ from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_b
 from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.lint.input import (
     ASSERTION,
     EXCLUDED,
-    NO_CHANGES,
     TEMPLATE,
-    Input,
-    as_updates,
+    LintRequest,
+    RenderRequest,
     assertion_files,
     is_excluded,
-    read_input,
-    read_templates,
-    with_schemas,
 )
-from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.options import KUSTOMIZE_FLAGS
-from forewarn.policies.sources import SourceError, find_files, read_file, status_of
+from forewarn.policies.sources import SourceError, find_files, status_of
 from forewarn.policies.sources.files import STDIN, TEMPLATES
 from forewarn.policies.sources.output_file import append_file, output_file
 from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
@@ -49,13 +43,11 @@ from forewarn.policies.terminal import as_markdown, clean, complain, painter, pr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.application.findings import Report
+    from forewarn.policies.application.lint import Lint
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.manifests.groups import Grouping
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.lint.input import Input
     from forewarn.policies.releases.release import Release
-    from forewarn.policies.render.report import Report
 
 
 FORMATS: Final = ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
@@ -81,32 +73,22 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
     return found
 
 
-def write_report(
-    target: Target,
-    findings: list[Finding],
-    given: Input,
-    color: str,
-    suppressed: int = 0,
-    head: AnswerHead | None = None,
-    *,
-    most: int = 0,
-    notes: bool = True,
-) -> None:
+def write_report(target: Target, result: Lint, color: str, *, most: int = 0, notes: bool = True) -> None:
     """Write one report. Raises SourceError. `most`: maximum findings of one rule in text (0: all).
 
     `notes`: include notes in text and annotations; other formats always include notes.
     """
     form, path = target
     if not notes and form in _WITHOUT_NOTES:
-        findings = [finding for finding in findings if finding.severity is not Severity.NOTE]
-    report = report_of(findings, given, suppressed, head)
+        result = result._replace(findings=[f for f in result.findings if f.severity is not Severity.NOTE])
+    report = result.report
     if not path:
-        _print(form, report, given, sys.stdout, wants_color(color, sys.stdout), most)
+        _print(form, report, sys.stdout, wants_color(color, sys.stdout), most)
         return
     with output_file(path) as file:
         stream = TextIOWrapper(file, "utf-8", "backslashreplace")
         try:
-            _print(form, report, given, stream, color == "always", most)
+            _print(form, report, stream, color == "always", most)
         finally:
             stream.detach()
 
@@ -142,15 +124,7 @@ def folded(findings: list[Finding]) -> list[Finding]:
     return shown
 
 
-def report_of(findings: list[Finding], given: Input, suppressed: int = 0, head: AnswerHead | None = None) -> Report:
-    """The report about an input."""
-    from forewarn.policies.render.report import Report
-
-    lines = Lines(given)
-    return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed, head)
-
-
-def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool, most: int) -> None:
+def _print(form: str, report: Report, stream: TextIO, color: bool, most: int) -> None:
     if form == "text":
         from forewarn.policies.render import text
 
@@ -159,31 +133,32 @@ def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool,
     elif form == "github":
         _print_for_github(report, stream)
     else:
-        stream.writelines(_rendered(form, report, given))
+        stream.writelines(_rendered(form, report))
         stream.write("\n")
 
 
-def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
+def _rendered(form: str, report: Report) -> Iterable[str]:
     """The report in a format, in parts."""
     if form == "json":
-        from forewarn.policies.render import json
+        from forewarn.policies.render.report import as_json
 
-        return json.render(report, omitted=given.omitted)
+        return as_json(report)
     if form == "sarif":
-        from importlib.metadata import version
-
-        from forewarn.policies.render import sarif
-
-        if len(report.findings) > sarif.MAX_RESULTS:
-            print_notice(
-                f"sarif: the worst {sarif.MAX_RESULTS} of {len(report.findings)} findings (the limit of GitHub)"
-            )
-        return sarif.render(report, version("forewarn"))
+        return as_sarif(report)
     if form == "markdown":
         return (as_markdown(_markdown(report)),)
     from forewarn.policies.render import ci
 
     return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
+
+
+def as_sarif(report: Report) -> Iterable[str]:
+    """The report as SARIF, in parts, with a notice if it has more findings than GitHub reads."""
+    from forewarn.policies.render import sarif
+
+    if len(report.findings) > sarif.MAX_RESULTS:
+        print_notice(f"sarif: the worst {sarif.MAX_RESULTS} of {len(report.findings)} findings (the limit of GitHub)")
+    return sarif.render(report, VERSION)
 
 
 def _markdown(report: Report) -> str:
@@ -205,30 +180,22 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
         append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
 
 
-def summarize(
-    findings: list[Finding],
-    given: Input,
-    grouping: Grouping,
-    suppressed: int,
-    head: AnswerHead | None = None,
-    *,
-    verbose: bool = False,
-    notes: bool = True,
-) -> None:
+def summarize(result: Lint, *, head: bool, verbose: bool, notes: bool) -> None:
     """Print the summary on standard error: files, findings, skipped objects and separate environments.
 
-    `head`: None without a cluster, or if no text is printed. `verbose`: include directories that define the same
-    objects. `notes`: true if the report contains notes.
+    `head`: with the head, if there is one. `verbose`: include directories that define the same objects. `notes`: the
+    report contains notes.
     """
     from forewarn.policies.render.text import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    given, grouping, findings = result.given, result.grouping, result.findings
     omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
-    lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, suppressed)]
-    if head is not None:
+    lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, result.suppressed)]
+    if head and result.head is not None:
         from forewarn.policies.render.head import line_of
 
-        lines.append(line_of(head))
+        lines.append(line_of(result.head))
     hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
         lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
@@ -252,33 +219,6 @@ def summarize(
         print_notice(line)
 
 
-_CACHE_SIZE: Final = 8
-"""Maximum files whose lines are cached: findings are sorted by file."""
-
-
-class Lines:
-    """Source lines for excerpts, from files with findings, which are read again."""
-
-    def __init__(self, given: Input) -> None:
-        self._given = given
-        self._lines: dict[str, list[str]] = {}
-
-    def line_of(self, file: str, line: int) -> str | None:
-        """A line of a file (from 1); None if it does not exist."""
-        if file not in self._lines:
-            if len(self._lines) == _CACHE_SIZE:
-                del self._lines[next(iter(self._lines))]
-            from forewarn.policies.manifests.documents import as_utf8
-
-            try:
-                content = self._given.texts.get(file) or read_file(self._given.sources[file])
-            except (SourceError, KeyError):
-                content = b""
-            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
-        lines = self._lines[file]
-        return lines[line - 1] if 0 < line <= len(lines) else None
-
-
 MAX_PER_RULE: Final = 100
 
 
@@ -296,7 +236,6 @@ def _variable(name: str) -> str:
     return name
 
 
-NO_CLASSES: Final[Mapping[tuple[str, str], ApiObject]] = {}
 MAX_PASSES: Final = 3
 """How often `--fix` checks again: a fix may reveal further findings."""
 
@@ -391,22 +330,6 @@ def main(arguments: Sequence[str]) -> int:
         return _lint(options, outputs, config, baseline, release)
 
 
-class _Checked(NamedTuple):
-    """The input of the linter, and its unsuppressed findings before the baseline is applied.
-
-    `suppressed`: number of suppressed findings. `unchecked`: number of objects that class-not-allowed cannot evaluate.
-    `head`: None without a cluster.
-    """
-
-    given: Input
-    grouping: Grouping
-    findings: list[Finding]
-    suppressed: int
-    unchecked: int
-    cluster: ClusterSnapshot | None
-    head: AnswerHead | None
-
-
 def _lint(
     options: argparse.Namespace,
     outputs: list[Target],
@@ -414,162 +337,120 @@ def _lint(
     baseline: dict[str, Any] | None,
     release: Release | None,
 ) -> int:
-    before = NO_CLASSES
     try:
+        cluster, request = _request(options, config, release)
         if options.diff:
-            return _show(options, config, release)
+            return _show(request, cluster)
         if options.base:
-            known, before = _base(options, config, release)
+            known, request = _since_base(request, cluster)
             baseline = {**known, "findings": [*known["findings"], *(baseline or {}).get("findings", [])]}
-        checked = _check(options, config, release, before=before)
-        while options.fix and _fix(checked, config):
+        result = checked(request, cluster)
+        while options.fix and _fix(result, request.config):
             options.fix -= 1  # a fix may reveal further findings
-            checked = _check(options, config, release, before=before)
+            result = checked(request, cluster)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
-    for unreadable in checked.given.unreadable:
+    for unreadable in result.errors:
         _complain(unreadable, status_of(unreadable))
-    return _report(options, outputs, checked, baseline)
+    return _report(options, outputs, result, baseline)
 
 
-def _check(
-    options: argparse.Namespace,
-    config: Config,
-    release: Release | None,
-    changed: Mapping[str, bytes] = NO_CHANGES,
-    before: Mapping[tuple[str, str], ApiObject] = NO_CLASSES,
-) -> _Checked:
-    """Read the input and evaluate all rules. Raises SourceError."""
+def _request(
+    options: argparse.Namespace, config: Config, release: Release | None
+) -> tuple[ClusterSnapshot | None, LintRequest]:
+    """The cluster, and what to check. Raises SourceError."""
     cluster, reported_minor = _cluster(options, config, release) if release else (None, None)
     minor = release.minor or reported_minor if release else None
     gates = release.semantics(reported_minor).gates if release else ()
-    told_options = config.options._replace(minor=minor, gates=gates, namespace=options.namespace or "")
-    config = config._replace(options=told_options)
-    given = read_input(
+    rendering = RenderRequest(options.kustomize_flag, options.render_network, options.render_env, options.config or "")
+    return cluster, LintRequest(
         options.paths,
-        config,
-        options.namespace or DEFAULT_NAMESPACE,
+        config._replace(options=config.options._replace(minor=minor, gates=gates)),
+        options.namespace,
         options.definitions,
+        options.cluster,
         options.stdin_filename,
-        as_git=not options.no_gitignore,
-        definitions=options.cluster,
-        every_definition=options.render,
-        changed=changed,
-    )
-    if given.class_paths:
-        config = with_schemas(config, given)
-    if options.render:
-        from forewarn.policies.lint.rendering import render
-
-        render(given, options, config)
-    read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
-    if before:
-        from forewarn.policies.lint.base import update
-
-        update(given, before)
-    named = config.options._replace(
+        gitignore=not options.no_gitignore,
+        one_apply=options.one_apply,
+        rendering=rendering if options.render else None,
         base=options.base or "",
-        deleted_classes=frozenset(name for _, name in before) - given.defined_classes - given.class_names,
-        template_classes=frozenset((*given.class_names, *given.renamed_classes)),
-        input_classes=given.defined_classes,
-        class_uses=given.class_uses,
-        class_values=given.class_values,
     )
-    config = config._replace(options=named)
-    grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
-    found, unchecked = findings_on(grouping, given, cluster, config)
-    findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)
-    return _Checked(given, grouping, findings, suppressed, unchecked, cluster, _head(cluster, findings))
 
 
-def _base(
-    options: argparse.Namespace, config: Config, release: Release | None
-) -> tuple[dict[str, Any], Mapping[tuple[str, str], ApiObject]]:
-    """Return the findings on a commit as a baseline, and its PriorityClasses. Raises SourceError."""
+def _since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[dict[str, Any], LintRequest]:
+    """Return the findings on the commit `base` as a baseline, and the request with the commit's PriorityClasses.
+
+    Raises SourceError.
+    """
     from forewarn.policies.evaluation.suppressions import baseline_of
     from forewarn.policies.lint.base import classes_of, commit_directory
 
-    if any(os.path.isabs(path) or path == STDIN for path in options.paths):
+    if any(os.path.isabs(path) or path == STDIN for path in request.paths):
         raise SourceError("--base", "needs paths relative to the working directory")
-    with commit_directory(options.base) as directory, chdir(directory):
-        earlier = argparse.Namespace(
-            **{**vars(options), "base": "", "paths": list(filter(os.path.exists, options.paths))}
-        )
-        checked = _check(earlier, config, release)
-    return baseline_of(checked.findings), classes_of(checked.given)
+    with commit_directory(request.base) as directory, chdir(directory):
+        earlier = checked(request._replace(base="", paths=list(filter(os.path.exists, request.paths))), cluster)
+    return baseline_of(earlier.findings), request._replace(before=classes_of(earlier.given))
 
 
-def _fix(checked: _Checked, config: Config) -> bool:
+def _fix(result: Lint, config: Config) -> bool:
     """Apply the safe fixes; returns true if there were any. Raises SourceError."""
     from forewarn.policies.lint.fixes import fixed, write
 
-    files = list(fixed(checked.findings, checked.given, config, checked.cluster))
+    files = list(fixed(result.findings, result.given, config, result.cluster))
     write(files)
     if files:
         print_notice(f"{plural(sum(file.findings for file in files), 'finding')} fixed in {plural(len(files), 'file')}")
     return bool(files)
 
 
-def _show(options: argparse.Namespace, config: Config, release: Release | None) -> int:
+def _show(request: LintRequest, cluster: ClusterSnapshot | None) -> int:
     """Print what `--fix` would change, in as many passes. Raises SourceError."""
     from forewarn.policies.lint.fixes import FixedFile, fixed, patch_of
 
-    checked = _check(options, config, release)
-    for unreadable in checked.given.unreadable:
+    result = checked(request, cluster)
+    for unreadable in result.errors:
         _complain(unreadable, status_of(unreadable))
     files: dict[str, FixedFile] = {}
     for _ in range(MAX_PASSES):
-        new = list(fixed(checked.findings, checked.given, config, checked.cluster))
+        new = list(fixed(result.findings, result.given, request.config, cluster))
         if not new:
             break
         files |= {f.path: f._replace(before=files.get(f.path, f).before) for f in new}
-        checked = _check(options, config, release, {path: file.after for path, file in files.items()})
+        result = checked(request._replace(changed={path: file.after for path, file in files.items()}), cluster)
     for line in patch_of(list(files.values())):
         print(clean(cut(line, 10_000), color=False, is_patch=True))  # noqa: T201
-    return _of_unreadable(checked.given) or (FINDINGS if files else OK)
+    return _of_unreadable(result.given) or (FINDINGS if files else OK)
 
 
-def _report(
-    options: argparse.Namespace, outputs: list[Target], checked: _Checked, baseline: dict[str, Any] | None
-) -> int:
-    given, findings, suppressed, fixed = checked.given, checked.findings, checked.suppressed, 0
-    if options.write_baseline and not write_baseline(options.write_baseline, findings):
+def _report(options: argparse.Namespace, outputs: list[Target], result: Lint, baseline: dict[str, Any] | None) -> int:
+    fixed = 0
+    if options.write_baseline and not write_baseline(options.write_baseline, result.findings):
         return FAILED
     if baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, known, fixed = less_baseline(findings, baseline)
+            findings, known, fixed = less_baseline(result.findings, baseline)
         except ValueError as fault:
             return _complain(f"{options.baseline}: {fault}", USAGE)
-        suppressed += known
-    findings = folded(findings)
+        result = result._replace(findings=findings, suppressed=result.suppressed + known)
+    result = result._replace(findings=folded(result.findings))
     notes = options.verbose or bool(options.select) or FAIL_ON[options.fail_on] is Severity.NOTE
     for target in outputs:
         try:
-            write_report(
-                target,
-                findings,
-                given,
-                options.color,
-                suppressed,
-                checked.head,
-                most=options.max_per_rule,
-                notes=notes,
-            )
+            write_report(target, result, options.color, most=options.max_per_rule, notes=notes)
         except SourceError as fault:
             return _complain(fault, FAILED)
-    if not options.quiet and (findings or not _has_no_answer(options, given)):
-        head = checked.head if ("text", "") in outputs else None
-        summarize(findings, given, checked.grouping, suppressed, head, verbose=options.verbose, notes=notes)
-        _report_counts(checked.unchecked, fixed if options.baseline else 0)
-    return _status(options, given, findings)
+    if not options.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=options.allow_empty)):
+        summarize(result, head=("text", "") in outputs, verbose=options.verbose, notes=notes)
+        _report_counts(result.unchecked, fixed if options.baseline else 0)
+    return _status(options, result.given, result.findings)
 
 
-def _has_no_answer(options: argparse.Namespace, given: Input) -> bool:
+def _has_no_answer(given: Input, *, allow_empty: bool) -> bool:
     """True if an error replaces the summary: a file is unreadable, or there was nothing to check."""
     is_empty = not given.reported or not (given.objects or given.diagnostics)
-    return bool(given.unreadable) or (is_empty and not options.allow_empty)
+    return bool(given.unreadable) or (is_empty and not allow_empty)
 
 
 def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) -> int:
@@ -590,51 +471,6 @@ def _of_unreadable(given: Input) -> int:
     return max(map(status_of, given.unreadable), default=OK)
 
 
-def findings_on(
-    grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
-) -> tuple[list[Finding], int]:
-    """Return the sorted findings of all groups without duplicates, and the number of objects that class-not-allowed
-    cannot evaluate.
-    """
-    now = datetime.now(UTC)
-    found = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
-    unchecked = 0
-    for group in grouping.groups:
-        sent = as_updates(group, cluster)
-        change_set = ChangeSet(sent.subjects)
-        found |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
-        unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
-    # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
-    wrong_types = {f.location for f in found.values() if f.rule == "parse-error"}
-    ordered = (found[key] for key in sorted(found))
-    return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unchecked
-
-
-def _evaluate(
-    change_set: ChangeSet,
-    cluster: ClusterSnapshot | None,
-    config: Config,
-    now: datetime,
-    checked: Sequence[ReviewedObject] | None = None,
-) -> list[Finding]:
-    return evaluate(EvaluationRequest(change_set, cluster, config, phase=Phase.LINT, now=now, evaluated=checked))
-
-
-def unsuppressed(
-    findings: list[Finding], given: Input, config: Config, *, with_cluster: bool
-) -> tuple[list[Finding], int]:
-    """The findings that are not suppressed, and the number of suppressed ones."""
-    if not given.suppressions and not config.options.ignored:
-        return findings, 0
-    from forewarn.policies.evaluation.suppressions import of_configuration, suppress
-
-    suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
-    today = datetime.now(UTC).date()
-    return suppress(
-        findings, suppressions, config.linter_severity, today, with_cluster=with_cluster, read=given.reported
-    )
-
-
 def _cluster(
     options: argparse.Namespace, config: Config, release: Release
 ) -> tuple[ClusterSnapshot | None, int | None]:
@@ -647,14 +483,6 @@ def _cluster(
         print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
         return cluster, None
     return cluster, cache.reported_minor
-
-
-def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:
-    if cluster is None:
-        return None
-    from forewarn.policies.cluster.answer_head import head_of_findings
-
-    return head_of_findings(cluster, findings)
 
 
 def _config(options: argparse.Namespace) -> Config:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import VERSION
-from forewarn.policies.commands.lint import findings_on, unsuppressed
+from forewarn.policies.application.lint import evaluated
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
@@ -20,7 +20,7 @@ from forewarn.policies.evaluation.suppressions import of_annotations, of_comment
 from forewarn.policies.findings import Severity, cut, one_line, printable
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.lint.fixes import class_names, edits_of
-from forewarn.policies.lint.input import Input, read_input, wanted_kinds, with_schemas
+from forewarn.policies.lint.input import Input, LintRequest, read_input, wanted_kinds, with_schemas
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.groups import Member
 from forewarn.policies.objects.fields import InvalidObject, group_kind
@@ -326,10 +326,8 @@ class Workspace:
         Raises only internal errors of rules, regardless of the text.
         """
         given = self._with(path, text)
-        grouping = given.grouping(self.config)
-        found, _ = findings_on(grouping, given, None, self.config)
-        found, _ = unsuppressed(found, given, self.config, with_cluster=False)
-        return Checked(text, [f for f in found if f.location.file == path], given, list(_classes(given)))
+        findings = evaluated(given, given.grouping(self.config), self.config).findings
+        return Checked(text, [f for f in findings if f.location.file == path], given, list(_classes(given)))
 
     def _with(self, path: str, text: str) -> Input:
         """Return the linter's input for the directory, with this text in place of the file."""
@@ -352,7 +350,7 @@ class Workspace:
 
     def _read(self) -> Input:
         if self._files is None:
-            self._files = read_input([self._root], self.config, NAMESPACE) if self._root else Input()
+            self._files = read_input(LintRequest([self._root], self.config)) if self._root else Input()
             self.config = with_schemas(self.config, self._files)
             self._real = {file: os.path.realpath(file) for file in {m.file for m in self._files.members}}
         return self._files

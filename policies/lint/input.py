@@ -220,40 +220,58 @@ class Input:
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
 
 
-NO_CHANGES: Final[Mapping[str, bytes]] = {}
+class RenderRequest(NamedTuple):
+    """What helm and kustomize may do.
 
-
-def read_input(
-    paths: Sequence[str],
-    config: Config,
-    namespace: str,
-    context: Sequence[str] = (),
-    stdin_name: str = "",
-    *,
-    as_git: bool = True,
-    definitions: Sequence[str] = (),
-    every_definition: bool = False,
-    changed: Mapping[str, bytes] = NO_CHANGES,
-) -> Input:
-    """Read all files. Unreadable files are recorded in the result.
-
-    `context`: files that are read, but without reporting findings on them. `stdin_name`: name and assumed path of
-    standard input. `as_git`: skip files that .gitignore excludes. `definitions`: files and directories of which only
-    CustomResourceDefinitions are read. `every_definition`: also those of kinds that no file uses. `changed`: contents
-    to read instead of those of files, by path.
+    `flags`: of kustomize. `variables`: names of environment variables that they get. `config`: the configuration file
+    that the user names, which may allow more if it is outside of the checked trees.
     """
-    given, wanted = Input(), wanted_kinds(config)
-    exclude, files = config.options.exclude, []
-    listed = list(find_files(paths, omitted=given.leave_out, as_git=as_git))
+
+    flags: Sequence[str] = ()
+    network: bool = False
+    variables: Sequence[str] = ()
+    config: str = ""
+
+
+class LintRequest(NamedTuple):
+    """What to check, and how.
+
+    `namespace`: of objects that name none. `definitions`: files and directories that are read, but without reporting
+    findings on them. `schemas`: files, directories and clusters of which only CustomResourceDefinitions are read.
+    `stdin_filename`: name and assumed path of standard input. `gitignore`: skip files that .gitignore excludes.
+    `rendering`: also check the output of helm and kustomize. `changed`: contents to read instead of those of files, by
+    path. `base`: the commit with which the input is compared; `before`: its PriorityClasses.
+    """
+
+    paths: Sequence[str]
+    config: Config
+    namespace: str | None = None
+    definitions: Sequence[str] = ()
+    schemas: Sequence[str] = ()
+    stdin_filename: str = ""
+    gitignore: bool = True
+    one_apply: bool = False
+    rendering: RenderRequest | None = None
+    changed: Mapping[str, bytes] = {}
+    base: str = ""
+    before: Mapping[tuple[str, str], ApiObject] = {}
+
+
+def read_input(request: LintRequest) -> Input:
+    """Read all files. Unreadable files are recorded in the result."""
+    given, config = Input(), request.config
+    wanted, namespace, files = wanted_kinds(config), request.namespace or DEFAULT_NAMESPACE, []
+    listed = list(find_files(request.paths, omitted=given.leave_out, as_git=request.gitignore))
     assertions = assertion_files(listed)
     for file in listed:
         if os.path.normpath(file.path) in assertions:
             given.leave_out(file.path, ASSERTION)
-        elif is_excluded(file.path, exclude):
+        elif is_excluded(file.path, config.options.exclude):
             given.leave_out(file.path, EXCLUDED)
         else:
-            file = file._replace(data=changed.get(file.path, file.data))
-            files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
+            named = request.stdin_filename and file.path == "-"
+            file = file._replace(data=request.changed.get(file.path, file.data))
+            files.append(file._replace(called=request.stdin_filename) if named else file)
     ahead: dict[str, Reading] = {}
     if len(files) > 1:
         from forewarn.policies.lint.ahead import read_ahead
@@ -261,11 +279,11 @@ def read_input(
         ahead = read_ahead(files, wanted, namespace)
     for file in files:
         _read(file, given, wanted, namespace, reported=True, reading=ahead.pop(file.path, None))
-    for file in find_files(context):
+    for file in find_files(request.definitions):
         if file.name not in given.sources:
             _read(file, given, wanted, namespace, reported=False)
-    if definitions or given.defining:
-        read_by_schema(given, config, namespace, definitions, every=every_definition)
+    if request.schemas or given.defining:
+        read_by_schema(given, config, namespace, request.schemas, every=request.rendering is not None)
     if given.with_names:
         _read_other_names(given)
     return given
@@ -372,16 +390,17 @@ def _count_variable(content: bytes, file: File, given: Input, reading: Reading) 
         given.engines.setdefault(file.name, engine_of(content))
 
 
-def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool) -> None:
+def read_templates(given: Input, request: LintRequest) -> None:
     """Read the templates and values of unrendered charts, for checks that need no rendering.
 
     For rendered charts, reads only the templates without output. Unreadable templates give one diagnostic per
     directory.
     """
-    wanted, exclude = wanted_kinds(config), config.options.exclude
+    wanted, exclude = wanted_kinds(request.config), request.config.options.exclude
+    namespace = request.namespace or DEFAULT_NAMESPACE
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
-        for file in find_files([directory], _TEMPLATE_FILES, as_git=as_git):
+        for file in find_files([directory], _TEMPLATE_FILES, as_git=request.gitignore):
             is_printed = rendered and (is_helper(file.path) or os.path.normpath(file.path) in rendered.templates)
             if not is_printed and not is_excluded(file.path, exclude):
                 _read_chart_template(file, given, wanted, namespace, used, defining)

@@ -40,11 +40,11 @@ from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Path
+    from forewarn.policies.lint.input import LintRequest, RenderRequest
     from forewarn.policies.manifests.groups import Kustomization
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
@@ -234,20 +234,20 @@ class _Text(NamedTuple):
 class _Renderer:
     """Adds the output of helm and kustomize to an input."""
 
-    def __init__(self, given: Input, options: argparse.Namespace, config: Config) -> None:
-        self._given, self._config, self._options = given, config, options
-        self._allowed = {*options.kustomize_flag, *([NETWORK] if options.render_network else [])}
-        self._is_trusted = bool(options.config) and not is_of_checkout(options.config, options.paths)
-        self._trees = Trees.of(options.paths)
+    def __init__(self, given: Input, request: LintRequest, allowed: RenderRequest) -> None:
+        self._given, self._config, self._namespace = given, request.config, request.namespace or ""
+        self._allowed = {*allowed.flags, *([NETWORK] if allowed.network else [])}
+        self._is_trusted = bool(allowed.config) and not is_of_checkout(allowed.config, request.paths)
+        self._trees, self._variables = Trees.of(request.paths), tuple(allowed.variables)
         self._checker, self._path = Checker(), safe_path(self._trees)
-        self._wanted = wanted_kinds(config)
+        self._wanted = wanted_kinds(request.config)
         self._failures = defaultdict[str, list[tuple[str, Failure]]](list)
 
     def settings(self, directory: str) -> Rendering:
         """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
         known = self._config.options.rendering
         found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
-        return found._replace(namespace=found.namespace or self._options.namespace or "")
+        return found._replace(namespace=found.namespace or self._namespace)
 
     def report_ignored(self) -> None:
         """Add a finding for each permission that only the checked tree gives."""
@@ -300,8 +300,8 @@ class _Renderer:
         return self._job(directory, program, command, arguments)._replace(network=network)
 
     def _job(self, directory: str, program: str, command: str, arguments: Callable[[str], Sequence[str]]) -> Job:
-        found, variables = find_program(program, self._trees), tuple(self._options.render_env)
-        return Job(directory, program, command, arguments, found, self._path, variables)
+        found = find_program(program, self._trees)
+        return Job(directory, program, command, arguments, found, self._path, self._variables)
 
     @property
     def _version(self) -> str:
@@ -395,13 +395,13 @@ class _Renderer:
         self._given.members += (Member.of(subject, place) for subject in subjects)
 
 
-def render(given: Input, options: argparse.Namespace, config: Config) -> None:
+def render(given: Input, request: LintRequest, allowed: RenderRequest) -> None:
     """Render charts and kustomizations; their output replaces their files in the input.
 
-    A failure gives a finding, and the files remain in the input. `options`: those of the command line.
+    A failure gives a finding, and the files remain in the input.
     """
-    found = _found(options.paths, config, as_git=not options.no_gitignore)
-    renderer = _Renderer(given, options, config)
+    found = _found(request.paths, request.config, as_git=request.gitignore)
+    renderer = _Renderer(given, request, allowed)
     renderer.report_ignored()
     bases = {path for _, k in found.kustomizations.values() for path in k.resources}
     tops = [directory for directory, (_, k) in found.kustomizations.items() if k.directory not in bases]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.findings import fingerprints
 from forewarn.policies.documents import json_of
 from forewarn.policies.documents.findings import Change, Difference
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import at
-from forewarn.policies.render.report import fingerprints, one_line_finding
+from forewarn.policies.render.report import one_line_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

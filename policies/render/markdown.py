@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.findings import counts
+from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Severity, cut, one_line, plural
-from forewarn.policies.render.report import counts, path_of, worst_first
+from forewarn.policies.render.report import worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

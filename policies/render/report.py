@@ -1,48 +1,22 @@
-"""A report about an input: findings, counts, and fingerprints of findings."""
+"""Parts of reports on findings that several formats share, and the report as JSON."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.evaluation.suppressions import identity, path_of
-from forewarn.policies.findings import Finding, Severity, no_command_in_json, one_line
+from forewarn.policies.findings import no_command_in_json, one_line
+from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.application.findings import Report
+    from forewarn.policies.findings import Finding
 
-
-__all__ = [
-    "ENTRIES",
-    "Report",
-    "counts",
-    "fingerprints",
-    "in_parts",
-    "one_line_finding",
-    "path_of",
-    "uri",
-    "worst_first",
-]
 
 ENTRIES: Final = ["\0"]
 """The placeholder in a JSON document for a list that is written entry by entry."""
-
-
-class Report(NamedTuple):
-    """One run of the linter. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
-    number of skipped objects by kind. `head`: None without a cluster.
-    """
-
-    findings: Sequence[Finding]
-    names: Sequence[str]
-    objects: int
-    skipped: Mapping[str, int]
-    line_of: Callable[[str, int], str | None]
-    suppressed: int = 0
-    head: AnswerHead | None = None
 
 
 def uri(file: str) -> str:
@@ -58,20 +32,6 @@ def one_line_finding(finding: Finding) -> str:
     """A finding in one line, `OBJECT: PROBLEM`, for example `Deployment shop/web: …`."""
     about = f"{finding.object}: " if str(finding.object) else ""
     return one_line(about + finding.message)
-
-
-def fingerprints(findings: Sequence[Finding]) -> list[str]:
-    """Return a unique fingerprint for each finding, equal in the next run. Findings with equal keys are numbered."""
-    import hashlib
-
-    seen: Counter[tuple[str, ...]] = Counter()
-    found = []
-    for finding in findings:
-        key = identity(finding)
-        seen[key] += 1
-        text = "\0".join((*key, str(seen[key])))
-        found.append(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32])
-    return found
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
@@ -97,6 +57,6 @@ def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[
         yield after
 
 
-def counts(findings: Sequence[Finding]) -> Mapping[Severity, int]:
-    """The number of findings by severity."""
-    return Counter(finding.severity for finding in findings)
+def as_json(report: Report, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
+    """Yield the report as indented JSON, in parts. docs/reference/json.md documents its keys. `more`: further keys."""
+    return in_parts(report.document(ENTRIES, more), report.entries(), 2)

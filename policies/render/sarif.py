@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.findings import fingerprints
 from forewarn.policies.findings import Severity, cut
-from forewarn.policies.render.report import ENTRIES, fingerprints, in_parts, one_line_finding, uri, worst_first
+from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding, uri, worst_first
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.policies.application.findings import Report
     from forewarn.policies.findings import Finding
-    from forewarn.policies.render.report import Report
     from forewarn.policies.rules.support.context import Rule
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies import VERSION
 
 if TYPE_CHECKING:
+    from forewarn.policies.application.audit import Audit as Audit
+    from forewarn.policies.application.audit import audit as audit
     from forewarn.policies.application.changes import Add as Add
     from forewarn.policies.application.changes import Apply as Apply
     from forewarn.policies.application.changes import ChangeClass as ChangeClass
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
     from forewarn.policies.application.headroom import HeadroomResult as HeadroomResult
     from forewarn.policies.application.headroom import headroom as headroom
+    from forewarn.policies.application.lint import Lint as Lint
+    from forewarn.policies.application.lint import lint as lint
     from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
 __version__: Final = VERSION
 _MODULES: Final = {
     "policies.application.cluster": ("load", "Cluster"),
+    "policies.application.lint": ("lint", "Lint"),
+    "policies.application.audit": ("audit", "Audit"),
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),

@@ -216,7 +216,7 @@ def test_an_internal_error_is_one_line_and_status_3_never_1(tmp_path: Path) -> N
     program = (
         "import sys\nfrom forewarn.policies import cli\nfrom forewarn.policies.commands import lint\n"
         "def boom(*_, **__): raise ZeroDivisionError('a\\nb\\x1b[2J')\n"
-        "lint.read_input = boom\n"
+        "lint.checked = boom\n"
         "sys.exit(cli.main(['lint', '.']))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=500)

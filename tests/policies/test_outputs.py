@@ -15,12 +15,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from forewarn.policies.application.findings import Report
+from forewarn.policies.application.lint import _Lines
 from forewarn.policies.cli import main
 from forewarn.policies.commands import lint
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Finding, Severity, Text
 from forewarn.policies.lint.input import Input
 from forewarn.policies.render import sarif
-from forewarn.policies.render.report import ENTRIES, Report, in_parts
+from forewarn.policies.render.report import ENTRIES, in_parts
 from forewarn.policies.rules import RULES
 from tests.in_process import forewarn
 
@@ -181,8 +183,6 @@ def test_no_report_is_held_as_a_whole(form: str) -> None:
     """Written entry by entry: what is held of 2,000 findings is much less than what they come to as text."""
     place = NO_LOCATION._replace(file="a.yaml", line=1, column=1, end_column=2)
     found = Finding(place, Severity.ERROR, "parse-error", NO_OBJECT, Text("m" * 5_000))
-    given = Input()
-    given.texts["a.yaml"] = b"a"
     findings = [found._replace(path=str(number)) for number in range(2_000)]
     gc.collect()
     gc.freeze()  # the more objects there are, the later cycles are collected; other tests leave many
@@ -191,7 +191,7 @@ def test_no_report_is_held_as_a_whole(form: str) -> None:
     tracemalloc.start()
     try:
         with open(os.devnull, "w") as stream:
-            lint._print(form, lint.report_of(findings, given), given, stream, False, 0)
+            lint._print(form, Report(findings, ["a.yaml"], 1, {}, lambda *_: "a"), stream, False, 0)
         assert tracemalloc.get_traced_memory()[1] < 3_000_000
     finally:
         tracemalloc.stop()
@@ -202,7 +202,7 @@ def test_no_report_is_held_as_a_whole(form: str) -> None:
 def test_lines_of_few_files_are_kept(tmp_path: Path) -> None:
     given = Input()
     given.texts = {str(number): b"a\nb" for number in range(100)}
-    lines = lint.Lines(given)
+    lines = _Lines(given)
     assert {lines.line_of(name, 2) for name in given.texts} == {"b"}
     assert len(lines._lines) < 10
 

@@ -5,19 +5,15 @@ Each answer is computed in a separate process, which then exits, so it may chang
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.predict import PredictRequest, predict
 from forewarn.policies.application.risk import Workloads, risk
 from forewarn.policies.application.whatif import whatif
-from forewarn.policies.cluster.answer_head import head_of_findings
-from forewarn.policies.commands import audit as audit_command
-from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.render.head import after_verdict, on_page
@@ -34,7 +30,7 @@ from forewarn.webhook.ui.pictures import of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.config.model import Config
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
 
     PrintNotice = Callable[[str], None]
 
-T = TypeVar("T")
 _MAX_LINES: Final = 500
 _LONGEST: Final = 500
 _SAMPLE: Final = """
@@ -105,17 +100,18 @@ class State(NamedTuple):
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
-        cluster, now = self.cache.snapshot(), datetime.now(UTC)
-        subjects = tuple(stored_objects(cluster))
-        simulations = audit_command.simulations_by(
-            lambda found, count: _counted(found, count, "restarts", print_notice)
+        result = audit(
+            Cluster(self.cache, self.config),
+            progress=lambda count, total: print_notice(f"{count} of {total} restarts simulated"),
         )
-        every = audit(cluster, subjects, self.config, now=now, simulations=simulations)
-        findings, suppressed = unsuppressed(every, subjects, self.config, now)
-        head = head_of_findings(cluster, findings)
-        text = "".join(audit_command.for_programs("json", head, findings, self.cache, len(subjects), suppressed, None))
-        page = audit_report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
-        return _answer(on_page(page, head), json.loads(text))
+        page = audit_report(
+            result.findings,
+            result.objects,
+            len(result.cluster.pods),
+            result.suppressed,
+            result.cluster.semantics.unknown,
+        )
+        return _answer(on_page(page, result.head), result.to_dict())
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
@@ -149,14 +145,6 @@ class State(NamedTuple):
 
 def _answer(page: Page, document: Any) -> dict[str, Any]:
     return {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
-
-
-def _counted(found: Iterator[T], count: int, what: str, print_notice: PrintNotice) -> Iterator[T]:
-    """Yield the results, and show how many of `count` are there."""
-    print_notice(f"0 of {count} {what} simulated")
-    for number, each in enumerate(found, 1):
-        yield each
-        print_notice(f"{number} of {count} {what} simulated")
 
 
 def _indented(line: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.render.html.elements import MAX_ROWS, Page, display_text, element, section, table, tile
-from forewarn.policies.render.report import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

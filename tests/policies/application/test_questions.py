@@ -71,3 +71,33 @@ def test_expectations() -> None:
     printed = command("test", path, "--cluster", CLUSTER, "-o", "json").stdout
     assert json.loads(json.dumps(result.to_dict())) == json.loads(printed)
     assert repr(result).startswith("<Expectations {'")
+
+
+@pytest.mark.parametrize("cluster", ["", CLUSTER])
+def test_lint_finds_what_the_command_finds(cluster: str) -> None:
+    files, options = "docs/examples/audit", ("--cluster", cluster) if cluster else ()
+    result = forewarn.lint(files, forewarn.load(cluster) if cluster else None)
+    printed = json.loads(command("lint", files, "-o", "json", "--exit-zero", *options).stdout)
+    assert json.loads(json.dumps(result.to_dict())) == printed
+    assert [(f.rule, str(f.severity), f.file, f.line, f.column, f.message, f.fix) for f in result.findings] == [
+        tuple(finding[key] for key in ("rule", "severity", "file", "line", "column", "message", "remediation"))
+        for finding in printed["findings"]
+    ]
+    assert len(repr(result)) < 100 > max(map(len, map(repr, result.findings))) - 300
+
+
+def test_lint_selects_rules_and_names_unreadable_files(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").mkdir()
+    (tmp_path / "b.yaml").write_text("kind: Pod\napiVersion: v1\nmetadata: {name: b}\nspec: {priorityClassName: x}\n")
+    result = forewarn.lint([str(tmp_path / "b.yaml")], select=["unknown-priority-class"])
+    assert {finding.rule for finding in result.findings} <= {"unknown-priority-class"}
+    with pytest.raises(ValueError, match='no rule "unknwon-priority-class"'):
+        forewarn.lint([str(tmp_path)], ignore=["unknwon-priority-class"])
+
+
+def test_audit_finds_what_the_command_finds() -> None:
+    cluster = "docs/examples/audit/cluster.yaml"
+    result = forewarn.audit(forewarn.load(cluster))
+    printed = command("audit", "--cluster", cluster, "-o", "json", "--exit-zero").stdout
+    assert json.loads(json.dumps(result.to_dict())) == json.loads(printed)
+    assert repr(result) == "<Audit: 11 objects, 7 findings>"

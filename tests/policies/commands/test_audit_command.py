@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.policies.application.audit import audited
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.commands.audit import simulations_by
 from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.audit import audit, stored_objects
 from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.metering import never
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.options import Options
+from forewarn.policies.process_pool import mapped
 from forewarn.policies.render.html.audit import report
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.restarts import restarts_of
@@ -34,7 +34,7 @@ from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SHOWN = "docs/examples/audit/cluster.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -342,20 +342,21 @@ def contended(tmp_path: Path) -> Path:
 
 def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: Path) -> None:
     cluster = load_cluster(str(contended(tmp_path))).snapshot()
-    subjects = tuple(stored_objects(cluster))
-    expected = audit(cluster, subjects, Config(), now=NOW)
+    expected = audited(cluster, Config()).findings
     assert {f.rule for f in expected if f.rule.startswith("restart-")} == {"restart-preempts", "restart-stays-pending"}
-    counts: list[int] = []
+    totals: list[int] = []
 
-    def watched(found: Iterator[Any], count: int) -> Iterator[Any]:
-        results = list(found)
-        assert all(isinstance(result, str) for result in results), "computed in this process"
-        counts.append(count)
-        return iter(results)
+    def in_forks(batches: Sequence[Any], work: Any, here: Any) -> Iterator[Any]:
+        for results in mapped(batches, work, here):
+            assert all(isinstance(result, str) for result in results), "computed in this process"
+            yield results
 
     batches = patch("forewarn.policies.rules.support.restarts._BATCH", 1)
-    with batches, patch("forewarn.policies.commands.audit.MIN_BATCHES", 1):
-        assert audit(cluster, subjects, Config(), now=NOW, simulations=simulations_by(watched)) == expected
+    forks = patch.multiple("forewarn.policies.application.audit", MIN_BATCHES=1, mapped=in_forks)
+    with batches, forks:
+        result = audited(cluster, Config(), progress=lambda _, total: totals.append(total))
+    assert result.findings == expected
+    counts = list(dict.fromkeys(totals))
     assert counts == [3], "one restart runs before the processes are forked"
 
 
@@ -377,7 +378,7 @@ def test_the_restarts_of_the_highest_priority_are_simulated_first(
 
     every = messages()
     assert {name for name, _ in every} == {"a", "b", "c", "d"}
-    with patch("forewarn.policies.commands.audit.MAX_SIMULATED_PODS", 10):
+    with patch("forewarn.policies.application.audit.MAX_SIMULATED_PODS", 10):
         assert messages("--all-restarts") == every
         first = messages()
     omitted = "not evaluated: 2 restarts of workloads with lower priority, which take long to simulate"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.policies.application.lint import findings_on
 from forewarn.policies.cli import main
-from forewarn.policies.commands.lint import findings_on
 from forewarn.policies.config.model import Config
 from forewarn.policies.lint.input import Input, wanted_kinds
 from forewarn.policies.manifests import groups, read

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
 from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
+from forewarn.policies.application.audit import audited_within
 from forewarn.webhook.apiserver.open_reports import Found, found_of
 
 if TYPE_CHECKING:
@@ -78,16 +76,13 @@ def scan(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
     """Audit a cluster. `until`: deadline on the monotonic clock. `share`: maximum share of one core."""
     with suppress(OSError):
         os.nice(_NICE)
-    expired, now = Throttle(share, until), datetime.now(UTC)
-    began = process_time()
-    subjects = tuple(stored_objects(cluster))
-    every = audit(cluster, subjects, config, now=now, expired=expired, max_work=_MAX_WORK, disclose=Disclose.COUNTS)
-    findings, suppressed = unsuppressed(every, subjects, config, now)
-    evaluated = [finding for finding in findings if not finding.not_evaluated]
+    expired, began = Throttle(share, until), process_time()
+    result = audited_within(cluster, config, expired, _MAX_WORK)
+    evaluated = [finding for finding in result.findings if not finding.not_evaluated]
     return Audited(
         tuple(found_of(finding) for finding in evaluated[:MAX_REPORTED]),
         dict(Counter((finding.rule, str(finding.severity)) for finding in evaluated)),
-        suppressed,
-        len(evaluated) == len(findings) and not expired.is_over,
+        result.suppressed,
+        len(evaluated) == len(result.findings) and not expired.is_over,
         process_time() - began,
     )

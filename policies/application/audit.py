@@ -1,0 +1,119 @@
+"""`audit`: check the objects of a cluster with every rule, and the cluster as a whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.application.findings import Report
+from forewarn.policies.cluster.answer_head import head_of_findings
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.evaluation.audit import audit as findings_of
+from forewarn.policies.evaluation.audit import stored_objects, unsuppressed
+from forewarn.policies.findings import plural
+from forewarn.policies.metering import MAX_WORK, never
+from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.process_pool import mapped
+from forewarn.policies.rules.support.restarts import Simulations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.documents.findings import Findings
+    from forewarn.policies.findings import Finding
+
+MIN_BATCHES: Final = 6
+"""Minimum number of batches of restarts for forked processes: a fork takes up to 0.3 s of CPU time."""
+MAX_SIMULATED_PODS: Final = 5_000
+"""Maximum number of Pods in all simulations of restarts: about half a minute of CPU time."""
+
+
+class Audit(NamedTuple):
+    """The findings on a cluster, the most severe first.
+
+    `suppressed`: number of suppressed findings. `objects`: number of checked objects. `skipped`: number of objects of
+    other kinds.
+    """
+
+    findings: list[Finding]
+    suppressed: int
+    head: AnswerHead
+    objects: int
+    cluster: ClusterSnapshot
+    skipped: Mapping[str, int] = NOTHING
+
+    @property
+    def report(self) -> Report:
+        """The findings with the counts of the cluster, for all formats."""
+        counts = (), self.objects, self.skipped
+        return Report(self.findings, *counts, lambda _file, _line: None, self.suppressed, self.head)
+
+    def to_dict(self) -> Findings:
+        """The JSON document of `-o json`."""
+        return self.report.to_dict()
+
+    def __repr__(self) -> str:
+        return f"<Audit: {plural(self.objects, 'object')}, {plural(len(self.findings), 'finding')}>"
+
+
+def audit(cluster: Cluster, *, all_restarts: bool = False, progress: Progress | None = None) -> Audit:
+    """Check each object of a cluster, the cluster as a whole, and the effect that a restart of each workload would have
+    now. `all_restarts`: simulate all restarts, also if they have many Pods. `cluster.config`: rules and options.
+    """
+    result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, progress=progress)
+    return result._replace(skipped=cluster.cache.skipped)
+
+
+def audited(
+    cluster: ClusterSnapshot,
+    config: Config,
+    *,
+    disclose: Disclose = Disclose.NAMES,
+    all_restarts: bool = False,
+    progress: Progress | None = None,
+) -> Audit:
+    """Return the findings on a cluster that are not suppressed. `disclose`: as in EvaluationRequest."""
+
+    from forewarn.policies.application.cluster import counted_results  # the webhook does not simulate
+
+    def simulated(
+        batches: Sequence[Sequence[int]], work: Callable[[Sequence[int]], Any], here: Callable[[Sequence[int]], Any]
+    ) -> Iterator[Any]:
+        results = mapped(batches, work, here) if len(batches) >= MIN_BATCHES else map(here, batches)
+        return counted_results(chain.from_iterable(results), sum(map(len, batches)), progress)
+
+    simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS)
+    return _audit(cluster, config, disclose, simulations)
+
+
+def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:
+    """Return the findings with counts in place of names, and without simulations. `expired`: stops the audit."""
+    return _audit(cluster, config, Disclose.COUNTS, None, expired, max_work)
+
+
+def _audit(
+    cluster: ClusterSnapshot,
+    config: Config,
+    disclose: Disclose,
+    simulations: Simulations | None,
+    expired: Callable[[], bool] = never,
+    max_work: int = MAX_WORK,
+) -> Audit:
+    now, subjects = datetime.now(UTC), tuple(stored_objects(cluster))
+    findings = findings_of(
+        cluster,
+        subjects,
+        config,
+        now=now,
+        expired=expired,
+        max_work=max_work,
+        disclose=disclose,
+        simulations=simulations,
+    )
+    findings, suppressed = unsuppressed(findings, subjects, config, now)
+    return Audit(findings, suppressed, head_of_findings(cluster, findings), len(subjects), cluster)

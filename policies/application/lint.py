@@ -1,0 +1,202 @@
+"""`lint`: check manifests in files and directories, alone or against a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.application.findings import Report, configured
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.findings import plural
+from forewarn.policies.lint.input import LintRequest, as_updates, read_input, read_templates, with_schemas
+from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.sources import SourceError, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.documents.findings import Findings
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.lint.input import Input
+    from forewarn.policies.manifests.groups import Grouping
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+_CACHE_SIZE: Final = 8
+"""Maximum files whose lines are cached: findings are sorted by file."""
+
+
+class Lint(NamedTuple):
+    """The findings on manifests.
+
+    `suppressed`: number of suppressed findings. `unchecked`: number of objects that class-not-allowed cannot evaluate.
+    `cluster`, `head`: None without a cluster. `given`, `grouping`: the input, and its objects by apply.
+    """
+
+    findings: list[Finding]
+    suppressed: int
+    head: AnswerHead | None
+    given: Input
+    grouping: Grouping
+    unchecked: int
+    cluster: ClusterSnapshot | None
+
+    @property
+    def errors(self) -> Sequence[Exception]:
+        """Why files could not be read."""
+        return self.given.unreadable
+
+    @property
+    def report(self) -> Report:
+        """The findings with the counts of the input, for all formats."""
+        given = self.given
+        counts = list(given.reported), len(given.subjects), given.skipped
+        return Report(self.findings, *counts, _Lines(given).line_of, self.suppressed, self.head, given.omitted)
+
+    def to_dict(self) -> Findings:
+        """The JSON document of `-o json`."""
+        return self.report.to_dict()
+
+    def __repr__(self) -> str:
+        return f"<Lint: {plural(len(self.given.reported), 'file')}, {plural(len(self.findings), 'finding')}>"
+
+
+def lint(
+    paths: str | Sequence[str],
+    cluster: Cluster | None = None,
+    *,
+    config: str = "",
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    namespace: str | None = None,
+    definitions: Sequence[str] = (),
+    one_apply: bool = False,
+) -> Lint:
+    """Check manifests: files, directories, or `-` for standard input.
+
+    `cluster`: predict preemption in this cluster, too. `config`: a configuration file. `select`, `ignore`: rules.
+    `namespace`: of objects that name none. `definitions`: files and directories with PriorityClasses and other
+    definitions, which are not checked. `one_apply`: treat all files as one apply, whatever their directories.
+    `Lint.errors` has unreadable files. Raises ConfigError, ValueError, and SourceError for a path that does not exist.
+    """
+    settings, snapshot = configured(config, select=select, ignore=ignore), None
+    if cluster is not None:
+        snapshot = cluster.snapshot
+        minor, gates = cluster.cache.reported_minor, snapshot.semantics.gates
+        settings = settings._replace(options=settings.options._replace(minor=minor, gates=gates))
+    given = (paths,) if isinstance(paths, str) else paths
+    return checked(LintRequest(given, settings, namespace, definitions, one_apply=one_apply), snapshot)
+
+
+def checked(request: LintRequest, cluster: ClusterSnapshot | None = None) -> Lint:
+    """Read the input and evaluate all rules. Raises SourceError."""
+    options = request.config.options._replace(namespace=request.namespace or "")
+    request = request._replace(config=request.config._replace(options=options))
+    given = read_input(request)
+    request = request._replace(config=with_schemas(request.config, given))
+    if request.rendering is not None:
+        from forewarn.policies.lint.rendering import render
+
+        render(given, request, request.rendering)
+    read_templates(given, request)
+    if request.before:
+        from forewarn.policies.lint.base import update
+
+        update(given, request.before)
+    named = request.config.options._replace(
+        base=request.base,
+        deleted_classes=frozenset(name for _, name in request.before) - given.defined_classes - given.class_names,
+        template_classes=frozenset((*given.class_names, *given.renamed_classes)),
+        input_classes=given.defined_classes,
+        class_uses=given.class_uses,
+        class_values=given.class_values,
+    )
+    config = request.config._replace(options=named)
+    grouping = given.grouping(config, one=request.one_apply, limits_stay=request.namespace is None)
+    return evaluated(given, grouping, config, cluster)
+
+
+def evaluated(given: Input, grouping: Grouping, config: Config, cluster: ClusterSnapshot | None = None) -> Lint:
+    """Return the findings on an input that are not suppressed."""
+    findings, unchecked = findings_on(grouping, given, cluster, config)
+    findings, suppressed = _unsuppressed(findings, given, config, with_cluster=cluster is not None)
+    return Lint(findings, suppressed, _head(cluster, findings), given, grouping, unchecked, cluster)
+
+
+def findings_on(
+    grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
+) -> tuple[list[Finding], int]:
+    """Return the sorted findings of all groups without duplicates, and the number of objects that class-not-allowed
+    cannot evaluate.
+    """
+    now = datetime.now(UTC)
+    findings = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
+    unchecked = 0
+    for group in grouping.groups:
+        sent = as_updates(group, cluster)
+        change_set = ChangeSet(sent.subjects)
+        findings |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
+        unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
+    # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
+    wrong_types = {f.location for f in findings.values() if f.rule == "parse-error"}
+    ordered = (findings[key] for key in sorted(findings))
+    return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unchecked
+
+
+def _evaluate(
+    change_set: ChangeSet,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    now: datetime,
+    subjects: Sequence[ReviewedObject] | None = None,
+) -> list[Finding]:
+    return evaluate(EvaluationRequest(change_set, cluster, config, phase=Phase.LINT, now=now, evaluated=subjects))
+
+
+def _unsuppressed(
+    findings: list[Finding], given: Input, config: Config, *, with_cluster: bool
+) -> tuple[list[Finding], int]:
+    """The findings that are not suppressed, and the number of suppressed ones."""
+    if not given.suppressions and not config.options.ignored:
+        return findings, 0
+    from forewarn.policies.evaluation.suppressions import of_configuration, suppress
+
+    suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
+    today = datetime.now(UTC).date()
+    return suppress(
+        findings, suppressions, config.linter_severity, today, with_cluster=with_cluster, read=given.reported
+    )
+
+
+def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:
+    if cluster is None:
+        return None
+    from forewarn.policies.cluster.answer_head import head_of_findings
+
+    return head_of_findings(cluster, findings)
+
+
+class _Lines:
+    """Source lines for excerpts, from files with findings, which are read again."""
+
+    def __init__(self, given: Input) -> None:
+        self._given = given
+        self._lines: dict[str, list[str]] = {}
+
+    def line_of(self, file: str, line: int) -> str | None:
+        """A line of a file (from 1); None if it does not exist."""
+        if file not in self._lines:
+            if len(self._lines) == _CACHE_SIZE:
+                del self._lines[next(iter(self._lines))]
+            from forewarn.policies.manifests.documents import as_utf8
+
+            try:
+                content = self._given.texts.get(file) or read_file(self._given.sources[file])
+            except (SourceError, KeyError):
+                content = b""
+            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
+        lines = self._lines[file]
+        return lines[line - 1] if 0 < line <= len(lines) else None
