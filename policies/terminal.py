@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from contextlib import contextmanager
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from forewarn.policies.findings import no_command, no_command_in_json, one_line, printable
@@ -110,6 +109,8 @@ def wants_color(choice: str, stream: TextIO) -> bool:
 
 def table_width(stream: TextIO) -> int:
     """Maximum characters in a line of a table on a terminal, at least 120; 0 (no limit) for a file or pipe."""
+    from shutil import get_terminal_size  # imports archivers: 3 ms of the linter's start
+
     return max(120, get_terminal_size().columns) if stream.isatty() else 0
 
 
