@@ -54,9 +54,9 @@ def complain(command: str, fault: object, status: int) -> int:
     return status
 
 
-def print_notice(line: str) -> None:
-    """Print one line, which belongs to no finding, on standard error."""
-    print(as_invoked(no_command(one_line(line))), file=sys.stderr)  # noqa: T201
+def print_notice(line: str, stream: TextIO | None = None) -> None:
+    """Print one line, which belongs to no finding, on standard error, or on another stream."""
+    print(as_invoked(no_command(one_line(line))), file=stream or sys.stderr)
 
 
 def clean(line: str, color: bool, *, is_patch: bool = False) -> str:

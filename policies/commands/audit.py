@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies import VERSION
 from forewarn.policies.commands.cluster_command import (
+    Run,
     add_cluster_option,
     add_color_option,
     add_output_option,
@@ -23,6 +26,7 @@ from forewarn.policies.commands.known_findings import (
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_rule_options
+from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
@@ -36,16 +40,14 @@ from forewarn.policies.terminal import (
     counting,
     painter,
     print_notice,
-    table_width,
     wants_color,
 )
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.audit import Audit
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents.findings import Change
     from forewarn.policies.findings import Finding
     from forewarn.policies.releases.release import Release
@@ -69,12 +71,13 @@ def main(arguments: Sequence[str]) -> int:
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
     evaluation = Evaluation(
-        "audit", HEADS, lambda each: _audit(each, config, baseline, release, previous), modules=_MODULES
+        "audit", HEADS, lambda run: _audit(run, options, config, baseline, release, previous), modules=_MODULES
     )
     return answered_each(evaluation, options)
 
 
 def _audit(
+    run: Run,
     options: argparse.Namespace,
     config: Config,
     baseline: dict[str, Any] | None,
@@ -83,13 +86,13 @@ def _audit(
 ) -> Evaluated:
     from forewarn.policies.application.audit import audited
 
-    writer = _writer(options)
-    cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
+    writer = _writer(run) if options.apply else None
+    cache = settle(loaded(run, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
-        print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
+        print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
     disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
-    with counting("restarts", sys.stderr) as show:
+    with counting("restarts", run.errors) as show:
         result = audited(cluster, config, disclose=disclose, all_restarts=options.all_restarts, progress=show)
     result, fixed = result._replace(skipped=cache.skipped), 0
     if options.write_baseline and not write_baseline(options.write_baseline, result.findings, "audit"):
@@ -102,50 +105,61 @@ def _audit(
         except ValueError as fault:
             raise InvalidInput(f"{options.baseline}: {fault}") from None
         result = result._replace(findings=findings, suppressed=result.suppressed + known)
-    _print(options, result, _changes(options, result.findings, previous))
+    printed = _printed(run.output, options, result, _changes(options, result.findings, previous, run))
+    return _evaluated(options, result, printed, _notices(options, result, fixed, writer))
+
+
+def _notices(
+    options: argparse.Namespace,
+    result: Audit,
+    fixed: int,
+    writer: Callable[[Sequence[Finding]], Written] | None,
+) -> Iterator[str]:
+    """Yield the lines below the report; write the reports of --apply. Raises SourceError."""
+    if options.output == "sarif":
+        from forewarn.policies.render.sarif import notices
+
+        yield from notices(result.report)
     if writer is not None:
         from forewarn.policies.render.openreports import written_lines
 
-        for line in written_lines(writer(result.findings)):
-            print_notice(line)
+        yield from written_lines(writer(result.findings))
     if not options.quiet:
-        _summarize(result, fixed, head=options.output == "text")
-    return _evaluated(options, result.findings, cluster)
+        yield from _summary(result, fixed, head=options.output == "text")
 
 
-def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], Written] | None:
-    """The function that writes reports into the only source of the cluster, with --apply. Raises SourceError."""
-    if not options.apply:
-        return None
+def _writer(run: Run) -> Callable[[Sequence[Finding]], Written]:
+    """The function that writes reports into the only source of the cluster. Raises SourceError."""
     from forewarn.policies.sources.cluster import report_writer_of
 
-    if len(options.cluster) != 1:
+    if len(run.cluster) != 1:
         raise InvalidInput("--apply: takes one source of the cluster")
-    return report_writer_of(options.cluster[0])
+    return report_writer_of(run.cluster[0])
 
 
-def _evaluated(options: argparse.Namespace, findings: list[Finding], cluster: ClusterSnapshot) -> Evaluated:
+def _evaluated(options: argparse.Namespace, result: Audit, printed: Printed, notices: Iterable[str]) -> Evaluated:
     from forewarn.policies.application.findings import counts
     from forewarn.policies.render.report import one_line_finding, worst_first
 
+    findings = result.findings
     threshold, found = FAIL_ON[options.fail_on], counts(findings)
     fails = threshold is not None and any(finding.severity <= threshold for finding in findings)
     passes = options.exit_zero or options.write_baseline or not fails
     numbers = [found[severity] for severity in Severity]
     worst = worst_first(findings)[:1]
     cells: list[str | int] = [
-        len(cluster.pods),
+        len(result.cluster.pods),
         *numbers,
         f"{one_line_finding(worst[0])} [{worst[0].rule}]" if worst else "-",
     ]
-    return Evaluated(OK if passes else FINDINGS, numbers, cells)
+    return Evaluated(OK if passes else FINDINGS, numbers, cells, printed, notices)
 
 
 def _changes(
-    options: argparse.Namespace, findings: list[Finding], previous: dict[str, Any] | None
+    options: argparse.Namespace, findings: list[Finding], previous: dict[str, Any] | None, run: Run
 ) -> list[Change] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
-    previous = earlier_report(previous, options)
+    previous = earlier_report(previous, options.since, run)
     if previous is None:
         return None
     from forewarn.policies.render.changes import of_findings
@@ -156,64 +170,61 @@ def _changes(
         raise InvalidInput(f"{options.since}: {fault}") from None
 
 
-def _print(options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> None:
+def _printed(output: Output, options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> Printed:
     from forewarn.policies.render.head import below_title, on_page
 
-    if options.output == "text":
-        _print_text(options, result.findings, changes)
-    elif options.output == "json":
+    if output.form == "text":
+        text = _text(output, options, result.findings, changes)
+    elif output.form == "json":
         from forewarn.policies.render.report import as_json
 
         more = {} if changes is None else {"changes": json_of(changes)}
-        sys.stdout.writelines((*as_json(result.report, more), "\n"))
-    elif options.output == "sarif":
-        from forewarn.policies.commands.lint import as_sarif
+        return Printed(chain(as_json(result.report, more), "\n"), lambda: [result.report.to_dict(more)])
+    elif output.form == "sarif":
+        from forewarn.policies.render import sarif
         from forewarn.policies.render.audit import placed
 
-        sys.stdout.writelines((*as_sarif(result.report._replace(findings=placed(result.findings))), "\n"))
-    elif options.output == "openreports":
+        report = result.report._replace(findings=placed(result.findings))
+        return Printed(chain(sarif.render(report, VERSION), "\n"), lambda: sarif.document(report, VERSION))
+    elif output.form == "openreports":
         from forewarn.policies.render.openreports import as_list, cluster_report
 
-        sys.stdout.write(as_list([cluster_report(result.findings)]))
-    elif options.output == "html":
-        from forewarn.policies.render.html.audit import report
+        items = [cluster_report(result.findings)]
+        return Printed([as_list(items)], lambda: {"items": items})
+    elif output.form == "html":
+        from forewarn.policies.render.html import audit
 
-        cluster = result.cluster
-        page = report(result.findings, result.objects, len(cluster.pods), result.suppressed, cluster.semantics.unknown)
-        sys.stdout.write(on_page(page, result.head).document())
+        cluster, numbers = result.cluster, (result.objects, len(result.cluster.pods), result.suppressed)
+        page = audit.report(result.findings, *numbers, cluster.semantics.unknown)
+        text = on_page(page, result.head).document()
     else:
         from forewarn.policies.render import markdown
 
-        lines = below_title(markdown.render(result.findings, "forewarn audit"), result.head)
-        if changes is not None:
-            lines += markdown.changes(changes, options.since)
-        sys.stdout.write(as_markdown(lines) + "\n")
+        text = below_title(markdown.render(result.findings, "forewarn audit"), result.head)
+        text = as_markdown(text + ("" if changes is None else markdown.changes(changes, options.since))) + "\n"
+    return Printed([text], lambda: text)
 
 
-def _print_text(options: argparse.Namespace, findings: list[Finding], changes: list[Change] | None) -> None:
+def _text(output: Output, options: argparse.Namespace, findings: list[Finding], changes: list[Change] | None) -> str:
     from forewarn.policies.render.audit import render, render_summary
+    from forewarn.policies.render.changes import lines as lines_of
 
-    color = wants_color(options.color, sys.stdout)
-    width = options.width if options.several else table_width(sys.stdout)
+    color = wants_color(output.color, sys.stdout)
     paint = painter(color)
-    lines = render(findings, paint) if options.verbose else render_summary(findings, paint, width)
-    sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
-    if changes is not None:
-        from forewarn.policies.render.changes import lines as lines_of
-
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
+    lines = render(findings, paint) if options.verbose else render_summary(findings, paint, output.width)
+    lines = chain(lines, () if changes is None else lines_of(changes, options.since))
+    return "".join(clean(line, color) + "\n" for line in lines)
 
 
-def _summarize(result: Audit, fixed: int, *, head: bool) -> None:
+def _summary(result: Audit, fixed: int, *, head: bool) -> Iterator[str]:
     from forewarn.policies.render.audit import summary
     from forewarn.policies.render.head import line_of
 
-    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    print_notice(summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed))
+    yield summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed)
     if head:
-        print_notice(line_of(result.head))
+        yield line_of(result.head)
     if fixed:
-        print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
+        yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
 
 def argument_parser() -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
+    Run,
     add_cluster_option,
     add_color_option,
     add_output_option,
@@ -13,7 +14,7 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ def main(arguments: Sequence[str]) -> int:
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
 
-    def evaluate(own: argparse.Namespace) -> Evaluated:
+    def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.classes import classes
         from forewarn.policies.render import classes as text
 
-        levels = classes(settle(loaded(own), release).snapshot())
-        print_answer(
-            Output(own.output, own.color),
+        levels = classes(settle(loaded(run), release).snapshot())
+        printed = answer_in(
+            run.output,
             levels.head,
             lambda paint: text.render(levels, paint),
             lambda: [levels.to_dict()],
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
         running = sum(level.running.pods for level in levels.classes)
         cells = (text.count(levels), running, pending, old, text.shares(levels))
-        return Evaluated(0, (pending, old, text.percent_of_cpu(levels)), cells)
+        return Evaluated(0, (pending, old, text.percent_of_cpu(levels)), cells, printed)
 
     return answered_each(Evaluation("classes", HEADS, evaluate, modules=_MODULES), options)
 

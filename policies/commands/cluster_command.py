@@ -6,7 +6,7 @@ import argparse
 import io
 import os
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import integer_between
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.places import Places
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.commands.printing import Output
 
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
@@ -164,7 +165,22 @@ def _check_context(options: argparse.Namespace, parser: argparse.ArgumentParser)
             )
 
 
-def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) -> Cache:
+class Run(NamedTuple):
+    """One cluster of a command: its sources, and where the answer goes.
+
+    `announced`: see `choose_cluster`. `name`: of one of several clusters. `node_templates`: as the option.
+    """
+
+    command: str
+    cluster: Sequence[str]
+    output: Output
+    errors: TextIO
+    announced: str = ""
+    name: str = ""
+    node_templates: Sequence[str] = ()
+
+
+def loaded(options: argparse.Namespace | Run, into: Cache | None = None, **more: Any) -> Cache:
     """Load the cluster of the options with `load_cluster`; print the cluster's name if used by default. Raises
     SourceError.
 
@@ -207,7 +223,7 @@ REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
 """
 
 
-def _check_lists(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
+def _check_lists(options: argparse.Namespace | Run, cluster: ClusterSnapshot) -> None:
     """Raise SourceError if the cluster state lacks a list that the command requires (REQUIRED_LISTS)."""
     if required := REQUIRED_LISTS.get(options.command, ()):
         from forewarn.policies.application.lists import require_lists

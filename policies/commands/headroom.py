@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, rule_options_of
 from forewarn.policies.commands.cluster_command import (
+    Run,
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -16,10 +17,9 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.terminal import complain
 
 if TYPE_CHECKING:
     import argparse
@@ -48,43 +48,44 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--placeholders goes with -o text, json and markdown")
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
 
-    def evaluate(own: argparse.Namespace) -> Evaluated:
+    def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import require_nodes
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 
         buffers = CapacityBuffers()
-        cluster = settle(loaded(own, Cache(collect=buffers.collect)), release).snapshot()
-        note = read_buffers(own.cluster, buffers)
+        cluster = settle(loaded(run, Cache(collect=buffers.collect)), release).snapshot()
+        note = read_buffers(run.cluster, buffers)
         if not autoscaling.groups:
             require_nodes(cluster)
         rules = {"options": rule_options_of(options)} if options.placeholders else {}
         request = HeadroomRequest([options.filename], options.namespace, options.placeholders, autoscaling, **rules)
         result = headroom(cluster, request, buffers, note)
-        _print(result, Output(own.output, own.color))
+        printed = _printed(result, run.output)
         least = result.least(preempting=options.preempting)
         without, preempting = least.more
-        status = _status(least, options.at_least, preempting=options.preempting)
-        return Evaluated(status, (-without, -preempting), (without, preempting, least.name))
+        notices = _lacking(least, options.at_least, preempting=options.preempting)
+        cells = without, preempting, least.name
+        return Evaluated(FOUND if notices else OK, (-without, -preempting), cells, printed, notices)
 
     return answered_each(Evaluation("headroom", HEADS, evaluate, json_lines=True, modules=_MODULES), options)
 
 
-def _status(least: Headroom, at_least: int | None, *, preempting: bool) -> int:
-    """Return 1, and print the reason on standard error, if fewer replicas fit than --at-least; otherwise 0."""
+def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list[str]:
+    """The reason, if fewer replicas fit than --at-least."""
     fitting = least.more[preempting]
     if at_least is None or fitting >= at_least:
-        return OK
+        return []
     from forewarn.policies.render.headroom import limits_text
 
     how, count = ("with", least.preempting) if preempting else ("without", least.without)
     limits = limits_text(count, least.quota)
     what = f"{least.name}: {fitting} of {at_least} Pods fit {how} preemption (--at-least)"
-    return complain("", f"{what}: {limits}" if limits else what, FOUND)
+    return [f"forewarn: {what}: {limits}" if limits else f"forewarn: {what}"]
 
 
-def _print(result: HeadroomResult, output: Output) -> None:
+def _printed(result: HeadroomResult, output: Output) -> Printed:
     from forewarn.policies.render import headroom
 
     def lines(paint: Painter) -> Iterator[str]:
@@ -100,7 +101,7 @@ def _print(result: HeadroomResult, output: Output) -> None:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
         return report(result.objects[0].headroom, result.cluster)
 
-    print_answer(output, result.head, lines, result.documents, markdown, page)
+    return answer_in(output, result.head, lines, result.documents, markdown, page)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ from forewarn.policies.terminal import complain, print_notice
 if TYPE_CHECKING:
     import argparse
 
+    from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Finding
 
@@ -40,18 +41,18 @@ def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
     return found
 
 
-def earlier_report(found: dict[str, Any] | None, options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the earlier report on the cluster of these options; None if there is none.
+def earlier_report(found: dict[str, Any] | None, since: str, run: Run) -> dict[str, Any] | None:
+    """Return the earlier report on a cluster; None if there is none.
 
     `found`: the result of `read_report`; for several clusters, it contains a report for each cluster name.
     """
-    if found is None or not options.several:
+    if found is None or not run.name:
         return found
-    for each in found["clusters"]:
-        if isinstance(each, dict) and each.get("cluster") == options.name and isinstance(each.get("report"), dict):
-            report: dict[str, Any] = each["report"]
+    for entry in found["clusters"]:
+        if isinstance(entry, dict) and entry.get("cluster") == run.name and isinstance(entry.get("report"), dict):
+            report: dict[str, Any] = entry["report"]
             return report
-    print_notice(f"{options.since} has no report on this cluster")
+    print_notice(f"{since} has no report on this cluster", run.errors)
     return None
 
 

@@ -144,21 +144,16 @@ def _rendered(form: str, report: Report) -> Iterable[str]:
 
         return as_json(report)
     if form == "sarif":
-        return as_sarif(report)
+        from forewarn.policies.render import sarif
+
+        for line in sarif.notices(report):
+            print_notice(line)
+        return sarif.render(report, VERSION)
     if form == "markdown":
         return (as_markdown(_markdown(report)),)
     from forewarn.policies.render import ci
 
     return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
-
-
-def as_sarif(report: Report) -> Iterable[str]:
-    """The report as SARIF, in parts, with a notice if it has more findings than GitHub reads."""
-    from forewarn.policies.render import sarif
-
-    if len(report.findings) > sarif.MAX_RESULTS:
-        print_notice(f"sarif: the worst {sarif.MAX_RESULTS} of {len(report.findings)} findings (the limit of GitHub)")
-    return sarif.render(report, VERSION)
 
 
 def _markdown(report: Report) -> str:

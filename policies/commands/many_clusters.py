@@ -6,13 +6,11 @@ evaluated. The exit status is the worst of all clusters.
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
 import os
 import re
 import sys
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from fnmatch import translate
 from functools import partial
 from glob import iglob
@@ -24,11 +22,12 @@ from forewarn.policies.commands.cluster_command import (
     LIVE,
     MAX_BY_DEFAULT,
     NO_ANSWER,
+    Run,
     answered,
     is_pattern,
     status_without_answer,
 )
-from forewarn.policies.commands.printing import Output
+from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.forks import cores
 from forewarn.policies.objects.fields import InvalidInput
@@ -46,7 +45,8 @@ from forewarn.policies.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.places import Places
     from forewarn.policies.render.clusters import Outcome
@@ -56,28 +56,30 @@ _SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
 class Evaluated(NamedTuple):
-    """The result for one cluster, whose report has been printed.
+    """The result for one cluster.
 
     `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's row in the table of
-    several clusters.
+    several clusters. `notices`: lines for standard error, after the report.
     """
 
     status: int
     rank: Sequence[int] = ()
     cells: Sequence[str | int] = ()
+    printed: Printed = Printed()
+    notices: Iterable[str] = ()
 
 
 class Evaluation(NamedTuple):
     """How a command evaluates a cluster.
 
-    `heads`: column heads for `Evaluated.cells`. `evaluate`: prints the report on one cluster; raises an exception in
-    NO_ANSWER. `json_lines`: `-o json` prints one document for each object. `modules`: the modules that `evaluate`
-    imports, to import them once before the processes start. `places`: the positions of objects in files.
+    `heads`: column heads for `Evaluated.cells`. `evaluate`: raises an exception in NO_ANSWER. `json_lines`: `-o json`
+    prints one document for each object. `modules`: the modules that `evaluate` imports, to import them once before the
+    processes start. `places`: the positions of objects in files.
     """
 
     command: str
     heads: Sequence[str]
-    evaluate: Callable[[argparse.Namespace], Evaluated]
+    evaluate: Callable[[Run], Evaluated]
     json_lines: bool = False
     modules: Sequence[str] = ()
     places: Places | None = None
@@ -97,72 +99,67 @@ def answered_each(evaluation: Evaluation, options: argparse.Namespace) -> int:
     """Evaluate one or several clusters; return the exit status of the command."""
     if options.several:
         return answered(evaluation.command, options, lambda: _all(evaluation, options))
-    return answered(evaluation.command, options, lambda: evaluation.evaluate(options).status, evaluation.places)
+    output = Output(options.output, options.color, table_width(sys.stdout))
+    templates = getattr(options, "node_templates", None) or ()
+    run = Run(options.command, options.cluster, output, sys.stderr, options.announced, node_templates=templates)
+    return answered(evaluation.command, options, lambda: _printed(evaluation.evaluate(run)), evaluation.places)
+
+
+def _printed(result: Evaluated) -> int:
+    sys.stdout.writelines(result.printed.parts)
+    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    for line in result.notices:
+        print_notice(line)
+    return result.status
 
 
 def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
     from forewarn.policies.render.clusters import Outcome, worst_first
 
     clusters = clusters_of(options)
-    options.width = table_width(sys.stdout)
-    options.color = "always" if wants_color(options.color, sys.stdout) else "never"
+    color = "always" if wants_color(options.color, sys.stdout) else "never"
+    output = Output(options.output, color, table_width(sys.stdout))
+    templates = getattr(options, "node_templates", None) or ()
+    run = Run(options.command, (), output, sys.stderr, node_templates=templates)
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")
     at_once = options.jobs or min(cores(), MAX_BY_DEFAULT)
-    results = pooled(
-        clusters, lambda cluster: _evaluated(cluster, evaluation, options), at_once, options.cluster_timeout
-    )
+    results = pooled(clusters, lambda cluster: _evaluated(cluster, evaluation, run), at_once, options.cluster_timeout)
     outcomes = []
     for cluster, result in progress(results, len(clusters), "clusters", sys.stderr):
         parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)
-    print_outcomes(evaluation.command, evaluation.heads, outcomes, Output(options.output, options.color))
+    print_outcomes(evaluation.command, evaluation.heads, outcomes, output)
     return max(each.status for each in outcomes)
 
 
-def _evaluated(cluster: Cluster, evaluation: Evaluation, options: argparse.Namespace) -> dict[str, Any]:
+def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[str, Any]:
     """Evaluate one of several clusters; return the fields of an Outcome as JSON data. Raises nothing."""
-    own = argparse.Namespace(**{**vars(options), "cluster": [cluster.source], "announced": "", "name": cluster.name})
-    with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as errors:
-        try:
-            status, rank, cells = evaluation.evaluate(own)
-            report = _report(printed.getvalue(), options.output, evaluation)
-        except NO_ANSWER as fault:
-            result = evaluation.places.located(fault) if evaluation.places else fault
-            why = _reason(result).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
-            return {"status": status_without_answer(fault), "reason": why, "messages": _lines(errors)}
-        except MemoryError:
-            return {"status": FAILED, "reason": "out of memory"}
-        except Exception as fault:
-            return {"status": FAILED, "reason": f"internal error: {type(fault).__name__}: {_reason(fault)}"}
-    return {"status": status, "rank": rank, "cells": cells, "report": report, "messages": _lines(errors)}
-
-
-def _report(printed: str, form: str, evaluation: Evaluation) -> Any:
-    if form in ("sarif", "openreports"):
-        return json.loads(printed)
-    if form != "json":
-        return printed
-    found = list(_documents(printed))
-    return found if evaluation.json_lines else found[0]
+    errors = io.StringIO()
+    run = of_all._replace(cluster=[cluster.source], name=cluster.name, errors=errors)
+    try:
+        result = evaluation.evaluate(run)
+        report = result.printed.data()
+        if run.output.form == "json" and not evaluation.json_lines:
+            (report,) = report
+        for line in result.notices:
+            print_notice(line, errors)
+    except NO_ANSWER as fault:
+        located = evaluation.places.located(fault) if evaluation.places else fault
+        why = _reason(located).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
+        messages = errors.getvalue().splitlines()
+        return {"status": status_without_answer(fault), "reason": why, "messages": messages}
+    except MemoryError:
+        return {"status": FAILED, "reason": "out of memory"}
+    except Exception as fault:
+        return {"status": FAILED, "reason": f"internal error: {type(fault).__name__}: {_reason(fault)}"}
+    row = {"status": result.status, "rank": result.rank, "cells": result.cells}
+    return {**row, "report": report, "messages": errors.getvalue().splitlines()}
 
 
 def _reason(fault: BaseException) -> str:
     return cut(one_line(str(fault)[:4_000]), 1_000) or type(fault).__name__
-
-
-def _lines(errors: io.StringIO) -> list[str]:
-    return errors.getvalue().splitlines()
-
-
-def _documents(text: str) -> Iterator[Any]:
-    """Yield the JSON documents in a text, which follow each other without separators."""
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(text.rstrip()):
-        found, at = decoder.raw_decode(text, at)
-        yield found
-        at += len(text[at:]) - len(text[at:].lstrip())
 
 
 def print_outcomes(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.render.html.elements import Page
@@ -17,16 +17,51 @@ if TYPE_CHECKING:
 
 
 class Output(NamedTuple):
-    """The format of an answer, and the value of `--color`."""
+    """The format of an answer, the value of `--color`, and the maximum characters in a line of a table (0: any)."""
 
     form: str
     color: str
+    width: int = 0
+
+
+class Printed(NamedTuple):
+    """An answer in a format, in parts, and as JSON data: text, or the documents of the format."""
+
+    parts: Iterable[str] = ()
+    data: Callable[[], Any] = str
 
 
 def print_lines(output: Output, lines: Lines) -> None:
     """Print lines of text. `lines`: returns them for a painter."""
+    sys.stdout.writelines(_cleaned(output, lines))
+
+
+def _cleaned(output: Output, lines: Lines) -> Iterator[str]:
     color = wants_color(output.color, sys.stdout)
-    sys.stdout.writelines(clean(line, color) + "\n" for line in lines(painter(color)))
+    return (clean(line, color) + "\n" for line in lines(painter(color)))
+
+
+def answer_in(
+    output: Output,
+    head: AnswerHead,
+    lines: Lines,
+    documents: Callable[[], Iterable[Mapping[str, Any]]],
+    markdown: Callable[[], str] = str,
+    page: Callable[[], Page] | None = None,
+) -> Printed:
+    """An answer as lines, JSON documents, Markdown or an HTML page. Only `documents` have a head already."""
+    from forewarn.policies.render.head import after_verdict, below_title, on_page
+
+    if output.form == "json":
+        rows = list(documents())
+        return Printed(list(map(as_json, rows)), lambda: rows)
+    if output.form == "markdown":
+        text = as_markdown(below_title(markdown(), head))
+    elif output.form == "html" and page is not None:
+        text = on_page(page(), head).document()
+    else:
+        text = "".join(_cleaned(output, lambda paint: after_verdict(lines(paint), head)))
+    return Printed([text], lambda: text)
 
 
 def print_answer(
@@ -37,14 +72,5 @@ def print_answer(
     markdown: Callable[[], str] = str,
     page: Callable[[], Page] | None = None,
 ) -> None:
-    """Print an answer: as lines, JSON documents, Markdown or an HTML page. Only `documents` have a head already."""
-    from forewarn.policies.render.head import after_verdict, below_title, on_page
-
-    if output.form == "json":
-        sys.stdout.writelines(map(as_json, documents()))
-    elif output.form == "markdown":
-        sys.stdout.write(as_markdown(below_title(markdown(), head)))
-    elif output.form == "html" and page is not None:
-        sys.stdout.write(on_page(page(), head).document())
-    else:
-        print_lines(output, lambda paint: after_verdict(lines(paint), head))
+    """Print an answer (see `answer_in`)."""
+    sys.stdout.writelines(answer_in(output, head, lines, documents, markdown, page).parts)

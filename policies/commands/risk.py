@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
+    Run,
     add_cluster_option,
     add_color_option,
     add_output_option,
     add_since_option,
     loaded,
     options_with_cluster,
-    status_of_conditions,
 )
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.objects.fields import InvalidInput, at
 from forewarn.policies.terminal import (
     complain,
     counting,
-    table_width,
 )
 
 if TYPE_CHECKING:
@@ -57,49 +55,50 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as fault:
         return complain("risk", fault, USAGE)
     return answered_each(
-        Evaluation("risk", HEADS, lambda each: _answer(each, release, previous), modules=_MODULES), options
+        Evaluation("risk", HEADS, lambda run: _answer(run, options, release, previous), modules=_MODULES), options
     )
 
 
-def _answer(options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
+def _answer(run: Run, options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.application.risk import Workloads, risk
     from forewarn.policies.simulation.dump import DumpCache
 
-    previous = earlier_report(previous, options)
+    previous = earlier_report(previous, options.since, run)
     cache = DumpCache()
     cache.recreated = recreated_by(options)
-    loaded(options, cache)
+    loaded(run, cache)
     settle(cache, release)
-    cluster, workloads = Cluster(cache, sources=options.cluster), Workloads(options.namespace, options.priority_class)
-    with counting("losses", sys.stderr) as show:
+    cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
+    with counting("losses", run.errors) as show:
         risks = risk(cluster, workloads, most=options.most, until=options.until, progress=show)
-    _print(options, risks if previous is None else _with_changes(options, risks, previous, workloads))
-    return _evaluated(options, risks)
+    risks = risks if previous is None else _with_changes(options, risks, previous, workloads)
+    return _evaluated(options, risks, _printed(run.output, options, risks))
 
 
-def _evaluated(options: argparse.Namespace, risks: Risks) -> Evaluated:
+def _evaluated(options: argparse.Namespace, risks: Risks, printed: Printed) -> Evaluated:
     from forewarn.policies.render.risk import worst_loss
 
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
     total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
     cells = (len(risks.workloads), len(losing), worst_loss(losing))
-    status = status_of_conditions(["loss"] if losing else (), [options.fail_on])
-    return Evaluated(status, (len(losing), total), cells)
+    fails = bool(losing) and options.fail_on == "loss"
+    notices = ["forewarn: fails on loss (--fail-on)"] if fails else []
+    return Evaluated(FOUND if fails else OK, (len(losing), total), cells, printed, notices)
 
 
-def _print(options: argparse.Namespace, risks: Risks) -> None:
+def _printed(output: Output, options: argparse.Namespace, risks: Risks) -> Printed:
     from forewarn.policies.render.changes import lines as lines_of
     from forewarn.policies.render.html.risk import report
     from forewarn.policies.render.markdown import changes as as_list
     from forewarn.policies.render.risk import markdown, render, render_summary
 
-    changes, width = risks.changes, options.width if options.several else table_width(sys.stdout)
-    print_answer(
-        Output(options.output, options.color),
+    changes = risks.changes
+    return answer_in(
+        output,
         risks.head,
         lambda paint: chain(
-            render(risks, paint) if options.verbose else render_summary(risks, paint, width),
+            render(risks, paint) if options.verbose else render_summary(risks, paint, output.width),
             () if changes is None else lines_of(changes, options.since),
         ),
         lambda: [risks.to_dict()],

@@ -27,22 +27,39 @@ MAX_RESULTS: Final = 25_000
 """Maximum results that GitHub accepts; the most severe are included."""
 
 
+def notices(report: Report) -> Iterator[str]:
+    """Yield a line if the report has more findings than GitHub reads."""
+    if len(report.findings) > MAX_RESULTS:
+        yield f"sarif: the worst {MAX_RESULTS} of {len(report.findings)} findings (the limit of GitHub)"
+
+
 def render(report: Report, version: str) -> Iterator[str]:
     """The report as SARIF, in parts, with one run. `version`: of forewarn."""
+    return in_parts(_document(report, version, ENTRIES), _results(report), 1)
+
+
+def document(report: Report, version: str) -> dict[str, Any]:
+    """The report as SARIF."""
+    return _document(report, version, list(_results(report)))
+
+
+def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any]:
+    driver = {"name": "forewarn", "semanticVersion": version, "rules": _rules(report)}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rules(report: Report) -> list[dict[str, Any]]:
     used = {finding.rule for finding in report.findings}
-    rules = [_rule(rule) for rule in RULES if rule.ID in used]
-    rules += [{"id": name} for name in sorted(used - {rule.ID for rule in RULES})]  # of other packages
-    index = {rule["id"]: number for number, rule in enumerate(rules)}
+    others = sorted(used - {rule.ID for rule in RULES})  # of other packages
+    return [*(_rule(rule) for rule in RULES if rule.ID in used), *({"id": name} for name in others)]
+
+
+def _results(report: Report) -> Iterator[dict[str, Any]]:
+    index = {rule["id"]: number for number, rule in enumerate(_rules(report))}
     marked = dict(zip(map(id, report.findings), fingerprints(report.findings), strict=True))
-    findings = worst_first(report.findings)[:MAX_RESULTS]
-    driver = {"name": "forewarn", "semanticVersion": version, "rules": rules}
-    run = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "results": ENTRIES,
-    }
-    results = (_result(finding, index[finding.rule], marked[id(finding)]) for finding in findings)
-    return in_parts({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, results, 1)
+    for finding in worst_first(report.findings)[:MAX_RESULTS]:
+        yield _result(finding, index[finding.rule], marked[id(finding)])
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
