@@ -44,7 +44,7 @@ CHANGES: list[Change] = [
 
 def test_an_import_imports_no_command_and_no_question() -> None:
     code = "import sys, forewarn; print([m for m in sys.modules if m in ('numpy', 'yaml') or 'policies.' in m])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
 
 

@@ -39,10 +39,12 @@ _CLASSES: Final = "classes.validate.forewarn.dev"
 _MAIN: Final = "validate.forewarn.dev"
 _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+NOT_LISTENING: Final = "refused"
+"""In errors of a connection to a port on which nothing listens."""
 _CAUSES: Final = (
     ("x509", "API servers do not trust the certificate", "see the checks caBundle and certificate"),
     ("no endpoints", "no replica is ready", "see the checks replicas and Service"),
-    ("refused", "nothing listens behind the Service", "see the checks replicas and Service"),
+    (NOT_LISTENING, "nothing listens behind the Service", "see the checks replicas and Service"),
     ("not found", "the Service is missing", AGAIN),
     ("no such host", "the Service is missing", AGAIN),
     (
@@ -293,7 +295,7 @@ def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
         yield AREA.ok("/readyz", f"ready: {listed(answering)}")
     for why in dict.fromkeys(replica.why for replica in replicas if replica.why and not replica.fault):
         fix = "allow `get` on `pods/proxy`, and let API servers through the network policy"
-        if "connection refused" in why:
+        if NOT_LISTENING in why:
             fix = "nothing listens on the health port: read the log of the Pod"
         yield AREA.unknown("/readyz", why, fix)
 

@@ -22,7 +22,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path / "app")
     Path("all.yaml").write_text(BASE)
     for command in ("init -q", "add all.yaml", "-c user.email=a@b -c user.name=a commit -q -m a"):
-        subprocess.run(["git", *command.split()], check=True)
+        subprocess.run(["git", *command.split()], check=True, timeout=60)
 
 
 def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
@@ -80,5 +80,5 @@ def test_a_patch_is_what_all_passes_fix(capsys: pytest.CaptureFixture[str]) -> N
     main(["lint", "--fix"])
     after = Path("all.yaml").read_text()
     Path("all.yaml").write_text(text)
-    subprocess.run(["patch", "-p0", "-s"], input=patch, text=True, check=True)
+    subprocess.run(["patch", "-p0", "-s"], input=patch, text=True, check=True, timeout=60)
     assert Path("all.yaml").read_text() == after
