@@ -22,6 +22,7 @@ from typing import (
     is_typeddict,
 )
 
+from forewarn.policies.application.diff import Diff
 from forewarn.policies.documents import VERSION, fields_of
 from forewarn.policies.documents.answers import ClassPlan, Headroom, NodePressure, PredictLine, Resize, Why, WorkloadWhy
 from forewarn.policies.documents.dry_run import DryRun
@@ -39,6 +40,7 @@ from forewarn.policies.whatif.sweep import Sweep
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Findings),
     "predict": ("each line of `predict`", PredictLine),
+    "diff": ("`diff`", Diff),
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),

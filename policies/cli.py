@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "dry-run": Command("Lint", "policies.commands.dry_run", "predict offline how kube-apiserver answers manifests"),
     "lsp": Command("Lint", "policies.commands.lsp", "run the linter as a language server for editors"),
     "predict": Command("Predict", "policies.commands.predict", "predict node and victims for Pods and workloads"),
+    "diff": Command("Predict", "policies.commands.diff", "show what a change of manifests does to every cluster"),
     "whatif": Command("Predict", "policies.commands.whatif", "simulate a loss, a drain, an upgrade, or another change"),
     "whatif pressure": Command("", "policies.commands.pressure", "rank the Pods that a kubelet evicts first"),
     "whatif resize": Command("", "policies.commands.resize", "predict the result of an in-place resize of Pods"),

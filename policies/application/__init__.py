@@ -4,3 +4,14 @@ A function takes a `Cluster` and a request, and changes neither. It prints nothi
 environment. `progress` is called with the finished work; an exception that it raises cancels the question.
 Errors are SourceError, InvalidObject, ValueError and ConfigError; `sources.errors.status_of` is their exit status.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.sources import SourceError
+
+NO_ANSWER: Final = (ConfigError, SourceError, InvalidObject, ValueError)
+"""Errors of questions that have no answer."""

@@ -8,12 +8,12 @@ import os
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
+from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
 from forewarn.policies.sources.files import STDIN, File
@@ -39,8 +39,6 @@ SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
 SEVERAL_CLUSTERS: Final = ("audit", "classes", "headroom", "risk")
 """Commands that evaluate several clusters in one run (`many_clusters`)."""
-NO_ANSWER: Final = (ConfigError, SourceError, InvalidObject, ValueError)
-"""Errors that end a command with a message."""
 _PATTERN: Final = frozenset("*?[")
 
 

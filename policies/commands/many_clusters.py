@@ -18,10 +18,10 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.commands.cluster_command import (
     LIVE,
     MAX_BY_DEFAULT,
-    NO_ANSWER,
     Run,
     answered,
     is_pattern,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from forewarn.policies.render.clusters import Outcome
 
 MAX_CLUSTERS: Final = 1_000
-_SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
+SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
 class Evaluated(NamedTuple):
@@ -242,7 +242,7 @@ def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
         if not matches:
             raise MissingFile(cut(pattern, 200), _missing(pattern))
         paths.update(dict.fromkeys(sorted(matches)))
-    names = [_SUFFIX.sub("", os.path.basename(path.rstrip("/"))) for path in paths]
+    names = [SUFFIX.sub("", os.path.basename(path.rstrip("/"))) for path in paths]
     for path, name in zip(paths, names, strict=True):
         yield Cluster(name if names.count(name) == 1 else path, path, path)
 

@@ -69,3 +69,11 @@ def json_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: json_of(item) for key, item in value.items()}
     return [json_of(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+class Document:
+    """A result that is its own JSON document."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `-o json`."""
+        return to_dict(self)

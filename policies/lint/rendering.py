@@ -395,16 +395,23 @@ class _Renderer:
         self._given.members += (Member.of(subject, place) for subject in subjects)
 
 
-def render(given: Input, request: LintRequest, allowed: RenderRequest) -> None:
+def render(
+    given: Input, request: LintRequest, allowed: RenderRequest, concerned: Callable[[str], bool] | None = None
+) -> None:
     """Render charts and kustomizations; their output replaces their files in the input.
 
-    A failure gives a finding, and the files remain in the input.
+    A failure gives a finding, and the files remain in the input. `concerned`: tells for a directory whether to render
+    it; None: all.
     """
     found = _found(request.paths, request.config, as_git=request.gitignore)
+    if concerned is not None:
+        for directory in [directory for directory in found.charts if not concerned(directory)]:
+            del found.charts[directory]
     renderer = _Renderer(given, request, allowed)
     renderer.report_ignored()
     bases = {path for _, k in found.kustomizations.values() for path in k.resources}
     tops = [directory for directory, (_, k) in found.kustomizations.items() if k.directory not in bases]
+    tops = [directory for directory in tops if concerned is None or concerned(directory)]
     kustomizes = list(_jobs_of_kustomizations(tops, found, renderer))
     charts = [renderer.helm(directory) for directory in found.charts]
     absent = dict.fromkeys(job.program for job in (*charts, *kustomizes) if not job.program_path)

@@ -367,7 +367,7 @@ def grouped(
         groups.append(group_of(spec.name, own))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
-    rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations})
+    rest, patches, apart = kustomized(rest, {k.directory: k for k in kustomizations})
     tree = Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
     evaluated = tuple(group for group in groups if group.evaluated)
@@ -380,7 +380,7 @@ def matches(file: str, pattern: str) -> bool:
     return fnmatchcase(path, pattern) or fnmatchcase(os.path.relpath(path), pattern)
 
 
-def _kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
+def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
     """Return the members as top-level kustomizations change them: one copy for each namespace and home.
 
     Also returns the number of removed patches, and the number of kustomizations that are skipped because they contain

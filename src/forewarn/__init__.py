@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.classes import plan_classes as plan_classes
     from forewarn.policies.application.cluster import Cluster as Cluster
     from forewarn.policies.application.cluster import load as load
+    from forewarn.policies.application.diff import Diff as Diff
+    from forewarn.policies.application.diff import DiffRequest as DiffRequest
+    from forewarn.policies.application.diff import diff as diff
     from forewarn.policies.application.expectations import ExpectationsRequest as ExpectationsRequest
     from forewarn.policies.application.expectations import test as test
     from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
@@ -60,6 +63,7 @@ _MODULES: Final = {
     "policies.application.cluster": ("load", "Cluster"),
     "policies.application.lint": ("lint", "Lint"),
     "policies.application.audit": ("audit", "Audit"),
+    "policies.application.diff": ("diff", "DiffRequest", "Diff"),
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),

@@ -55,7 +55,9 @@ def test_a_class_may_move_to_another_file(capsys: pytest.CaptureFixture[str]) ->
     assert [rule for rule, _ in findings(capsys)] == ["immutable-field-changed"]
 
 
-@pytest.mark.parametrize(("arguments", "told"), [(["--base=nothing"], "no such commit"), (["--base=--help"], "--base")])
+@pytest.mark.parametrize(
+    ("arguments", "told"), [(["--base=nothing"], 'no revision "nothing"'), (["--base=--help"], "--base")]
+)
 def test_an_unknown_commit_is_an_error(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", *arguments]) == 3
     assert told in capsys.readouterr().err

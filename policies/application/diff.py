@@ -1,0 +1,212 @@
+"""`diff`: what a change of manifests does to priorities, and to clusters that apply it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from forewarn.policies.application import NO_ANSWER
+from forewarn.policies.application.whatif import WhatIf, whatif
+from forewarn.policies.config.model import Config
+from forewarn.policies.documents import Document
+from forewarn.policies.findings import listed, one_line, plural
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, is_namespaced
+from forewarn.policies.lint.input import LintRequest, RenderRequest
+from forewarn.policies.lint.versions import manifests, read_version, versions
+from forewarn.policies.manifests.destinations import clusters_of, destinations
+from forewarn.policies.manifests.differences import differences
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping, string_map
+from forewarn.policies.simulation.scenario import Arrival, bounded
+from forewarn.policies.whatif.questions import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.application.changes import Start
+    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.documents.diff import Concerned
+    from forewarn.policies.documents.whatif import WhatIf as _WhatIf
+    from forewarn.policies.manifests.differences import ChangedObject, Difference
+    from forewarn.policies.objects.fields import ApiObject
+
+_WAVE: Final = "argocd.argoproj.io/sync-wave"
+_HOOK: Final = "argocd.argoproj.io/hook"
+_PHASES: Final = {"PreSync": -1, "PostSync": 1}
+_ORDER: Final = (
+    "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
+    "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
+    "Deployment", "StatefulSet", "Job", "CronJob",
+)  # fmt: skip
+"""Source: helm, pkg/release/v1/util/kind_sorter.go, `InstallOrder`; Argo CD sorts alike within a wave."""
+
+
+class OnCluster(NamedTuple):
+    """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
+
+    `rejected`: objects that the API server rejects, with the reason.
+    """
+
+    cluster: str
+    answer: WhatIf | None = None
+    reason: str = ""
+    rejected: Sequence[str] = ()
+
+    def to_dict(self) -> Concerned:
+        """The JSON object."""
+        document: Concerned = {"cluster": self.cluster, "rejected": list(self.rejected)}
+        if self.reason:
+            document["reason"] = self.reason
+        if self.answer is not None:
+            document["answer"] = cast("_WhatIf", self.answer.to_dict())
+        return document
+
+
+@dataclass(frozen=True, repr=False)
+class Diff(Document):
+    """The difference between two versions of manifests.
+
+    `base`, `head`: names of the versions. `notes`: what was not compared.
+    """
+
+    base: str
+    head: str
+    objects: Sequence[ChangedObject]
+    clusters: Sequence[OnCluster]
+    notes: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"<Diff {self.base} → {self.head}: {plural(len(self.objects), 'object')}>"
+
+
+class DiffRequest(NamedTuple):
+    """The two versions to compare.
+
+    - `base`: a git revision or directory; "": the merge base with the main branch. `head`: "": the working tree.
+    - `paths`: files or directories in both versions; all if empty. `rendering`: what helm and kustomize may do; None:
+      charts and kustomizations are compared as they are.
+    - `namespace`: of objects whose manifests leave it open. `prune`: objects that `head` lacks are deleted.
+    """
+
+    base: str = ""
+    head: str = ""
+    paths: Sequence[str] = ()
+    namespace: str = DEFAULT_NAMESPACE
+    prune: bool = False
+    rendering: RenderRequest | None = RenderRequest()
+    config: Config = Config()
+
+
+def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
+    """Compare two versions, and simulate the change on the clusters that it concerns.
+
+    `clusters`: name -> a function that loads the cluster. Raises SourceError.
+    """
+    lint = LintRequest(request.paths, request.config, request.namespace, rendering=request.rendering)
+    with versions(request.base, request.head) as (base, head, changed):
+        (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
+        found = differences(before, after)
+        deployed = destinations(manifests(head.root), clusters) if found and clusters else {}
+    results = [_on_cluster(name, load, found, deployed, clusters, request) for name, load in clusters.items()]
+    return Diff(base.name, head.name, [each.changed for each in found], results if found else [], [*notes, *more])
+
+
+def _on_cluster(
+    name: str,
+    load: Callable[[], Cluster],
+    found: Sequence[Difference],
+    deployed: Mapping[str, set[str]],
+    clusters: Container[str],
+    request: DiffRequest,
+) -> OnCluster:
+    concerned = concerning(found, name, clusters, deployed)
+    if not concerned:
+        return OnCluster(name)
+    try:
+        answer = whatif(load(), _Applied(concerned, request.namespace, request.prune))
+        return OnCluster(name, answer, "", [one_line(str(fault)) for fault in answer.faults])
+    except NO_ANSWER as fault:
+        return OnCluster(name, reason=one_line(str(fault)))
+
+
+def conditions(diff: Diff) -> set[str]:
+    """Return what happens: `change`, `rejected`, `preemption`, `pending`, `pdb`."""
+    met = {"change"} if diff.objects else set[str]()
+    for cluster in diff.clusters:
+        met |= {"rejected"} if cluster.rejected else set()
+        met |= cluster.answer.conditions if cluster.answer else set()
+    return met
+
+
+@dataclass(frozen=True)
+class _Applied:
+    """The change of manifests is applied, in the order in which Argo CD and Helm apply objects."""
+
+    found: Sequence[Difference]
+    namespace: str
+    prune: bool
+
+    def question(self, start: Start) -> Question:  # noqa: ARG002  (the protocol's signature)
+        return question_of(self.found, self.namespace, prune=self.prune)
+
+
+def concerning(
+    found: Iterable[Difference], cluster: str, clusters: Container[str], deployed: Mapping[str, set[str]]
+) -> list[Difference]:
+    """Return the differences that concern a cluster.
+
+    `deployed`: directory -> its clusters, see `destinations`. The objects of other directories concern all clusters,
+    unless a directory above them has the name of one.
+    """
+
+    def concerns(difference: Difference) -> bool:
+        if (among := clusters_of(difference.changed.directory, deployed)) is not None:
+            return cluster in among
+        steps = difference.changed.directory.split("/")
+        return cluster in steps or not any(step in clusters for step in steps)
+
+    return [difference for difference in found if concerns(difference)]
+
+
+def question_of(found: Sequence[Difference], namespace: str, *, prune: bool) -> Question:
+    """Return the question of applying the changed objects. `prune`: delete objects that the new version lacks.
+
+    `namespace`: of objects that name none. Raises InvalidInput if two directories define one object.
+    """
+    alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
+    for difference in found:
+        changed = difference.changed
+        alike[changed.kind, changed.namespace, changed.name].append(difference)
+    for several in alike.values():
+        if len(several) > 1:
+            places = listed([each.changed.directory for each in several])
+            raise InvalidInput(
+                f"{several[0].changed} changes in several directories ({places}). Fix: -f selects one; or name the "
+                "directories after the clusters"
+            )
+    return Question("change applied", sorted(_arrivals(found, namespace, prune=prune), key=_position))
+
+
+def _arrivals(found: Iterable[Difference], namespace: str, *, prune: bool) -> Iterator[Arrival]:
+    for difference in found:
+        if difference.after is not None:
+            yield Arrival(0.0, "create", bounded(_placed(difference.after.object, namespace)))
+        elif prune and difference.before is not None:
+            yield Arrival(0.0, "delete", _placed(difference.before.object, namespace))
+
+
+def _placed(obj: ApiObject, namespace: str) -> ApiObject:
+    if not is_namespaced(group_kind(obj)):
+        return obj
+    metadata = mapping(obj, "metadata")
+    given = metadata.get("namespace") or DEFAULT_NAMESPACE
+    return {**obj, "metadata": {**metadata, "namespace": namespace if given == RELEASE_NAMESPACE else given}}
+
+
+def _position(arrival: Arrival) -> tuple[bool, int, int, int]:
+    """Deletions come last, as with Argo CD and Helm."""
+    annotations = string_map(arrival.object, "metadata", "annotations")
+    wave, kind = annotations.get(_WAVE, "0"), str(arrival.object.get("kind"))
+    number = int(wave) if wave.lstrip("-").isdecimal() and len(wave) < 9 else 0
+    phase = _PHASES.get(annotations.get(_HOOK, ""), 0)
+    return arrival.op == "delete", phase, number, _ORDER.index(kind) if kind in _ORDER else len(_ORDER)

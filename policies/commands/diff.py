@@ -1,0 +1,128 @@
+"""`forewarn diff`: what a change of manifests does to priorities, and to every cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.application.cluster import Cluster
+from forewarn.policies.application.diff import DiffRequest, conditions, diff
+from forewarn.policies.application.findings import configured
+from forewarn.policies.commands.cluster_command import (
+    LIVE,
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    answered,
+    choose_cluster,
+    parsed,
+    status_of_conditions,
+)
+from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.config import find_config
+from forewarn.policies.lint.input import RenderRequest
+from forewarn.policies.simulation.dump import DumpCache
+from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from forewarn.policies.releases.release import Release
+
+OK, FOUND, USAGE, FAILED = range(4)
+FORMATS: Final = ("text", "json", "markdown")
+_CONDITIONS: Final = ("preemption", "pending", "pdb", "rejected", "change")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
+    parser = _parser()
+    options = parsed(parser, arguments)
+    choose_cluster(options, parser, required=False)
+    release = release_of(options, parser) if options.cluster or options.several else None
+    return answered("diff", options, lambda: _answer(options, release))
+
+
+def _answer(options: argparse.Namespace, release: Release | None) -> int:
+    from forewarn.policies.render import diff as rendering
+
+    request = DiffRequest(
+        options.base,
+        options.head,
+        options.filename,
+        options.namespace,
+        options.prune,
+        RenderRequest(options.kustomize_flag) if options.render else None,
+        configured(options.config or find_config(os.curdir)),
+    )
+    result = diff(request, _clusters(options, release) if release else {})
+    if options.output == "json":
+        sys.stdout.write(as_json(result.to_dict()))
+    elif options.output == "markdown":
+        sys.stdout.write(as_markdown(rendering.markdown(result)))
+    else:
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in rendering.render(result, painter(color)))
+    if any(cluster.reason for cluster in result.clusters):
+        return FAILED
+    return status_of_conditions(conditions(result), options.fail_on)
+
+
+def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callable[[], Cluster]]:
+    def loaded(*sources: str) -> Cluster:
+        cache = DumpCache()
+        load_cluster(*sources, into=cache)
+        settle(cache, release)
+        return Cluster(cache, sources=sources)
+
+    if not options.several:
+        return {_name_of(options.cluster[0]): partial(loaded, *options.cluster)}
+    return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(options)}
+
+
+def _name_of(source: str) -> str:
+    kind, _, context = source.partition(":")
+    return context or kind if kind == LIVE else SUFFIX.sub("", os.path.basename(source))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="forewarn diff",
+        description="Compare two versions of manifests: what changes for priorities, requests, replicas, quotas and "
+        "PDBs, and what applying the change does to each cluster.",
+        epilog="Exit status: 0: compared. 1: --fail-on is met. 2: wrong usage. 3: no answer for a cluster or version.",
+        examples=(
+            "diff",
+            "diff main --clusters 'snapshots/*.json.gz' -o markdown",
+            "diff v1.2 v1.3 -f deploy/ --context prod",
+        ),
+    )
+    add = parser.add_argument
+    add("base", nargs="?", default="", help="git revision or directory (default: merge base with the main branch)")
+    add("head", nargs="?", default="", help="git revision or directory (default: the working tree)")
+    help_text = "file or directory of both versions, repeatable (default: all)"
+    add("-f", "--filename", action="append", default=[], metavar="PATH", help=help_text)
+    help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"
+    add("-c", "--config", metavar="FILE", help=help_text)
+    add("--no-render", dest="render", action="store_false", help="compare charts and kustomizations as they are")
+    help_text = "flag for `kustomize build`, such as --enable-helm (repeatable)"
+    add("--kustomize-flag", action="append", default=[], metavar="FLAG", help=help_text)
+    add(
+        "--prune",
+        action="store_true",
+        help="deleted objects are deleted in the cluster, as by Argo CD or Flux with pruning",
+    )
+    add_cluster_option(add, required=False, several=True)
+    add_release_options(add)
+    add_namespace_option(add)
+    add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
+    add_output_option(add, FORMATS)
+    add_color_option(add)
+    return parser

@@ -1,0 +1,17 @@
+"""The type of the effect on one cluster in the output of `diff`."""
+
+from typing import NotRequired, TypedDict
+
+from forewarn.policies.documents.whatif import WhatIf
+
+
+class Concerned(TypedDict):
+    """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
+
+    `rejected`: objects that the API server rejects, with the reason.
+    """
+
+    cluster: str
+    reason: NotRequired[str]
+    answer: NotRequired[WhatIf]
+    rejected: list[str]

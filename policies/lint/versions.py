@@ -1,0 +1,127 @@
+"""The manifests of two versions: git revisions, or directories."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+from filecmp import cmp
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.lint.dependencies import is_affected
+from forewarn.policies.lint.input import LintRequest, read_input
+from forewarn.policies.lint.rendering import render
+from forewarn.policies.lint.tools import Trees, find_program
+from forewarn.policies.manifests.differences import Version
+from forewarn.policies.manifests.groups import kustomized
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.revisions import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_WORK_TREE: Final = "working tree"
+
+
+class Side(NamedTuple):
+    """One of the two versions. `name`: for people. `root`: its directory."""
+
+    name: str
+    root: str
+
+
+class Versions(NamedTuple):
+    """Both versions. `changed`: the relative paths of files that differ."""
+
+    base: Side
+    head: Side
+    changed: Sequence[str]
+
+
+@contextmanager
+def versions(base: str, head: str) -> Iterator[Versions]:
+    """The two versions, until the block ends. Raises SourceError.
+
+    `base`: a directory or git revision; "": the merge base with the main branch. `head`: "": the working tree, or
+    the working directory if `base` is a directory.
+    """
+    if base and os.path.isdir(base) and (not head or os.path.isdir(head)):
+        head = head or os.curdir
+        yield Versions(Side(base, base), Side(head, head), list(_differing(base, head)))
+        return
+    repository = repository_of(os.curdir)
+    first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
+    with tempfile.TemporaryDirectory(prefix="forewarn-") as private:
+        private = os.path.realpath(private)
+        before = _written(repository, first, base or "merge base", os.path.join(private, "base"))
+        if not head:
+            yield Versions(before, Side(_WORK_TREE, repository.top), repository.changed(first))
+            return
+        second = repository.commit(head)
+        after = _written(repository, second, head, os.path.join(private, "head"))
+        yield Versions(before, after, repository.changed(first, second))
+
+
+def repository_of(directory: str) -> Repository:
+    """The git work tree that contains a directory. Raises SourceError."""
+    git = find_program("git", Trees.of([directory]))
+    if not git:
+        raise SourceError("git", "not installed, or only in a checked directory")
+    return Repository.of(directory, git)
+
+
+def _written(repository: Repository, commit: str, name: str, directory: str) -> Side:
+    os.mkdir(directory)
+    repository.write(commit, directory)
+    return Side(f"{name} ({commit[:10]})", directory)
+
+
+def _differing(base: str, head: str) -> Iterator[str]:
+    seen = set[str]()
+    for root in (base, head):
+        for directory, names, files in os.walk(root):
+            names[:] = [name for name in names if name != ".git"]
+            for name in files:
+                path = os.path.relpath(os.path.join(directory, name), root)
+                if path not in seen and not _same(os.path.join(base, path), os.path.join(head, path)):
+                    yield path
+                seen.add(path)
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return cmp(one, other, shallow=False)
+    except OSError:
+        return False
+
+
+def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tuple[Version, list[str]]:
+    """Read and render the objects of a version; also return sentences about what could not be read.
+
+    `request.paths`: relative to the version, all of it if empty. `changed`: files that differ; only what depends on one
+    of them is rendered.
+    """
+    root = os.path.realpath(side.root)
+    paths = [os.path.join(side.root, path) for path in request.paths or [""]]
+    request = request._replace(paths=[path for path in paths if os.path.exists(path)])
+    given = read_input(request._replace(namespace=request.namespace or DEFAULT_NAMESPACE))
+    if request.rendering is not None:
+        real = [os.path.join(root, path) for path in changed]
+        render(given, request, request.rendering, lambda directory: is_affected(directory, real))
+    notes = [f"{side.name}: {fault}" for fault in given.unreadable]
+    for diagnostic in given.diagnostics:
+        if diagnostic.rule == "parse-error":
+            where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
+            notes.append(f"{side.name}: {where}:{diagnostic.location.line}: {diagnostic.message}")
+    templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
+    notes += [f"{side.name}: {path}: a template, not compared" for path in sorted(templates & {*changed})]
+    members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
+    return Version(members, side.root), notes
+
+
+def manifests(root: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the relative path and contents of each file of manifests."""
+    for file in find_files([root], as_git=True):
+        with suppress(SourceError):  # the comparison names it
+            yield os.path.relpath(file.path, root), read_file(file)

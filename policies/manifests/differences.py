@@ -1,0 +1,194 @@
+"""What two versions of manifests change for priority, quotas and disruption budgets.
+
+Objects are matched by directory and identity; an object that moves to another directory without a change is no
+difference.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from forewarn.policies.findings import cut
+from forewarn.policies.kinds.registry import (
+    DISRUPTION_BUDGET,
+    LIMIT_RANGE,
+    POD,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind
+from forewarn.policies.objects.pod_spec import pod_requests
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.quantity import Format, Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.manifests.groups import Identity, Member
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    PRIORITY_CLASS: ("value", "globalDefault", "preemptionPolicy"),
+    RESOURCE_QUOTA: ("spec.hard", "spec.scopes", "spec.scopeSelector"),
+    LIMIT_RANGE: ("spec.limits",),
+    DISRUPTION_BUDGET: (
+        "spec.minAvailable",
+        "spec.maxUnavailable",
+        "spec.selector",
+        "spec.unhealthyPodEvictionPolicy",
+    ),
+}
+"""Fields of kinds without Pods that affect priority, admission or preemption."""
+_OF_WORKLOADS: Final = ("replicas", "parallelism", "completions", "suspend", "schedule", "strategy", "updateStrategy")
+_OF_PODS: Final = (
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+    "schedulerName",
+    "nodeName",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "terminationGracePeriodSeconds",
+)
+_LONGEST: Final = 120
+"""Maximum characters of a value."""
+
+
+class ChangedField(NamedTuple):
+    """A field and its two values; "" if absent."""
+
+    name: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before or 'unset'} → {self.after or 'unset'}"
+
+
+class ChangedObject(NamedTuple):
+    """An object that differs. `directory`: of its file, or of its chart or kustomization."""
+
+    directory: str
+    kind: str
+    namespace: str
+    name: str
+    operation: Literal["created", "changed", "deleted"]
+    fields: Sequence[ChangedField]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class Difference(NamedTuple):
+    """An object that differs, in both versions; None if absent."""
+
+    changed: ChangedObject
+    before: ReviewedObject | None
+    after: ReviewedObject | None
+
+
+def differences(before: Version, after: Version) -> list[Difference]:
+    """Return the differences, sorted by directory and identity."""
+    old, new = _by_place(before), _by_place(after)
+    gone = {_content(old[place]): place for place in old.keys() - new}
+    for place in new.keys() - old:
+        if (origin := gone.pop(_content(new[place]), None)) is not None:
+            old[place] = old.pop(origin)
+    places = sorted(old.keys() | new)
+    return [found for place in places if (found := _difference(place[0], old.get(place), new.get(place)))]
+
+
+class Version(NamedTuple):
+    """One of the two versions: its objects, and its directory."""
+
+    members: Sequence[Member]
+    root: str
+
+
+_Place = tuple[str, "Identity"]
+
+
+def _by_place(version: Version) -> dict[_Place, ReviewedObject]:
+    root = os.path.realpath(version.root)
+    return {
+        (os.path.relpath(os.path.abspath(member.directory), root), member.identity): member.subject
+        for member in version.members
+        if member.reported and not member.subject.is_partial and group_kind(member.subject.object) in _KINDS
+    }
+
+
+_KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
+
+
+def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
+    return subject.ref, repr(facts_of(subject.object))
+
+
+def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
+    old, new = (facts_of(subject.object) if subject else {} for subject in (before, after))
+    fields, subject = tuple(_changed(old, new)), after or before
+    if subject is None or (before and after and not fields):
+        return None
+    ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]
+    return Difference(ChangedObject(directory, ref.kind, ref.namespace, ref.name, operation, fields), before, after)
+
+
+_OPERATIONS: Final[Mapping[tuple[bool, bool], Literal["created", "changed", "deleted"]]] = {
+    (False, True): "created",
+    (True, True): "changed",
+    (True, False): "deleted",
+}
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ChangedField]:
+    for name in dict.fromkeys((*old, *new)):
+        one, other = old.get(name), new.get(name)
+        if isinstance(one, OBJECT) and isinstance(other, OBJECT):
+            yield from (
+                ChangedField(f"{name}.{field.name}", field.before, field.after) for field in _changed(one, other)
+            )
+        elif one != other:
+            yield ChangedField(name, _text(one), _text(other))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, OBJECT) and all(isinstance(inner, str) for inner in value.values()):
+        return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _LONGEST)
+    return cut(value if isinstance(value, str) else str(value), _LONGEST)
+
+
+def facts_of(obj: ApiObject) -> dict[str, Any]:
+    """Return the fields of an object that affect priority, admission or preemption, and the requests of its Pods."""
+    kind = group_kind(obj)
+    if kind in _FIELDS:
+        return _present((name.removeprefix("spec."), at(obj, *name.split("."))) for name in _FIELDS[kind])
+    facts = _present((name, at(obj, "spec", name)) for name in _OF_WORKLOADS)
+    try:
+        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        if template is None:
+            return facts
+        facts |= _present((name, template.spec.get(name)) for name in _OF_PODS)
+        total = pod_requests(template.object).total(use_status=False)
+        requests = {name: str(Quantity(amount, _notation(name))) for name, amount in sorted(total.items())}
+        facts |= {"requests": requests} if requests else {}
+    except InvalidObject as fault:
+        facts["invalid"] = str(fault)
+    return facts
+
+
+def _notation(resource: str) -> Format:
+    return Format.BINARY_SI if resource in ("memory", "ephemeral-storage") else Format.DECIMAL_SI
+
+
+def _present(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if value is not None and value != NOTHING}

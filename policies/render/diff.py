@@ -1,0 +1,137 @@
+"""What a change of manifests does, as text and as Markdown for a pull request."""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.render import Painter, plain, whatif
+from forewarn.policies.render.head import line_of
+from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.table import markdown_table, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.application.diff import Diff, OnCluster
+    from forewarn.policies.application.whatif import WhatIf
+    from forewarn.policies.manifests.differences import ChangedObject
+
+NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
+MAX_BYTES: Final = 60_000
+"""Of the Markdown; GitHub accepts 65,536 characters in a comment."""
+_MAX_OBJECTS: Final = 50
+_MAX_FIELDS: Final = 6
+_NAMED: Final = 3
+_HEADS: Final = ("CLUSTER", "PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS", "REJECTED")
+_SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
+_OF_WHOLE: Final = (
+    "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
+)  # fmt: skip
+"""Fields that are shown of created and deleted objects."""
+
+
+def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
+    """The comparison as text lines."""
+    yield paint(verdict(diff), "bold")
+    yield f"compared: {diff.base} → {diff.head}"
+    yield from (f"note: {note}" for note in diff.notes)
+    for directory, objects in groupby(diff.objects[:_MAX_OBJECTS], key=lambda changed: changed.directory):
+        yield f"{directory}:"
+        yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
+    if (more := len(diff.objects) - _MAX_OBJECTS) > 0:
+        yield f"and {plural(more, 'more object')}; use -o json for all"
+    if diff.clusters:
+        yield from table(_HEADS, [_row(cluster) for cluster in diff.clusters], paint, texts=("CLUSTER",))
+    for cluster in diff.clusters:
+        yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
+        if cluster.answer is not None:
+            yield from (f"  {line}" for line in _details(cluster, cluster.answer, paint))
+
+
+def _details(cluster: OnCluster, applied: WhatIf, paint: Painter) -> Iterator[str]:
+    yield line_of(applied.head)
+    yield from (f"rejected: {reason}" for reason in cluster.rejected)
+    yield from islice(whatif.render(applied.answer, None, paint), 1, None)
+    yield from (f"note: {note}" for note in applied.notes_without_faults)
+
+
+def verdict(diff: Diff) -> str:
+    """Return one sentence: how many objects change, and the effects on clusters that need attention."""
+    if not diff.objects:
+        return NOTHING
+    operations = [changed.operation for changed in diff.objects]
+    counts = ", ".join(
+        plural(operations.count(operation), f"object {operation}", f"objects {operation}")
+        for operation in dict.fromkeys(operations)
+    )
+    if not diff.clusters:
+        return counts
+    effects = [f"{cluster.cluster}: {_effect(cluster)}" for cluster in diff.clusters if _needs_attention(cluster)]
+    more = [f"{len(effects) - _NAMED} more clusters"] if len(effects) > _NAMED else []
+    return "; ".join([counts, *(effects[:_NAMED] or [_NO_EFFECT]), *more])
+
+
+_NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
+
+
+def _needs_attention(cluster: OnCluster) -> bool:
+    concerned = cluster.reason or cluster.answer is not None
+    return bool(concerned) and _effect(cluster) != _NO_EFFECT
+
+
+def _effect(cluster: OnCluster) -> str:
+    if cluster.answer is None:
+        return cluster.reason or "not concerned"
+    rejected = f"{plural(len(cluster.rejected), 'object')} rejected" if cluster.rejected else ""
+    sentence = whatif.verdict(cluster.answer.answer).removesuffix(".")
+    effect = f"{sentence[:1].lower()}{sentence[1:]}"
+    return ", ".join(filter(None, (rejected, effect if effect != _NO_EFFECT or not rejected else "")))
+
+
+def _object(changed: ChangedObject) -> str:
+    if changed.operation == "changed":
+        fields = [str(field) for field in changed.fields]
+    else:
+        fields = [f"{each.name} {each.after or each.before}" for each in changed.fields if each.name in _OF_WHOLE]
+    return ": ".join(filter(None, (str(changed), listed([one_line(field) for field in fields], _MAX_FIELDS))))
+
+
+def _row(cluster: OnCluster) -> tuple[str | int, ...]:
+    if cluster.answer is None:
+        return (cluster.cluster, *["-"] * 5)
+    answer = cluster.answer.answer
+    pending = sum(max(standing.pending - standing.pending_before, 0) for standing in answer.standings)
+    beyond = sum(answer.summary.violated_pdbs.values())
+    return cluster.cluster, len(answer.preemptions), pending, answer.fewer, beyond, len(cluster.rejected)
+
+
+def markdown(diff: Diff) -> str:
+    """The comparison as a comment on a pull request: the verdict, a row for each cluster, details folded."""
+    parts = [f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}")]
+    parts += ["\n".join(f"- {text_of(note)}" for note in diff.notes)] if diff.notes else []
+    if diff.clusters:
+        parts.append("\n".join(markdown_table(_HEADS, [_row(cluster) for cluster in diff.clusters])))
+    if diff.objects:
+        rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
+        more = [f"- and {len(rows) - _MAX_OBJECTS} more"] if len(rows) > _MAX_OBJECTS else []
+        parts.append(_folded(plural(len(rows), "changed object"), "\n".join([*rows[:_MAX_OBJECTS], *more])))
+    size = sum(len(part.encode()) for part in parts)
+    for cluster in diff.clusters:
+        summary = f"{cluster.cluster}: {_effect(cluster)}"
+        part = _folded(summary, _body(cluster, cluster.answer)) if cluster.answer else text_of(summary)
+        size += len(part.encode())
+        parts.append(part if size < MAX_BYTES else text_of(f"{summary} (details: -o json)"))
+    return "\n\n".join(parts)
+
+
+def _body(cluster: OnCluster, applied: WhatIf) -> str:
+    rejected = "".join(f"- rejected: {text_of(reason)}\n" for reason in cluster.rejected)
+    lines = whatif.markdown(applied.answer, None, applied.notes_without_faults).split("\n", 1)[-1].strip()
+    return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines)))
+
+
+def _folded(summary: str, body: str) -> str:
+    return f"<details><summary>{escape(cut(summary, 300), quote=False)}</summary>\n\n{body}\n\n</details>"

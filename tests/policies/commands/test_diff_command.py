@@ -1,0 +1,190 @@
+"""`forewarn diff`: what two versions of manifests change, and what the change does to clusters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+VALUES = {"low": 10, "high": 1000}
+CLASSES = [
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    for name, value in VALUES.items()
+]
+
+
+def deployment(name: str, replicas: int = 1, cpu: str = "1", **pod: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **pod}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    metadata = {"name": name, "namespace": "shop"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def write(path: Path, *objects: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump_all(objects))
+
+
+def snapshot(path: Path, cpu: int, *pods: tuple[str, int, str]) -> None:
+    """A cluster of one node. `pods`: name, cpu and class of each running Pod."""
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "status": {"allocatable": allocatable}}
+    running = []
+    for name, asked, class_ in pods:
+        spec = deployment(name, cpu=str(asked), priorityClassName=class_)["spec"]["template"]["spec"]
+        spec |= {"nodeName": "node", "priority": VALUES[class_]}
+        metadata = {"name": name, "namespace": "shop"}
+        running.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    none = {"apiVersion": "v1", "kind": "PodList", "items": []}
+    write(path, node, none, *CLASSES, *running)
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
+    def made(before: dict[str, list[dict[str, Any]]], after: dict[str, list[dict[str, Any]]]) -> tuple[Path, Path]:
+        for name, files in (("one", before), ("two", after)):
+            (tmp_path / name).mkdir()
+            for path, objects in files.items():
+                write(tmp_path / name / path, *objects)
+        return tmp_path / "one", tmp_path / "two"
+
+    return made
+
+
+def test_only_what_matters_for_priority_is_a_difference(versions: Callable[..., tuple[Path, Path]]) -> None:
+    web = deployment("web")
+    other_image = json.loads(json.dumps(web))
+    other_image["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    moved = {"b/web.yaml": [other_image]}
+    done = forewarn("diff", *versions({"a/web.yaml": [web]}, moved))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
+
+
+def test_each_field_is_named_with_both_values(versions: Callable[..., tuple[Path, Path]]) -> None:
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
+    before = {"web.yaml": [deployment("web"), {**CLASSES[0], "value": 5}, {**budget, "spec": {"minAvailable": 1}}]}
+    after = {"web.yaml": [deployment("web", 3, "500m", priorityClassName="high"), CLASSES[0]]}
+    done = forewarn("diff", *versions(before, after), "-o", "json")
+    document = json.loads(done.stdout)
+    assert {each["name"]: each["operation"] for each in document["objects"]} == {
+        "web": "changed",
+        "low": "changed",
+        "b": "deleted",
+    }
+    fields = {
+        field["name"]: (field["before"], field["after"]) for each in document["objects"] for field in each["fields"]
+    }
+    assert fields == {
+        "replicas": ("1", "3"),
+        "priorityClassName": ("", "high"),
+        "requests.cpu": ("1", "500m"),
+        "value": ("5", "10"),
+        "minAvailable": ("1", ""),
+    }
+
+
+def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    snapshot(tmp_path / "clusters/full.yaml", 2, ("batch", 2, "low"))
+    snapshot(tmp_path / "clusters/empty.yaml", 8)
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
+    done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
+    assert done.returncode == 1
+    assert done.stdout.startswith("1 object created; full: 1 replica lost, 1 Pod preempted\n")
+    assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
+
+
+def test_a_directory_concerns_the_cluster_of_its_name(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name in ("prod", "dev"):
+        snapshot(tmp_path / f"clusters/{name}.yaml", 2, ("batch", 2, "low"))
+    web = deployment("web", 1, "2", priorityClassName="high")
+    sides = versions({"prod/web.yaml": []}, {"prod/web.yaml": [web]})
+    document = json.loads(forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "json").stdout)
+    assert [each["cluster"] for each in document["clusters"] if "answer" in each] == ["prod"]
+
+
+@pytest.mark.parametrize(
+    "deployed",
+    [
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": "web"},
+            "spec": {"source": {"path": "apps/web"}, "destination": {"name": "prod"}},
+        },
+        {
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+            "kind": "Kustomization",
+            "metadata": {"name": "web"},
+            "spec": {"path": "./apps/web"},
+        },
+    ],
+    ids=["argo-cd", "flux"],
+)
+def test_a_gitops_tool_says_which_cluster_a_directory_concerns(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path, deployed: dict[str, Any]
+) -> None:
+    for name in ("prod", "dev"):
+        snapshot(tmp_path / f"snapshots/{name}.yaml", 2, ("batch", 2, "low"))
+    web = deployment("web", 1, "2", priorityClassName="high")
+    tools = {"clusters/prod/web.yaml": [deployed]}
+    sides = versions({**tools, "apps/web/web.yaml": []}, {**tools, "apps/web/web.yaml": [web]})
+    document = json.loads(forewarn("diff", *sides, "--clusters", tmp_path / "snapshots/*.yaml", "-o", "json").stdout)
+    assert [each["cluster"] for each in document["clusters"] if "answer" in each] == ["prod"]
+
+
+def test_one_object_in_two_directories_has_no_answer(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2)
+    overlays = {f"{name}/web.yaml": [deployment("web")] for name in ("blue", "green")}
+    done = forewarn("diff", *versions({}, overlays), "--cluster", tmp_path / "c.yaml")
+    assert done.returncode == 3
+    assert "Deployment shop/web changes in several directories (blue, green)" in done.stdout
+
+
+def test_deleted_objects_stay_unless_the_tool_prunes(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    web = deployment("web", 2)
+    snapshot(tmp_path / "c.yaml", 2)
+    write(tmp_path / "d.yaml", web)
+    sides = versions({"web.yaml": [web]}, {"web.yaml": []})
+    clusters = ("--cluster", tmp_path / "c.yaml", "--cluster", tmp_path / "d.yaml", "-o", "json")
+    answers = [
+        json.loads(forewarn("diff", *sides, *clusters, *more).stdout)["clusters"][0]["answer"]
+        for more in ((), ("--prune",))
+    ]
+    assert [sum(each["running"]["after"] for each in answer["workloads"]) for answer in answers] == [2, 0]
+
+
+def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=nobody", "-c", "user.email=", "-c", "init.defaultBranch=main")
+        subprocess.run(("git", *identity, *arguments), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+    git("init", "-q")
+    write(tmp_path / "web.yaml", deployment("web"))
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    write(tmp_path / "web.yaml", deployment("web", 5))
+    done = forewarn("diff", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Deployment shop/web: replicas 1 → 5" in done.stdout
+    git("commit", "-q", "-a", "-m", "two")
+    assert "replicas 5 → 1" in forewarn("diff", "HEAD", "HEAD~1", cwd=tmp_path).stdout
+    wrong = forewarn("diff", "nowhere", cwd=tmp_path)
+    assert wrong.returncode == 3
+    assert wrong.stderr == 'forewarn diff: git: no revision "nowhere"\n'
