@@ -24,6 +24,7 @@ from forewarn.policies.commands.known_findings import (
     read_report,
     write_baseline,
 )
+from forewarn.policies.commands.lint import WITH_HEAD
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.printing import Output, Printed
@@ -125,7 +126,7 @@ def _notices(
 
         yield from written_lines(writer(result.findings))
     if not options.quiet:
-        yield from _summary(result, fixed, head=options.output == "text")
+        yield from _summary(result, fixed, head=options.output not in WITH_HEAD)
 
 
 def _writer(run: Run) -> Callable[[Sequence[Finding]], Written]:
@@ -187,9 +188,10 @@ def _printed(output: Output, options: argparse.Namespace, result: Audit, changes
         report = result.report._replace(findings=placed(result.findings))
         return Printed(chain(sarif.render(report, VERSION), "\n"), lambda: sarif.document(report, VERSION))
     elif output.form == "openreports":
+        from forewarn.policies.render.head import line_of
         from forewarn.policies.render.openreports import as_list, cluster_report
 
-        items = [cluster_report(result.findings)]
+        items = [cluster_report(result.findings, line_of(result.head))]
         return Printed([as_list(items)], lambda: {"items": items})
     elif output.form == "html":
         from forewarn.policies.render.html import audit

@@ -10,6 +10,7 @@ from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.batch import run_batch
 from forewarn.policies.commands.cluster_command import (
@@ -43,6 +44,7 @@ from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.render.head import headed, line_of
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
 from forewarn.policies.terminal import as_json, clean, complain, print_notice
 
@@ -90,7 +92,10 @@ def main(arguments: Sequence[str]) -> int:
     if cache.semantics.preview:
         print_notice(f"forewarn dry-run: {cache.semantics.preview}")
     with output_of(given):
-        return _files(given, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
+        status = _files(given, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
+    if given.cluster and given.output != "json":
+        print_notice(line_of(head_of(cache.snapshot())))
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -162,9 +167,6 @@ def _print(
     given: argparse.Namespace, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer
 ) -> None:
     if given.output == "json":
-        from forewarn.policies.cluster.answer_head import head_of
-        from forewarn.policies.render.head import headed
-
         ref = subject.ref
         about = {"file": path, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
         sys.stdout.write(as_json(headed({**about, **answer.to_dict()}, head_of(cluster))))

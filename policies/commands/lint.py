@@ -137,6 +137,10 @@ def _print(form: str, report: Report, stream: TextIO, color: bool, most: int) ->
         stream.write("\n")
 
 
+WITH_HEAD: Final = ("json", "sarif", "junit", "markdown", "html", "openreports")
+"""Formats whose report has the head of the answer; with others, the summary has it."""
+
+
 def _rendered(form: str, report: Report) -> Iterable[str]:
     """The report in a format, in parts."""
     if form == "json":
@@ -437,7 +441,7 @@ def _report(options: argparse.Namespace, outputs: list[Target], result: Lint, ba
         except SourceError as fault:
             return _complain(fault, FAILED)
     if not options.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=options.allow_empty)):
-        summarize(result, head=("text", "") in outputs, verbose=options.verbose, notes=notes)
+        summarize(result, head=not all(form in WITH_HEAD for form, _ in outputs), verbose=options.verbose, notes=notes)
         _report_counts(result.unchecked, fixed if options.baseline else 0)
     return _status(options, result.given, result.findings)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.findings import Report
+    from forewarn.policies.cluster.answer_head import AnswerHead
 
 _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
@@ -80,12 +81,20 @@ def junit(report: Report) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield "<testsuites>\n"
     yield f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">\n'
+    if report.head is not None:
+        yield f"    <properties>\n{''.join(map(no_command_in_markup, _properties(report.head)))}    </properties>\n"
     for file, found in by_file.items():
         yield from (f"{no_command_in_markup(line)}\n" for line in _cases(file, found))
     passed = (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>\n" for name in clean)
     yield from map(no_command_in_markup, passed)
     yield "  </testsuite>\n"
     yield "</testsuites>"
+
+
+def _properties(head: AnswerHead) -> Iterator[str]:
+    for name, value in head.to_dict().items():
+        text = "; ".join(value) if isinstance(value, list) else str(value)
+        yield f"      <property name={_xml(name)} value={_xml(text)}/>\n"
 
 
 def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:

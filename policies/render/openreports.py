@@ -24,6 +24,8 @@ NAME: Final = "forewarn-audit"
 SOURCE: Final = "forewarn"
 CLUSTER: Final = "forewarn.dev/cluster"
 """The annotation with the name of the cluster, if there are several."""
+HEAD: Final = "forewarn.dev/answer-head"
+"""The annotation with the state of the cluster, the release, the profile, and what the answer assumes."""
 MAX_BYTES: Final = 900_000
 """Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
 LONGEST: Final = 600
@@ -94,14 +96,16 @@ def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def cluster_report(findings: Iterable[Finding]) -> dict[str, Any]:
-    """The ClusterReport of an audit, with all names."""
+def cluster_report(findings: Iterable[Finding], head: str) -> dict[str, Any]:
+    """The ClusterReport of an audit, with all names. `head`: of the answer."""
     results = []
     for finding in findings:
         texts = (cut(one_line(text), LONGEST) for text in (finding.message, finding.remediation))
         about = (finding.severity, finding.rule, finding.object)
         results.append(result_of(*about, *texts, not_evaluated=finding.not_evaluated))
-    return report_of("ClusterReport", results)
+    report = report_of("ClusterReport", results)
+    report["metadata"]["annotations"] = {HEAD: cut(one_line(head), LONGEST)}
+    return report
 
 
 def without_answer(reason: str) -> dict[str, Any]:
@@ -115,7 +119,8 @@ def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
     digest = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
     name = "-".join(part for part in (NAME, word, digest) if part)
-    metadata = {**report["metadata"], "name": name, "annotations": {CLUSTER: cut(one_line(cluster), LONGEST)}}
+    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: cut(one_line(cluster), LONGEST)}
+    metadata = {**report["metadata"], "name": name, "annotations": annotations}
     return {**report, "metadata": metadata}
 
 

@@ -45,7 +45,8 @@ def document(report: Report, version: str) -> dict[str, Any]:
 
 def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any]:
     driver = {"name": "forewarn", "semanticVersion": version, "rules": _rules(report)}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    head = {} if report.head is None else {"properties": report.head.to_dict()}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results, **head}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

@@ -23,7 +23,7 @@ from forewarn.policies.findings import no_command_in_json
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.sources import SourceError, read_file, status_of
-from forewarn.policies.terminal import as_json, complain
+from forewarn.policies.terminal import as_json, complain, print_notice
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
@@ -69,6 +69,11 @@ def main(arguments: Sequence[str]) -> int:
                     sys.stdout.write(as_json(_as_dict(hook, decision, cluster)))
                 else:
                     print(no_command_in_json(decision.response.to_bytes().decode()))  # noqa: T201
+        if cluster is not None and options.output != "json":
+            from forewarn.policies.cluster.answer_head import head_of
+            from forewarn.policies.render.head import line_of
+
+            print_notice(line_of(head_of(cluster)))
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     except BadReview as fault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
 
 import pytest
 
@@ -79,6 +80,27 @@ def test_the_head_follows_the_summary_of_findings(command: str, tmp_path: Path) 
     summary, head, *_ = asked(command, tmp_path)[1].splitlines()
     assert "checked: " in summary
     assert head.partition("; assumes: ")[0] == line(tmp_path)
+
+
+@pytest.mark.parametrize("command", WITHOUT_TEXT)
+def test_the_head_follows_on_standard_error(command: str, tmp_path: Path) -> None:
+    assert asked(command, tmp_path)[1].splitlines()[-1].partition("; assumes: ")[0] == line(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["gitlab", "github", "rdjson"])
+def test_the_summary_has_the_head_that_a_format_has_no_place_for(form: str, tmp_path: Path) -> None:
+    assert line(tmp_path) in asked("lint", tmp_path, "-o", form)[1]
+
+
+def test_formats_of_other_tools_have_the_head_as_properties(tmp_path: Path) -> None:
+    head = json.loads(asked("lint", tmp_path, "-o", "json")[0])["head"]
+    (run,) = json.loads(asked("lint", tmp_path, "-o", "sarif")[0])["runs"]
+    suite = ElementTree.fromstring(asked("lint", tmp_path, "-o", "junit")[0])
+    properties = {each.attrib["name"]: each.attrib["value"] for each in suite.iter("property")}
+    assert run["properties"] == head
+    assert properties == {**head, "assumes": "; ".join(head["assumes"])}
+    (report,) = json.loads(asked("audit", tmp_path, "-o", "openreports")[0])["items"]
+    assert report["metadata"]["annotations"]["forewarn.dev/answer-head"].startswith(line(tmp_path))
 
 
 IN_MARKDOWN: Final = ("audit", "classes", "classes plan", "headroom", "lint", "risk", "whatif", "whatif --each")

@@ -118,9 +118,9 @@ def test_openreports_are_a_report_for_each_cluster(snapshots: Path, capsys: pyte
     status, out, _ = run(capsys, "audit", "--clusters", f"{snapshots}/*", "-o", "openreports")
     broken, first, second = json.loads(out)["items"]
     assert status == 3
-    assert [each["metadata"]["annotations"] for each in (broken, first, second)] == [
-        {"forewarn.dev/cluster": f"prod-{name}"} for name in "cab"
-    ]
+    annotations = [each["metadata"]["annotations"] for each in (broken, first, second)]
+    assert [each["forewarn.dev/cluster"] for each in annotations] == [f"prod-{name}" for name in "cab"]
+    assert ["forewarn.dev/answer-head" in each for each in annotations] == [False, True, True]
     assert first["results"] == alone["results"]
     assert broken["summary"]["error"] == 1
     assert "no Kubernetes objects found" in broken["results"][0]["message"]
@@ -176,7 +176,10 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
         (("headroom", "-f", "-", "--clusters", "{there}/*"), "read it only once"),
         (("headroom", "-f", "{there}/none", "--clusters", "{there}/*"), "none: no such file"),
         (("audit", "--clusters", "{there}/*", "--jobs", "0"), "between 1 and 64"),
-        (("why", "default/p", "--context", "a", "--context", "b"), "one context; audit, classes, headroom, risk take"),
+        (
+            ("why", "default/p", "--context", "a", "--context", "b"),
+            "one context; audit, classes, diff, headroom, risk take",
+        ),
         (("predict", "-f", "x", "--context", "prod-*"), "this command takes one context"),
         (("snapshot", "-o", "x", "--context", "prod-*"), "this command takes one context"),
     ],
