@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
 from forewarn.policies.kube_apiserver.validation.field_errors import (
@@ -260,61 +260,38 @@ def _is_charged(pod: ApiObject, now: float) -> bool:
     return deleted is None or grace is None or now <= deleted + grace
 
 
-class Evaluator(Protocol):
-    """The quota usage of a kind (`quota.Evaluator`)."""
-
-    @property
-    def resource(self) -> str:
-        """The plural of the kind, as in limitedResources."""
-
-    def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """Return the resources among `names` (of a quota) that this kind uses."""
-
-    def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        """The selectors that an object matches. Raises InvalidScope."""
-
-    def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """Report whether a quota applies to an object. Raises InvalidScope."""
-
-    def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """Return a text about required fields that are missing in an object; "" if there are none."""
-
-    def usage(self, obj: ApiObject) -> ResourceList:
-        """The amounts that an object uses."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The Evaluator of Pods. `now`: seconds since 1970. `read`: returns the resources of a Pod."""
+    """Quota usage of Pods. `now`: seconds since 1970. `read`: returns the resources of a Pod."""
 
     now: float = 0
     resource: str = "pods"
     read: Callable[[ApiObject], PodResources] = read_pod_resources
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """Return the resource names that apply to Pods (`scopes.matching_resources`)."""
+        """Return the resource names that apply to Pods (`matching_resources`)."""
         return matching_resources(names)
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        """Return the selectors that the Pod matches (`scopes.matching_scopes`). Raises InvalidScope."""
+        """Return the selectors that the Pod matches (`matching_scopes`). Raises InvalidScope."""
         return matching_scopes(selectors, obj)
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """Report whether the quota applies to the Pod (`scopes.matches`). Raises InvalidScope."""
+        """Report whether the quota applies to the Pod (`matches`). Raises InvalidScope."""
         return matches(quota, obj)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """A text about required fields that are missing in the Pod (`usage.constraints`); "" if there are none."""
+        """A text about required fields that are missing in the Pod (`constraints`); "" if there are none."""
         return constraints(obj, required, self.read)
 
     def usage(self, obj: ApiObject) -> ResourceList:
-        """Return the amounts that the Pod uses (`usage.usage`). Raises InvalidObject."""
+        """Return the amounts that the Pod uses (`usage`). Raises InvalidObject."""
         return usage(obj, self.now, self.read)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectCount:
-    """The Evaluator of kinds of which quotas only count the objects. A quota with scopes never applies to them.
+    """Quota usage of kinds of which quotas only count the objects. A quota with scopes never applies to them.
 
     `names`: the names of the count in quotas.
     """
@@ -328,7 +305,7 @@ class ObjectCount:
 
     def matching_scopes(
         self,
-        selectors: Iterable[ScopeSelector],  # noqa: ARG002  (the protocol's signature)
+        selectors: Iterable[ScopeSelector],  # noqa: ARG002  (the signature of Pods)
         obj: ApiObject,  # noqa: ARG002
     ) -> list[ScopeSelector]:
         """Return an empty list: only Pods have scopes."""
@@ -347,6 +324,8 @@ class ObjectCount:
         return dict.fromkeys(self.names, _ONE_OBJECT)
 
 
+Evaluator = Pods | ObjectCount
+"""The quota usage of a kind (upstream `quota.Evaluator`). `resource`: its plural, as in limitedResources."""
 _ONE_OBJECT: Final = Quantity(10**9)
 RESOURCE_QUOTAS: Final = ObjectCount("resourcequotas", ("count/resourcequotas", "resourcequotas"))
 PODS: Final = Pods()
@@ -421,20 +400,14 @@ def check_request(
     return _charge(quotas, deltas)
 
 
-def first_rejected(
-    pod: ApiObject,
-    quotas: Sequence[ResourceQuota],
-    *,
-    replicas: int,
-    now: float = 0,
-) -> tuple[int, Check]:
+def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas: int) -> tuple[int, Check]:
     """Return the number of the first rejected Pod of `replicas` equal Pods, from 1 (0 if none), and the last check.
 
     The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
     equal: see `uncovered`.
     """
     read = cache(partial(read_pod_resources, pod))
-    evaluator = Pods(now, read=lambda _: read())
+    evaluator = Pods(read=lambda _: read())
     check = check_request(pod, quotas, evaluator=evaluator)
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check
@@ -517,7 +490,8 @@ def _uncovered(
     evaluator: Evaluator,
 ) -> list[Fault]:
     restricted = {name for quota in interesting for name in evaluator.matching_resources(quota.hard)}
-    parts = [p for entry in limited if _is_about(entry, evaluator) for p in entry.match_contains]
+    about = [entry for entry in limited if entry.resource == evaluator.resource and not entry.api_group]
+    parts = [part for entry in about for part in entry.match_contains]
     names = {name for name, quantity in used.items() if quantity.nano > 0 and any(part in name for part in parts)}
     faults = []
     if uncovered := sorted(names - restricted):
@@ -527,10 +501,6 @@ def _uncovered(
         message = f"insufficient quota to match these scopes: [{' '.join(map(str, missing))}]"
         faults.append(Fault(FaultKind.UNCOVERED_SCOPE, message))
     return faults
-
-
-def _is_about(entry: LimitedResource, evaluator: Evaluator) -> bool:
-    return entry.resource == evaluator.resource and not entry.api_group
 
 
 def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantity]]) -> Check:
