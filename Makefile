@@ -9,8 +9,17 @@ INSTALL := $(BIN)/python .build/installing.py
 # Tests start many processes, and each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
+GROUPS = 'Start here|install run test check format docs' 'Build|help standalone serve lock wheelhouse release advisories site' \
+    'Test|browser coverage test-minimum test-slow e2e cluster cluster-down hostile mutants soak e2e-scale bench docs-style' \
+    'Compare with Kubernetes (needs Go)|oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle karpenter-oracle' \
+    'New Kubernetes minors|releases field-tables feature-gates'
+
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@for group in $(GROUPS); do \
+	    printf '%s:\n' "$${group%%|*}"; \
+	    for target in $${group#*|}; do sed -n "s/^\($$target\):.*## /\1|/p" $(MAKEFILE_LIST); done \
+	        | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'; \
+	done
 
 $(VENV)/run: setup.cfg $(CONSTRAINTS)
 	@for part in policies webhook; do [ -e $$part ] || ln -s src/forewarn/$$part; done  # in an sdist
@@ -29,13 +38,14 @@ install: $(VENV)/run ## .venv with the command .venv/bin/forewarn
 run: $(VENV)/run ## the webhook and the linter at work on a small sample cluster
 	@$(BIN)/forewarn demo
 
-standalone: $(VENV)/dev ## .cache/forewarn.pyz, one file for this Python: linter, what-if commands, live clusters
+standalone: $(VENV)/dev ## one file for this Python and machine in .cache: linter, what-if commands, live clusters
 	rm -rf .cache/standalone
 	@echo 'installing forewarn into .cache/standalone' >&2
 	@$(INSTALL) -c $(CONSTRAINTS) --target .cache/standalone '.[live]'
-	$(BIN)/python .build/standalone.py .cache/standalone .cache/forewarn.pyz
-	$(BIN)/python .build/krew.py .cache/forewarn.pyz .cache/krew
-	@ls -l .cache/forewarn.pyz .cache/krew
+	@rm -f .cache/forewarn-py*.pyz
+	$(BIN)/python .build/standalone.py .cache/standalone .cache/forewarn-{}.pyz
+	$(BIN)/python .build/krew.py .cache/forewarn-py*.pyz .cache/krew
+	@ls -l .cache/forewarn-py*.pyz .cache/krew
 
 lock: $(VENV)/dev ## requirements-image.txt and requirements-lint.txt: what an image and the action have, with hashes
 	$(BIN)/python .build/lock.py lock

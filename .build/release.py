@@ -100,8 +100,7 @@ def chart(tree: Path, target: Path, version: str, when: int) -> Path:
 
 def single_file(wheel: Path, target: Path, version: str) -> Path:
     """The linter and the commands for live clusters as one file, for this Python on this kind of machine."""
-    major, minor = sys.version_info[:2]
-    path = target / f"forewarn-{version}-py{major}.{minor}-{sys.platform}-{platform.machine()}.pyz"
+    path = target / f"forewarn-{version}-{standalone.needed()}.pyz"
     with tempfile.TemporaryDirectory() as scratch:
         install = [sys.executable, str(ROOT / ".build/installing.py"), "--target", scratch]
         subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), f"{wheel}[live]"], check=True)

@@ -1,5 +1,7 @@
 """Make one file of an installed directory: `standalone.py DIRECTORY OUTPUT`, run by `make standalone`.
 
+`{}` in the name of OUTPUT becomes the Python and the machine that the file needs, `py3.13-linux-x86_64`.
+
 A zip file that Python runs. numpy and libyaml are libraries of the machine, which nothing loads out of a zip:
 so the first start unpacks it, under the name of its content, into $XDG_CACHE_HOME/forewarn (~/.cache/forewarn), and
 later ones only look whether that is there.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import compileall
 import hashlib
+import platform
 import py_compile
 import shutil
 import sys
@@ -117,5 +120,11 @@ def _write(tree: Path, output: Path) -> None:
                 archive.writestr(entry, path.read_bytes())
 
 
+def needed() -> str:
+    """The Python and the machine that a file of this machine needs."""
+    major, minor = sys.version_info[:2]
+    return f"py{major}.{minor}-{sys.platform}-{platform.machine()}"
+
+
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), Path(sys.argv[2]))
+    build(Path(sys.argv[1]), Path(sys.argv[2].replace("{}", needed())))

@@ -320,6 +320,12 @@ VALUES: Final = (
         False,
     ),
     Value("monitoring.labels", "labels of the monitors and alerts, for the selectors of Prometheus", _LABELS, {}),
+    Value(
+        "monitoring.runbookURL",
+        "address of the page docs/guides/troubleshoot.md, to which the alerts link",
+        {"type": "string", "pattern": "^(https?://[^#]+)?$"},
+        "",
+    ),
 )
 
 
@@ -563,7 +569,11 @@ _RULES: Final = """\
 {{- with .Values.monitoring.labels }}
 {{- $_ := set $rules.metadata "labels" . }}
 {{- end }}
-{{- toYaml $rules | nindent 0 }}
+{{- $rules = toYaml $rules }}
+{{- with .Values.monitoring.runbookURL }}
+{{- $rules = replace "runbook_url: docs/guides/troubleshoot.md#" (printf "runbook_url: %s#" .) $rules }}
+{{- end }}
+{{- $rules | nindent 0 }}
 """
 _DASHBOARD: Final = """\
 apiVersion: v1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -46,6 +47,15 @@ def test_what_pip_complains_of_is_shown_with_its_status(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 1
     assert "No matching distribution found for no-such-x" in done.stderr
+
+
+def test_make_help_lists_every_target_in_one_group_and_six_first() -> None:
+    done = subprocess.run(["make", "help"], capture_output=True, text=True, check=True, timeout=60)
+    first, *groups = done.stdout.split(":\n")
+    lines = [line for line in done.stdout.splitlines() if line.startswith("  make ")]
+    targets = re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert sorted(line.split()[1] for line in lines) == sorted(targets)
+    assert (first, groups[0].count("  make ")) == ("Start here", 6)
 
 
 def test_what_goes_well_needs_no_word(tmp_path: Path) -> None:

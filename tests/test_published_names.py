@@ -70,7 +70,7 @@ def test_what_was_documented_would_be_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'pip install "forewarn @ git+REPOSITORY_URL@COMMIT"',
+        'pip install "forewarn @ REPOSITORY_URL/archive/COMMIT.tar.gz"',
         "pip install '.[live]'",
         "  rev: COMMIT             # replace: the commit that you have read",
         "- uses: OWNER/REPOSITORY@COMMIT",

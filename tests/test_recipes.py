@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -45,7 +46,7 @@ def outside(tmp_path: Path) -> dict[str, str]:
     programs = tmp_path / "bin"
     programs.mkdir()
     lint = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -P -m policies.cli "$@"'
-    scripts = {"forewarn": lint, "pip": 'test "$*" = "install forewarn @ git+REPOSITORY_URL@COMMIT"'}
+    scripts = {"forewarn": lint, "pip": 'test "$*" = "install forewarn @ REPOSITORY_URL/archive/COMMIT.tar.gz"'}
     for name, script in scripts.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
@@ -92,7 +93,7 @@ def test_every_recipe_says_what_to_replace() -> None:
     """Nothing is published under a name that a stranger could not take."""
     template = (ROOT / "docs/examples/ci/gitlab.yml").read_text()
     for text in (_recipe("GitLab"), template):
-        assert "git+REPOSITORY_URL@COMMIT" in text
+        assert "forewarn @ REPOSITORY_URL/archive/COMMIT.tar.gz" in text
     for recipe in (_recipe("pre-commit"), _recipe("Before a commit", "test-a-cluster.md")):
         ((hook,),) = [yaml.safe_load(recipe)]
         assert (hook["repo"], hook["rev"]) == ("REPOSITORY_URL", "COMMIT")
@@ -137,6 +138,27 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # pip reads 0 as the option being given.
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "0"}
+
+
+@pytest.mark.parametrize("name", ["recipe", "template"])
+def test_gitlab_installs_an_archive_in_an_image_without_git(name: str, tmp_path: Path, libraries: Path) -> None:
+    """With nothing on the PATH but Python and pip."""
+    tree = tmp_path / "COMMIT"
+    ignored = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "*.egg-info", "__pycache__", "build")
+    shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
+    (tmp_path / "archive").mkdir()
+    with tarfile.open(tmp_path / "archive/COMMIT.tar.gz", "w:gz") as archive:
+        archive.add(tree, "forewarn-COMMIT")
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "image")], check=True, timeout=500)
+    (install,) = (line for line in _gitlab_jobs()[name]["script"] if line.startswith("pip install "))
+    command = shlex.split(install.replace("REPOSITORY_URL", tmp_path.as_uri()))
+    environment = {**OFFLINE, "PATH": str(tmp_path / "image/bin"), "PYTHONPATH": str(libraries), "HOME": str(tmp_path)}
+    command[0] = shutil.which(command[0], path=environment["PATH"]) or ""
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "good.yaml").write_text(GOOD.replace("metadata: {", "metadata: {namespace: kube-system, "))
+    linted = [str(tmp_path / "image/bin/forewarn"), "lint", "good.yaml"]
+    assert subprocess.run(linted, env=environment, cwd=tmp_path, check=False, timeout=500).returncode == 0
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,11 @@ EVERYTHING = {
     "priorityClassName": "ours",
     "certManager": {"enabled": True, "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}},
     "networkPolicy": {"monitoringNamespace": "observability", "apiServerPorts": [16443]},
-    "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
+    "monitoring": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "runbookURL": "https://runbooks.example/forewarn",
+    },
 }
 
 
@@ -146,6 +150,10 @@ def test_each_value_arrives(everything: dict[tuple[str, str], Obj]) -> None:
     }
     webhooks = [webhook for kind in CONFIGURATIONS for webhook in everything[kind, "forewarn"]["webhooks"]]
     assert {webhook["failurePolicy"] for webhook in webhooks} == {"Ignore"}
+    alerts = [rule for group in everything["PrometheusRule", "forewarn"]["spec"]["groups"] for rule in group["rules"]]
+    assert {alert["annotations"]["runbook_url"].partition("#")[0] for alert in alerts} == {
+        "https://runbooks.example/forewarn"
+    }
     exclusions = [c["expression"] for w in webhooks for c in w["matchConditions"] if c["name"].startswith("not-excl")]
     assert exclusions == ['!has(request.namespace) || !(request.namespace in ["build","build-2"])'] * 2
     policy = everything["NetworkPolicy", "forewarn"]["spec"]

@@ -16,7 +16,7 @@ from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver.client import DEFAULT_TIMEOUTS, ApiServer, Timeouts
 from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
 from forewarn.webhook.apiserver.raw_objects import mapping
-from forewarn.webhook.apiserver.transport import connect, contexts, current_context
+from forewarn.webhook.apiserver.transport import connect, contexts, current_context, impersonated_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,9 +61,12 @@ class Live:
         yield from version_of(api)
 
     def described(self, context: str) -> str:
-        """Return the name of the context, or a text for the cluster of this Pod if there is no kubeconfig."""
-        name = context or current_context()
-        return f"context {name}" if name else "the cluster of this Pod"
+        """Return the name of the context, or a text for the cluster of this Pod if there is no kubeconfig.
+
+        Names the impersonated user, because the user may see only a part of the cluster.
+        """
+        name, user = context or current_context(), impersonated_user(context)
+        return f"{f'context {name}' if name else 'the cluster of this Pod'}{f' as {user}' if user else ''}"
 
     def contexts(self, context: str = "") -> list[str]:  # noqa: ARG002  (the signature of a source's attributes)
         """The names of the kubeconfig's contexts. Raises SourceError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from os.path import exists, expanduser
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -167,6 +168,19 @@ def current_context() -> str:
         return str(config.list_kube_config_contexts(config_file=path)[1]["name"])
     except Exception:  # as malformed as what could not be loaded
         return ""
+
+
+def impersonated_user(context: str) -> str:
+    """The user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or malformed."""
+    user, path = None, _kubeconfig()
+    with suppress(Exception):  # as malformed as what could not be loaded
+        from kubernetes import config
+
+        user = _user_of(config.kube_config.KubeConfigMerger(path).config.value, context) if path else None
+    with suppress(ApiError):
+        names = (value for key, value in headers_of(user) if key == "Impersonate-User")
+        return next(names, "").encode("latin-1").decode(errors="replace")
+    return ""
 
 
 def _contexts(config: Any, path: str) -> list[str] | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
+from forewarn.policies.commands.impersonation import AS
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
 from forewarn.policies.sources import SourceError, load_cluster
 from forewarn.webhook.apiserver.redaction import redacted
@@ -119,6 +120,13 @@ def test_a_snapshot_records_the_time_of_the_read(api: ScriptedApi, tmp_path: Pat
         assert datetime.fromisoformat(origin.time) >= before
         assert source == "live" or datetime.fromisoformat(origin.time) <= after
     assert load_cluster("live").snapshot().origin.cluster.startswith("context ")
+
+
+def test_the_cluster_is_named_with_the_impersonated_user(api: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user may see only a part of the cluster."""
+    name = load_cluster("live").snapshot().origin.cluster
+    monkeypatch.setenv(AS, "zoë")
+    assert load_cluster("live").snapshot().origin.cluster == f"{name} as zoë"
 
 
 @pytest.mark.parametrize("name", ["cluster.json.gz", "cluster.json"])
