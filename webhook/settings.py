@@ -351,7 +351,7 @@ def _parser() -> argparse.ArgumentParser:
         "FOREWARN_HOST for --host.",
         epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it completes the "
         "requests in flight and answers others with 503. A second SIGTERM skips this. There is no --as: the webhook "
-        "needs the permissions of its own service account. Exit status: 0 stopped, 2 wrong "
+        "needs the permissions of the service account of its Pod. Exit status: 0 stopped, 2 wrong "
         "usage, 3 cannot start.",
         examples=(
             "webhook serve --cluster cluster.yaml",
