@@ -11,10 +11,9 @@ from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.findings import plural
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.kubelet.admission import admit
-from forewarn.policies.kubelet.eviction import rank
+from forewarn.policies.kubelet.eviction import rank, read_stats
 from forewarn.policies.kubelet.pods import read_pod
 from forewarn.policies.kubelet.shutdown import shutdown_groups
-from forewarn.policies.kubelet.stats import read_stats
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache
     from forewarn.policies.kubelet.admission import Admission
-    from forewarn.policies.kubelet.eviction import Place
+    from forewarn.policies.kubelet.eviction import Place, PodStats
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.kubelet.shutdown import Group
-    from forewarn.policies.kubelet.stats import PodStats
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.resize import Resized, StoredPods
 

@@ -5,12 +5,14 @@ deletes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers import CONTROLLERS
 from forewarn.policies.controllers.daemon_set import surge_and_unavailable
+from forewarn.policies.controllers.deployment import is_paused, is_rolling, max_surge, max_unavailable
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import (
+    count_daemons,
     creates_pods_later,
     has_replica_set,
     is_of_template,
@@ -18,7 +20,9 @@ from forewarn.policies.controllers.new_pods import (
     replicas_of,
     without_missing_claims,
 )
-from forewarn.policies.controllers.ordinals import (
+from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
+from forewarn.policies.controllers.stateful_set import (
     allows_burst,
     blocking_ordinal,
     max_unavailable_of_set,
@@ -26,9 +30,6 @@ from forewarn.policies.controllers.ordinals import (
     requested_ordinals,
     start_ordinal,
 )
-from forewarn.policies.controllers.own_pods import pods_of
-from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
-from forewarn.policies.controllers.replica_set_sizes import is_paused, is_rolling, max_surge, max_unavailable
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+
 
 _MAX_STEPS: Final = 500
 """The maximum number of Pods of a StatefulSet whose updates are evaluated one after the other."""
@@ -407,3 +409,63 @@ def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject
         return PodChange(everywhere, own, keeps_old=True)
     ended = tuple(pod for pod in own if pod.node_name in nodes)
     return PodChange(everywhere, own, {0: ended}, deleted_first=min(unavailable, len(ended)))
+
+
+class Arrivals(NamedTuple):
+    """The number of Pods that a workload requests. `surge`: further Pods during a rollout."""
+
+    replicas: int = 1
+    surge: int = 0
+
+
+def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster: ClusterSnapshot | None) -> Arrivals:
+    """Return the number of Pods that an object with a Pod template requests. `old`: the stored object, for missing
+    fields.
+
+    A Job counts its parallelism; a CronJob, one run; a DaemonSet, one Pod for each node that should run it, or one Pod
+    if no nodes are known. Raises InvalidObject.
+    """
+    kind = group_kind(obj)
+    if kind == "apps/DaemonSet":
+        replicas = _daemons(obj, template, cluster)
+        return Arrivals(replicas, min(surge_and_unavailable(obj, replicas)[0], replicas))
+    given = at(obj, "spec", "replicas") is not None
+    replicas = replicas_of(obj if given or old is None or kind in _RUNS else old)
+    return Arrivals(replicas, _surge(obj, replicas))
+
+
+def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
+    """Return how many of the Pods that an object requests exist already. `old`: the stored object.
+
+    The number is in the status of `old`, or is counted in the cluster state; if neither has Pods, it is the number that
+    `old` requests. A CronJob creates its next run in addition to active runs, unless its concurrencyPolicy forbids
+    this. Raises InvalidObject.
+    """
+    if group_kind(obj) == "batch/CronJob" and text(obj, "spec", "concurrencyPolicy", default="Allow") == "Allow":
+        return 0
+    replicas = int32(old, "status", _STATUS.get(group_kind(old), "replicas"))
+    if replicas is not None:
+        return max(replicas, 0)
+    if at(old, "status", "observedGeneration") is not None:
+        return 0  # its controller has counted, and leaves a zero out
+    if cluster is not None and cluster.pods:
+        return len(pods_of(cluster, obj))
+    return arrivals(old, template, None, cluster).replicas
+
+
+_STATUS: Final = {"apps/DaemonSet": "currentNumberScheduled", "batch/Job": "active"}
+_RUNS: Final = ("batch/Job", "batch/CronJob")
+
+
+def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
+    if cluster is None or not cluster.objects.nodes:
+        return 1
+    return count_daemons(cluster, obj, template)
+
+
+def _surge(obj: ApiObject, replicas: int) -> int:
+    """Return the number of surge Pods of a Deployment, at most its replicas; 0 for other kinds.
+
+    Source: deployment util `NewRSNewReplicas`.
+    """
+    return min(max_surge(obj, replicas), replicas) if group_kind(obj) == "apps/Deployment" else 0

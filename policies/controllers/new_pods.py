@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, with_daemon_fields
 from forewarn.policies.controllers.deployment import find_new_replica_set
-from forewarn.policies.controllers.ordinals import start_ordinal
 from forewarn.policies.controllers.own_pods import controlled, pods_of
 from forewarn.policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
 from forewarn.policies.controllers.replica_set import spec_replicas
+from forewarn.policies.controllers.stateful_set import start_ordinal
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.kinds.registry import CRON_JOB, POD_TEMPLATE_PATHS, REPLICA_SET

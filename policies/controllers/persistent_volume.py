@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.controllers.templates import claim_of_template
 from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import items, mapping, text
+from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.scheduling.plugins.volume_binding import available_for, could_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.controllers.view import PodState, View
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
@@ -83,3 +87,24 @@ def _find_best_match(
         key=lambda volume: (len(volume.access_modes), not volume.bound_to(claim), volume.capacity, volume.name),
         default=None,
     )
+
+
+def missing_claims(view: View, state: PodState) -> list[PersistentVolumeClaim]:
+    """Return the claims to create for the ephemeral volumes of a Pod. The Pod owns these claims. Raises InvalidObject.
+
+    An existing claim with the same name is not replaced; the Pod stays Pending if the claim belongs to another Pod.
+    """
+    pod = state.pod
+    if state.terminating or state.template is None:
+        return []
+    ephemeral = {volume.name: volume.claim_of(pod.name) for volume in pod.spec.volumes if volume.ephemeral}
+    templates = {
+        text(volume, "name"): mapping(volume, "ephemeral", "volumeClaimTemplate")
+        for volume in (items(state.template, "spec", "volumes") if ephemeral else ())
+    }
+    owner = Owner("Pod", pod.name, pod.uid, "v1")
+    return [
+        claim_of_template(view, pod.namespace, claim, templates[name], owner)
+        for name, claim in ephemeral.items()
+        if claim and name in templates and view.claim(pod.namespace, claim) is None
+    ]

@@ -14,8 +14,8 @@ from forewarn.policies.controllers.actions import (
     SetClaimOwner,
     SetStatus,
 )
-from forewarn.policies.controllers.ordinals import allows_burst, max_unavailable_of_set, ordinal_of, requested_ordinals
 from forewarn.policies.controllers.replica_set import min_ready_seconds, spec_replicas
+from forewarn.policies.controllers.scaling import scaled
 from forewarn.policies.controllers.templates import (
     CONTROLLER_REVISION,
     claim_of_template,
@@ -35,6 +35,59 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.releases.semantics import Semantics
+
+
+_UNAVAILABLE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+_DIGITS: Final = 9
+
+
+def ordinal_of(name: str, parent: str) -> int:
+    """Return the ordinal in a Pod's name; -1 if the Pod does not belong to the StatefulSet `parent`.
+
+    Source: `getParentNameAndOrdinal`.
+    """
+    stem, dash, number = name.rpartition("-")
+    if not dash or stem != parent or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
+        return -1
+    return int(number)
+
+
+def start_ordinal(obj: ApiObject) -> int:
+    """Return `spec.ordinals.start`, 0 if unset. Raises InvalidObject."""
+    return int32(obj, "spec", "ordinals", "start") or 0
+
+
+def requested_ordinals(obj: ApiObject) -> range:
+    """Return the ordinals of the Pods that a StatefulSet requests. Raises InvalidObject."""
+    start = start_ordinal(obj)
+    return range(start, start + spec_replicas(obj))
+
+
+def allows_burst(obj: ApiObject) -> bool:
+    """Report whether a StatefulSet creates and deletes Pods without waiting for others. Source: `allowsBurst`."""
+    return text(obj, "spec", "podManagementPolicy") == "Parallel"
+
+
+def max_unavailable_of_set(obj: ApiObject, semantics: Semantics) -> int:
+    """Return how many Pods of a StatefulSet a rollout makes unavailable at most. Raises InvalidObject.
+
+    Source: `getStatefulSetMaxUnavailable`.
+    """
+    if not semantics.stateful_sets_have_max_unavailable:
+        return 1
+    return max(scaled(obj, _UNAVAILABLE, spec_replicas(obj), up=False, default=1), 1)
+
+
+def blocking_ordinal(obj: ApiObject, ordinals: Iterable[int]) -> int | None:
+    """Return the ordinal of the Pod for which a StatefulSet waits; None if the StatefulSet waits for no Pod.
+
+    `ordinals`: of its Pods that do not run. Until the Pod runs, the StatefulSet creates, deletes and replaces no Pod
+    with a higher ordinal. Source: `processReplica`, which returns if `!isRunningAndReady(pod) && monotonic`.
+    """
+    requested = requested_ordinals(obj)
+    return None if allows_burst(obj) else min((number for number in ordinals if number in requested), default=None)
+
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"

@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, creates_pods_later
-from forewarn.policies.forecast.placement import Placement, new_pods_of, place_pods
-from forewarn.policies.forecast.quotas import ChargedQuotas
+from forewarn.policies.forecast.placement import ChargedQuotas, Placement, new_pods_of, place_pods
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
 from forewarn.policies.scheduling.queue.nominator import Nominator

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent, creates_pods_later
 from forewarn.policies.controllers.pod_sequences import DaemonPods
-from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of
+from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of, is_recreated
 from forewarn.policies.forecast.bounds import (
     MAX_DAEMONS,
     MAX_PLACED,
@@ -23,17 +24,15 @@ from forewarn.policies.forecast.bounds import (
     too_many_preemptions,
 )
 from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, Impact
-from forewarn.policies.forecast.later_snapshots import BINDING, filled, order_of, with_all, with_daemons, without
-from forewarn.policies.forecast.replacements import is_recreated
-from forewarn.policies.forecast.retries import depends_on_retries
 from forewarn.policies.forecast.waiting import freed_by, help_pending, may_be_helped, pending_in_order, replacement_of
-from forewarn.policies.metering import CutShort, limited, meter, metered
+from forewarn.policies.metering import CutShort, each, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.missing_lists import assumptions, lists_storage
+from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, HOSTNAME, PodTopologySpread
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
 from forewarn.policies.scheduling.preemption import Decision
-from forewarn.policies.scheduling.responsible import not_scheduled, unmodelled
+from forewarn.policies.scheduling.responsible import framework_of, not_scheduled, unmodelled
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -48,6 +47,119 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.capacity import OnEachNode
+
+
+class NodeOrder(NamedTuple):
+    """The nodes of new Pods by outcome: `preempting` other Pods, staying `pending`, or `fitting`.
+
+    The controller of a DaemonSet visits nodes in a random order: upstream iterates over a Go map. The order matters if
+    a quota admits only some Pods, if Pending Pods stop a rollout, or if victims' replacements use the capacity of old
+    Pods. Predictions then assume an order with many preemptions.
+    """
+
+    preempting: tuple[str, ...]
+    pending: tuple[str, ...]
+    fitting: tuple[str, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, those with the worst outcome first."""
+        return self.preempting + self.pending + self.fitting
+
+    def counts_by_chance(self, created: int) -> bool:
+        """Report whether chance decides how many of `created` Pods, on any of the nodes, preempt or stay Pending."""
+        every = len(self.nodes)
+        return 0 < created < every and every not in map(len, self)
+
+
+def order_of(snapshot: Snapshot, pods: DaemonPods) -> NodeOrder | None:
+    """Return the order of the nodes of these Pods; None if their outcomes depend on each other. Raises CutShort."""
+    on_each = on_each_node(snapshot, pods.anywhere, pods.nodes)
+    if on_each is None:
+        return None
+    others = list(on_each.others)
+    return NodeOrder(
+        tuple(node for node, candidate in others if candidate is not None),
+        tuple(node for node, candidate in others if candidate is None),
+        tuple(node for node in pods.nodes if node in on_each.fits),
+    )
+
+
+BINDING: Final = 12
+"""Units of work to create a Pod and bind it."""
+
+
+def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
+    """Return the Snapshot after scheduling these Pods one after the other. Raises TooLarge above MAX_PLACED Pods."""
+    if len(pods) > MAX_PLACED:
+        raise too_many_pods(MAX_PLACED)
+    for pod in pods:
+        snapshot = Prediction(snapshot, pod).snapshot_after()
+    return snapshot
+
+
+def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
+    """Return the Snapshot with the Pods bound: `by_node[name]` Pods on each node. The numbers must match."""
+    places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
+    bound, work = [], meter()
+    for pod, node in zip(pods, places, strict=True):
+        work.charge(BINDING)
+        bound.append(snapshot.bound(pod, node))
+    return snapshot.with_pods(bound, ())
+
+
+def with_daemons(
+    snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
+) -> Snapshot:
+    """Return the Snapshot with the Pods of a DaemonSet: bound on `nodes`, and nominated with their victims for
+    `predictions`.
+    """
+    pushing = [p for p in predictions if p.outcome == "preempts"]
+    placed = snapshot.with_pods([snapshot.bound(pods.named_for(node), node) for node in each(nodes, 2 * BINDING)], ())
+    return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, BINDING)])
+
+
+def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
+    """Return the Snapshot without these Pods, found by identity and node."""
+    remaining: list[Pod] = []
+    for name in {pod.node_name for pod in deleted}:
+        info = snapshot.get(name)
+        identities = {pod.identity for pod in deleted if pod.node_name == name}
+        remaining += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
+    return snapshot.with_pods((), remaining)
+
+
+def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot) -> bool:
+    """Report whether the first attempts of new Pods like `pod` may not decide the outcome of all of them.
+
+    Pods that fit count for the next Pods at once. Pods that preempt count on their nominated node alone, and for all
+    nodes when they run. Their victims free quota when they terminate.
+    """
+    preempting = impact.preempting
+    if not preempting or impact.new == 1:
+        return False
+    if impact.rejected and any(victim.namespace == pod.namespace for p in preempting for victim in p.victims):
+        return True
+    return concerns_itself(pod, snapshot)
+
+
+def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
+    """Report whether required constraints of a Pod are about Pods with its labels, beyond single nodes, or whether such
+    Pods compete for devices, which no nomination reserves.
+    """
+    if pod.spec.claims_devices:
+        return True
+    affinity = pod.spec.pod_affinity
+    apart = [term for term in each(affinity.required_anti_affinity) if term.topology_key != HOSTNAME]
+    labels = snapshot.namespace_labels(pod.namespace)
+    terms = (*affinity.required_affinity, *apart)
+    if any(term.matches(pod.namespace, pod.namespace, pod.labels, labels) for term in each(terms)):
+        return True
+    framework = framework_of(snapshot, pod)
+    if PodTopologySpread.name not in framework.profile.plugins:
+        return False
+    spread = framework.plugin(PodTopologySpread.name).constraints_of(pod, DO_NOT_SCHEDULE)
+    return any(constraint.matches(pod.labels) for constraint in each(spread))
 
 
 class QuotaLimits(NamedTuple):

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.changes import pod_change
 from forewarn.policies.forecast.apply_order import Applied, place_in_order
-from forewarn.policies.forecast.forecast import Forecast, QuotaLimits
+from forewarn.policies.forecast.forecast import Forecast, QuotaLimits, concerns_itself
 from forewarn.policies.forecast.impact import Impact
-from forewarn.policies.forecast.placement import Placement, place
-from forewarn.policies.forecast.quotas import ChargedQuotas
-from forewarn.policies.forecast.retries import concerns_itself
+from forewarn.policies.forecast.placement import ChargedQuotas, Placement, place
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import never
 from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.domains import Capacity
+    from forewarn.policies.scheduling.vectorized.capacity import Capacity
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _MAX_TRIED: Final = 16

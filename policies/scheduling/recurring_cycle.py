@@ -17,7 +17,7 @@ import numpy as np
 
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
-from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import terms_against
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
@@ -34,11 +34,10 @@ from forewarn.policies.scheduling.vectorized.constraints import (
     attempt,
     with_nominated,
 )
-from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
+from forewarn.policies.scheduling.vectorized.victim_selection import CostCache, Occupancy
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, Scores, found_in_order, percentage_of
 
 if TYPE_CHECKING:

@@ -23,11 +23,17 @@ from forewarn.policies.scheduling.filtering import (
 )
 from forewarn.policies.scheduling.framework import FILTERS, CycleState, Framework, NodeToStatus, PluginFault, Status
 from forewarn.policies.scheduling.missing_lists import assumptions
-from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
-from forewarn.policies.scheduling.preemption import Candidate, Decision, Preemption, pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.preemption import (
+    Candidate,
+    Decision,
+    Preemption,
+    costs_of_candidates,
+    pod_eligible_to_preempt_others,
+)
 from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted, not_scheduled
+from forewarn.policies.scheduling.vectorized.candidates import Candidates
 from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.node_fit import NodeNames, decide
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
@@ -42,6 +48,61 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
+    """Return node name -> probability of its nomination, the highest first; the sum is 1 (empty without candidates).
+
+    `num_candidates`: number of candidates after which the search stops (`DefaultPreemptionArgs.num_candidates`).
+    """
+    if not candidates:
+        return {}
+    if isinstance(candidates, Candidates):
+        names, costs = candidates.names, candidates.costs
+    else:
+        names = [candidate.node_name for candidate in candidates]
+        costs = costs_of_candidates(candidates)
+    order = np.lexsort(costs[::-1])
+    ranked = costs[:, order]
+    ends = [*(np.flatnonzero((ranked[:, 1:] != ranked[:, :-1]).any(axis=0)) + 1).tolist(), len(order)]
+    sizes = np.diff(ends, prepend=0).tolist()
+    chances = class_probabilities(sizes, int(np.count_nonzero(ranked[0] == 0)), num_candidates)
+    found = []
+    for size, end, chance in zip(sizes, ends, chances, strict=True):
+        if chance > 0:
+            found += [(names[number], chance / size) for number in order[end - size : end].tolist()]
+    return dict(sorted(found, key=lambda item: -item[1]))
+
+
+def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) -> list[float]:
+    """Return [class]: the probability that the nominated node is in this class of equally good candidates.
+
+    `sizes`: [class], number of nodes, best class first. `harmless`: the number of nodes without PDB violations, which
+    are the best nodes. The search compares the first `candidates` nodes of a random order; if all of them have
+    violations, the search continues to the first node without violations.
+    """
+    total = sum(sizes)
+    seen = min(candidates, total)
+    missed = _missing(total, seen)
+    only_harmful = missed[harmless] if harmless else 0.0
+    found, before = [], 0
+    for size in sizes:
+        if harmless and before >= harmless:
+            found.append(0.0)
+            continue
+        later = only_harmful * size / harmless if harmless else 0.0
+        found.append(missed[before] - missed[before + size] + later)
+        before += size
+    return found
+
+
+def _missing(total: int, seen: int) -> list[float]:
+    """Return [n], for n from 0 to `total`: the probability that `seen` random nodes include none of n given nodes."""
+    missed = [1.0]
+    for index in range(total):
+        missed.append(missed[-1] * max(total - seen - index, 0) / (total - index))
+    return missed
+
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 

@@ -10,26 +10,257 @@ from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.controllers.recreated import again
-from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
+from forewarn.policies.controllers.recreated import Recreator, again
+from forewarn.policies.controllers.view import PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.copies import replace
+from forewarn.policies.cow_table import Overlay
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.pod_tally import PodTally
-from forewarn.policies.simulation.stored_claims import StoredClaims
-from forewarn.policies.simulation.stored_pod_groups import StoredPodGroups
-from forewarn.policies.simulation.timeline import node_change, origin_of
+from forewarn.policies.simulation.timeline import Origin, node_change, origin_of
 from forewarn.policies.simulation.workload_index import WorkloadIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from forewarn.policies.controllers.view import Key
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.quotas import Quotas
     from forewarn.policies.simulation.timeline import Timeline
+
+
+class PodTally:
+    """The numbers of stored Pods by controller and by labels."""
+
+    def __init__(self) -> None:
+        self.by_controller: dict[Key, PodCounts] = {}
+        self.by_labels: dict[str, dict[int, Tally]] = {}
+        """Namespace -> id of labels -> tally; entries are never removed."""
+
+    def count(self, state: PodState | None, sign: int) -> None:
+        """Add (`sign` 1) or subtract (-1) a Pod; None: do nothing."""
+        if state is None:
+            return
+        tallies, labels = self.by_labels.setdefault(state.pod.namespace, {}), state.pod.labels
+        tally = tallies.get(id(labels))
+        if tally is None:  # which keeps the labels, so that no others have their identity
+            tally = tallies[id(labels)] = Tally(labels)
+        tally.count(state, sign)
+        owner = controller_of(state.pod) if state.active else None
+        if owner is not None:
+            active, ready = self.by_controller.get(owner, PodCounts())
+            self.by_controller[owner] = PodCounts(active + sign, ready + sign * (state.ready is not None))
+
+
+ClaimKey = tuple[str, str]
+
+
+class StoredClaims:
+    """All claims and volumes. `notify`: called for each change with the kind, and the object before and after."""
+
+    def __init__(
+        self, base: ClusterObjects, pods: Mapping[ClaimKey, PodState], notify: Callable[[str, Any, Any], None]
+    ) -> None:
+        """`base`: contains the claims and volumes at time 0. `pods`: all stored Pods."""
+        self._pods, self._notify = pods, notify
+        self._claims: Overlay[ClaimKey, PersistentVolumeClaim] = Overlay(base.claims)
+        self._volumes: Overlay[ClaimKey, PersistentVolume] = Overlay(base.volumes)
+        self.pods_of_claim: dict[ClaimKey, dict[ClaimKey, None]] = {}
+        """Key of a claim -> the keys of the Pods that use it."""
+        self._created = count(1)
+        self.unlisted: frozenset[ClaimKey] = frozenset()
+        """Claims that Pods on nodes use but whose volumes are unknown: new Pods are created without these claims."""
+
+    def pod_changed(self, state: PodState | None) -> None:
+        """Update the claims in use after a Pod was created or removed."""
+        if state is None:
+            return
+        for claim in claims_of(state.pod):
+            key, users = (state.pod.namespace, state.pod.name), self.pods_of_claim.setdefault(claim, {})
+            if key in self._pods:
+                users[key] = None
+            else:
+                users.pop(key, None)
+
+    def claim(self, key: ClaimKey) -> PersistentVolumeClaim | None:
+        """Return the claim with this (namespace, name), or None."""
+        return self._claims.get(key)
+
+    def claims(self) -> Mapping[ClaimKey, PersistentVolumeClaim]:
+        """Return all current claims."""
+        return self._claims.freeze()
+
+    def note_unlisted(self) -> None:
+        """Set `unlisted`: running Pods must have claims and volumes, so missing ones are not in the cluster
+        snapshot.
+        """
+        used = (
+            key
+            for key, pods in self.pods_of_claim.items()
+            if any(self._pods[pod].pod.node_name and self._pods[pod].active for pod in pods)
+        )
+        self.unlisted = frozenset(key for key in used if not self._is_listed(key))
+
+    def _is_listed(self, key: ClaimKey) -> bool:
+        claim = self.claim(key)
+        return claim is not None and (not claim.fully_bound or self.volume(claim.volume_name) is not None)
+
+    def without_unlisted_claims(self, pod: Pod) -> Pod:
+        """Return the Pod without volumes whose claims are unlisted."""
+        unlisted = self.unlisted.intersection(claims_of(pod)) if self.unlisted else ()
+        if not unlisted:
+            return pod
+        names = {name for _, name in unlisted}
+        volumes = tuple(volume for volume in pod.spec.volumes if volume.claim_of(pod.name) not in names)
+        return replace(pod, spec=replace(pod.spec, volumes=volumes))
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return the volume with this name, or None."""
+        return self._volumes.get(("", name))
+
+    def volumes(self) -> Mapping[ClaimKey, PersistentVolume]:
+        """Return all current volumes."""
+        return self._volumes.freeze()
+
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Create or change a claim, and notify. A new claim gets a uid."""
+        old = self._claims.get(claim.key)
+        new = claim if claim.uid else replace(claim, uid=f"claim-{next(self._created)}")
+        self._claims.put(claim.key, new)
+        self._notify("Claim", old, new)
+
+    def delete_claim(self, key: ClaimKey) -> None:
+        """Delete a claim. A claim of a Pod on a node is only marked as deleting until the Pod is removed.
+
+        Source: plugin StorageObjectInUseProtection, kubernetes `pkg/controller/volume/pvcprotection`.
+        """
+        old = self._claims.get(key)
+        if old is None:
+            return
+        users = (self._pods.get(pod) for pod in self.pods_of_claim.get(key, ()))
+        if any(state is not None and state.pod.node_name and not state.pod.terminal for state in users):
+            if not old.deleting:
+                self.put_claim(replace(old, deleting=True))
+            return
+        self._claims.pop(key)
+        self._notify("Claim", old, None)
+
+    def put_volume(self, volume: PersistentVolume) -> None:
+        """Create or change a volume."""
+        old = self._volumes.get(("", volume.name))
+        self._volumes.put(("", volume.name), volume)
+        self._notify("Volume", old, volume)
+
+
+def claims_of(pod: Pod) -> list[ClaimKey]:
+    """Return the keys of the claims that a Pod uses, existing or not."""
+    names = (volume.claim_of(pod.name) for volume in pod.spec.volumes)
+    return [(pod.namespace, name) for name in names if name]
+
+
+_PROTECTION: float = 1e-3
+"""Seconds of the controller's write."""
+
+
+def name_of_group(group: PodGroup) -> str:
+    """Return the name of a PodGroup in the timeline, which differs from the names of all Pods."""
+    return f"PodGroup:{group.key}"
+
+
+class Condition(NamedTuple):
+    """The condition PodGroupInitiallyScheduled of a PodGroup."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class StoredPodGroups:
+    """All PodGroups. `notify`: called for each change with the PodGroup before and after; None if it does not exist."""
+
+    def __init__(
+        self, clock: Clock, timeline: Timeline, pods: Callable[[], Iterable[Pod]], notify: Callable[[Any, Any], None]
+    ) -> None:
+        """`pods`: returns all stored Pods."""
+        self._clock, self._timeline, self._pods, self._notify = clock, timeline, pods, notify
+        self._groups: dict[tuple[str, str], PodGroup] = {}
+        self._conditions: dict[tuple[str, str], Condition] = {}
+        self._deleting: set[tuple[str, str]] = set()
+        self._uids = count(1)
+
+    def __iter__(self) -> Iterator[PodGroup]:
+        return iter(self._groups.values())
+
+    def get(self, key: tuple[str, str]) -> PodGroup | None:
+        """Return the PodGroup with this (namespace, name), or None."""
+        return self._groups.get(key)
+
+    def condition(self, group: PodGroup) -> Condition:
+        """Return the stored condition of a PodGroup."""
+        scheduled = Condition("True", "Scheduled") if group.initially_scheduled else Condition()
+        return self._conditions.get((group.namespace, group.name), scheduled)
+
+    def put(self, group: PodGroup) -> None:
+        """Create or change a PodGroup."""
+        key = group.namespace, group.name
+        old = self._groups.get(key)
+        uid = group.uid or f"group-{next(self._uids)}"
+        new = group._replace(uid=uid if old is None else old.uid)
+        self._groups[key] = new
+        self._timeline.add("groupCreated" if old is None else "groupUpdated", group=group.key)
+        shown, classes = f"PodGroup {group.key}", group.class_names
+        self._timeline.origins[name_of_group(group)] = Origin(
+            shown,
+            group.namespace,
+            group.priority,
+            classes[0] if classes else "",
+            Recreator.UNKNOWN,
+            self._clock.now < 0,
+            0,
+        )
+        self._notify(old, new)
+
+    def delete(self, key: tuple[str, str]) -> None:
+        """Delete a PodGroup. The PodGroup remains while Pods that have not terminated refer to it."""
+        group = self._groups.get(key)
+        if group is not None and key not in self._deleting:
+            self._deleting.add(key)
+            self._timeline.add("groupDeleted", group=group.key)
+            self._release(key)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Remove the PodGroup of a removed Pod, if the PodGroup is being deleted and no other Pod uses it."""
+        key = pod.namespace, pod.spec.pod_group
+        if key in self._deleting:
+            self._release(key)
+
+    def _release(self, key: tuple[str, str]) -> None:
+        self._clock.at(self._clock.now + _PROTECTION, lambda: self._remove(key))
+
+    def _remove(self, key: tuple[str, str]) -> None:
+        group = self._groups.get(key)
+        if group is None or key not in self._deleting or self._is_in_use(key):
+            return
+        self._deleting.discard(key)
+        self._conditions.pop(key, None)
+        del self._groups[key]
+        self._timeline.add("groupGone", group=group.key)
+        self._notify(group, None)
+
+    def _is_in_use(self, key: tuple[str, str]) -> bool:
+        return any((pod.namespace, pod.spec.pod_group) == key and not pod.terminal for pod in self._pods())
+
+    def set_condition(self, key: tuple[str, str], condition: Condition) -> None:
+        """Set the condition of a PodGroup, as kube-scheduler does."""
+        group = self._groups.get(key)
+        if group is not None:
+            self._conditions[key] = condition
+            self._timeline.add("groupCondition", message=condition.message, group=group.key, condition=condition[:2])
+            self._notify(group, group)
+
 
 PodKey = tuple[str, str]
 EPOCH: Final = 1780272000.0

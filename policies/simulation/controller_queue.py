@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers import SYNC_DELAY
-from forewarn.policies.controllers.replica_set_sizes import is_recreate
+from forewarn.policies.controllers.deployment import is_recreate
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import InvalidObject

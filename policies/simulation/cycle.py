@@ -29,7 +29,7 @@ from forewarn.policies.scheduling.vectorized_cycle import (
     num_nodes_after_pre_filter,
     percentage_of,
 )
-from forewarn.policies.simulation.node_tree import NodeTree, top_place
+from forewarn.policies.simulation.scheduler_cache import NodeTree, top_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

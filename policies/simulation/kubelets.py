@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from functools import partial
 from math import floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import JOB
 from forewarn.policies.simulation.controller_queue import PodFinished
-from forewarn.policies.simulation.termination import termination_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from forewarn.policies.controllers.view import PodState
     from forewarn.policies.simulation.api_server import ApiServer
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.controller_view import ControllerView
     from forewarn.policies.simulation.latencies import Latencies
+
+
+TERMINATION_SECONDS: Final = "terminationSeconds"
+"""Annotation of a Pod template in a simulation: seconds until a Pod has terminated, if less than its grace period."""
+
+
+def termination_seconds(state: PodState) -> float:
+    """Return the seconds from the deletion of a Pod until it has terminated: the grace period, or less by
+    TERMINATION_SECONDS.
+    """
+    grace = float(state.pod.spec.termination_grace_period)
+    template: Mapping[str, Any] = state.template or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    try:
+        seconds = float(annotations[TERMINATION_SECONDS])
+    except (KeyError, TypeError, ValueError):
+        return grace
+    return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing
 
 
 class Kubelets:

@@ -13,8 +13,8 @@ from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
 from forewarn.policies.scheduling.pod_groups import CLAIMS, unmodelled_fields
 from forewarn.policies.scheduling.queue.events import POD_GROUP_ADD, POD_GROUP_DELETE, POD_GROUP_UPDATE
 from forewarn.policies.scheduling.status import Code, unresolvable
+from forewarn.policies.simulation.api_server import Condition
 from forewarn.policies.simulation.cycle import NotPredicted, Rejected
-from forewarn.policies.simulation.stored_pod_groups import Condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from forewarn.policies.scheduling.evictions import loses_nomination, victims_to_evict
 from forewarn.policies.scheduling.status import unresolvable
-from forewarn.policies.simulation.stored_pod_groups import name_of_group
+from forewarn.policies.simulation.api_server import name_of_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -9,10 +9,13 @@ from functools import partial
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.copies import replace
 from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
+from forewarn.policies.scheduling.pdb_violations import matching
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
@@ -43,28 +46,171 @@ from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, vo
 from forewarn.policies.simulation.device_claims import DeviceClaims, devices_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
-from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
-from forewarn.policies.simulation.volume_binder import VolumeBinder
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
     from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
     from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import ApiServer, Change
     from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.device_claims import ClaimUpdate
     from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+
+
+class ViolatedPdbs:
+    """Counts the violations of a simulation.
+
+    A cycle may choose victims that an earlier cycle chose, because they are still terminating: each counts once.
+    Several cycles may evict Pods of a PDB before its status changes: all of them count against this status.
+    """
+
+    def __init__(self) -> None:
+        """Start without evictions."""
+        self.counts: dict[str, int] = {}
+        """`namespace/name` of a PDB -> number of evicted Pods beyond its allowed disruptions."""
+        self._evicted: set[tuple[str, str]] = set()
+        """(`namespace/name`, uid) of all victims."""
+        self._since: dict[str, tuple[PodDisruptionBudget, int]] = {}
+        """`namespace/name` of a PDB -> (its last state, number of victims that this state does not include)."""
+
+    def add(self, snapshot: Snapshot, victims: Sequence[Pod]) -> None:
+        """Count the violations by the eviction of these victims. `snapshot`: before the eviction."""
+        for victim in victims:
+            identity = victim.key, victim.uid
+            if victim.terminating or identity in self._evicted:
+                continue
+            self._evicted.add(identity)
+            for pdb in matching(victim, snapshot.pdbs.get(victim.namespace, ())):
+                if victim.name not in pdb.disrupted_pods:
+                    self._count(pdb)
+
+    def _count(self, pdb: PodDisruptionBudget) -> None:
+        name = f"{pdb.namespace}/{pdb.name}"
+        state, evicted = self._since.get(name, (pdb, 0))
+        if state is not pdb:
+            # The new status may lack the last evictions: it includes as many as it allows fewer than before.
+            fewer = state.disruptions_allowed - pdb.disruptions_allowed
+            evicted = max(evicted - fewer, 0) if fewer > 0 else 0
+        evicted += 1
+        self._since[name] = pdb, evicted
+        if evicted > pdb.disruptions_allowed:
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+
+_POLL_SECONDS: Final = 1.0
+"""Seconds between two checks whether all claims are bound."""
+
+
+class VolumeBinder:
+    """Writes the selected volumes and nodes of a Pod's claims to the API server, and waits until the claims are
+    bound.
+    """
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, cache: SchedulerCache, latencies: Latencies, semantics: Semantics
+    ) -> None:
+        self._clock, self._api, self._cache, self._latencies = clock, api, cache, latencies
+        self._semantics = semantics
+
+    def assume(self, volumes: PodVolumes, node: str) -> None:
+        """Assume that the claims are bound to their volumes, and that volumes are provisioned for `node`, until the API
+        server confirms it.
+
+        Source: upstream `AssumePodVolumes`.
+        """
+        for claim, volume in volumes.matched:
+            self._cache.put_volume(_bound(volume, claim))
+        for claim in volumes.to_provision:
+            self._cache.put_claim(replace(claim, selected_node=node))
+
+    def revert(self, volumes: PodVolumes) -> None:
+        """Undo `assume`: use the stored volumes and claims again. Source: upstream `RevertAssumedPodVolumes`."""
+        for _, volume in volumes.matched:
+            stored_volume = self._api.storage.volume(volume.name)
+            if stored_volume is not None:
+                self._cache.put_volume(stored_volume)
+        for claim in volumes.to_provision:
+            stored = self._api.storage.claim(claim.key)
+            if stored is not None:
+                self._cache.put_claim(stored)
+
+    def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
+        """Bind the volumes of a Pod; return why this failed, or "" when all claims are bound.
+
+        A volume or claim that changed since the scheduling cycle causes a conflict. Source: upstream `BindPodVolumes`.
+        """
+        for claim, volume in volumes.matched:
+            yield self._latencies.write("update", f"/{volume.name}")
+            stored_volume = self._api.storage.volume(volume.name)
+            if stored_volume is not volume:
+                return f'volume "{volume.name}" has changed'
+            self._api.storage.put_volume(_bound(stored_volume, claim))
+        for claim in volumes.to_provision:
+            yield self._latencies.write("update", "/".join(claim.key))
+            stored = self._api.storage.claim(claim.key)
+            if stored is not claim:
+                return f'claim "{"/".join(claim.key)}" has changed'
+            self._api.storage.put_claim(replace(stored, selected_node=node))
+        until = self._clock.now + self._timeout(pod)
+        while self._clock.now + _POLL_SECONDS <= until:
+            yield _POLL_SECONDS
+            problem = self._problem(pod, node, volumes)
+            if problem is None:
+                return ""
+            if problem:
+                return f"binding volumes: {problem}"
+        return "binding volumes: context deadline exceeded"
+
+    def _timeout(self, pod: Pod) -> float:
+        profile = configuration_of(self._semantics).profile(pod.spec.scheduler_name)
+        args = None if profile is None else profile.args.get("VolumeBinding")
+        return float((args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()).bind_timeout_seconds)
+
+    def _problem(self, pod: Pod, node: str, volumes: PodVolumes) -> str | None:
+        """Return why binding fails; "" while it is pending; None if all claims are bound. Source: upstream
+        `checkBindings`.
+        """
+        found = self._api.nodes.get(node)
+        if found is None:
+            return f'failed to get node "{node}": node "{node}" not found'
+        if self._api.pod(pod.namespace, pod.name) is None:
+            return "pod does not exist any more"
+        every = True
+        for claim in (*(claim for claim, _ in volumes.matched), *volumes.to_provision):
+            stored = self._api.storage.claim(claim.key)
+            if stored is None:
+                return f'failed to check binding: could not find object "{"/".join(claim.key)}"'
+            every = every and stored.fully_bound
+        for claim in volumes.to_provision:
+            stored = self._api.storage.claim(claim.key)
+            if stored is None or stored.selected_node != node:
+                return f'provisioning failed for PVC "{claim.name}"'
+            volume = self._api.storage.volume(stored.volume_name)
+            if volume is not None and not volume.reachable_from(found.labels):
+                return f'pv "{volume.name}" node affinity doesn\'t match node "{node}"'
+        return None if every else ""
+
+
+def _bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    return replace(volume, claim=_reference(claim))
+
+
+def _reference(claim: PersistentVolumeClaim) -> tuple[str, str, str]:
+    return claim.namespace, claim.name, claim.uid
+
 
 QUEUE_STARTS: Final = -0.5
 """The time at which the periodic flushes of the queue begin, in simulated seconds."""

@@ -5,7 +5,10 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
 
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
@@ -13,11 +16,13 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.cache import PodsByNode
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.node_tree import NodeTree
-from forewarn.policies.simulation.pod_group_states import PodGroupStates
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from forewarn.policies.controllers.view import WorkloadState
     from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.fields import ApiObject
@@ -26,6 +31,114 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+Key = tuple[str, str]
+"""(namespace, name) of a PodGroup."""
+
+
+class PodGroupStates:
+    """The Pods of each PodGroup: all Pods, and those that are bound or assumed. Includes terminating Pods."""
+
+    def __init__(self) -> None:
+        self._all: dict[Key, dict[str, Pod]] = {}
+        self._scheduled: dict[Key, dict[str, Pod]] = {}
+
+    def put(self, pod: Pod) -> None:
+        """Add a Pod, change a Pod, or assume a Pod on its node."""
+        if not pod.spec.pod_group:
+            return
+        key = _key(pod)
+        self._all.setdefault(key, {})[pod.uid] = pod
+        if pod.node_name:
+            self._scheduled.setdefault(key, {})[pod.uid] = pod
+        else:
+            _discard(self._scheduled, pod)
+
+    def remove(self, pod: Pod) -> None:
+        """Remove a Pod."""
+        if pod.spec.pod_group:
+            _discard(self._all, pod)
+            _discard(self._scheduled, pod)
+
+    def count(self, key: Key) -> int:
+        """Return the number of Pods of a PodGroup. Source: upstream `AllPodsCount`."""
+        return len(self._all.get(key, ()))
+
+    def scheduled(self, key: Key) -> Sequence[Pod]:
+        """Return the Pods of a PodGroup that are bound or assumed."""
+        return list(self._scheduled.get(key, {}).values())
+
+
+def _key(pod: Pod) -> Key:
+    return pod.namespace, pod.spec.pod_group
+
+
+def _discard(table: dict[Key, dict[str, Pod]], pod: Pod) -> None:
+    pods = table.get(_key(pod))
+    if pods is not None:
+        pods.pop(pod.uid, None)
+        if not pods:
+            del table[_key(pod)]
+
+
+_ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+class NodeTree:
+    """The names of nodes by zone. Zones and nodes are in the order of creation."""
+
+    def __init__(self) -> None:
+        self._zones: dict[tuple[str, str], dict[str, None]] = {}
+        self._zone_of: dict[str, tuple[str, str]] = {}
+        self._listed: list[str] | None = None
+
+    def put(self, node: Node) -> None:
+        """Add or change a node. A node that changes its zone becomes the last node of the new zone."""
+        zone = _first(node, _REGION), _first(node, _ZONE)
+        if self._zone_of.get(node.name) == zone:
+            return
+        self.remove(node.name)
+        self._zones.setdefault(zone, {})[node.name] = None
+        self._zone_of[node.name] = zone
+
+    def remove(self, name: str) -> None:
+        """Remove a node; a zone without nodes is removed, too."""
+        self._listed = None
+        zone = self._zone_of.pop(name, None)
+        if zone is None:
+            return
+        nodes = self._zones[zone]
+        del nodes[name]
+        if not nodes:
+            del self._zones[zone]
+
+    def list(self) -> Sequence[str]:
+        """Return the names of the nodes, one of each zone in turn."""
+        if self._listed is None:
+            rounds = zip_longest(*self._zones.values())
+            self._listed = [name for names in rounds for name in names if name is not None]
+        return self._listed
+
+
+def _first(node: Node, keys: Sequence[str]) -> str:
+    return next((node.labels[key] for key in keys if key in node.labels), "")
+
+
+def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
+    """Return the index of the equally best element that is on top of the heap in the end. `best`: indices, ascending.
+
+    `heap.Init` sifts down from the last parent to the first, and swaps only if a child is better; the right child only
+    if it is better than the left. So a parent remains above equal children, and the left child moves up first: the
+    first element in preorder. The path to index p is the binary number p + 1 without its first digit. With zeros
+    appended to equal length, the paths have preorder, and of equal ones the shorter is first.
+    """
+    if best[0] == 0 or len(best) == 1:
+        return int(best[0])
+    numbers = np.asarray(best, np.int64) + 1
+    digits = np.frexp(numbers)[1]
+    return int(numbers[np.argmin(numbers << (digits[-1] - digits))]) - 1
 
 
 class SchedulerCache:

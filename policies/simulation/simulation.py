@@ -8,8 +8,10 @@ from itertools import takewhile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import pod_of_template, template_of
 from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import POD_GROUP, RESOURCE_QUOTA
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.storage import default_storage_class
@@ -25,7 +27,6 @@ from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
 from forewarn.policies.simulation.quotas import Quotas
-from forewarn.policies.simulation.recreation import Recreation
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.simulation.storage_controllers import StorageControllers
@@ -33,7 +34,7 @@ from forewarn.policies.simulation.taint_evictions import DeviceTaintEvictions, T
 from forewarn.policies.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from random import Random
 
     from forewarn.policies.controllers.view import Key, PodState
@@ -41,7 +42,43 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.simulation.api_server import Change
     from forewarn.policies.simulation.scenario import Arrival, World
+
+
+class Recreation:
+    """Watches Pods, and recreates removed ones with the same name for controllers that are not simulated."""
+
+    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
+        self._clock, self._api, self._latencies = clock, api, latencies
+
+    def start(self) -> None:
+        """Watch Pods from now on."""
+        self._api.watchers.append(self.handle)
+
+    def handle(self, change: Change) -> None:
+        """Recreate a removed Pod if its controller is not simulated but known to recreate its Pods (see
+        `ApiServer.recreated`).
+        """
+        if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
+            return
+        pod: Pod = change.old.pod
+        if pod.owner is None or controller_of(pod) in self._api.workloads:
+            return
+        if again(pod, self._api.recreated, is_there=False) is Recreator.CONTROLLER and not has_lost_owner(
+            pod, self._runs
+        ):
+            self._clock.spawn(self._create(pod))
+
+    def _runs(self, namespace: str, name: str) -> bool:
+        found = self._api.pods.get((namespace, name))
+        return found is not None and not found.terminating and not found.pod.terminal
+
+    def _create(self, deleted: Pod) -> Generator[float | None, None, None]:
+        yield self._latencies.write("create", deleted.key)
+        pod = replace(deleted, node_name="", nominated_node_name="", start_time=None, phase="Pending")
+        self._api.create_pod(replace(pod, uid="", terminating=False, preempted=False), None)
+
 
 MAX_STEPS: Final = 2_000_000
 """Maximum steps of a simulation, so that every run ends."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.ephemeral_volume import missing_claims
-from forewarn.policies.controllers.persistent_volume import Bind, sync_unbound_claim
+from forewarn.policies.controllers.persistent_volume import Bind, missing_claims, sync_unbound_claim
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.metering import charge
@@ -19,7 +18,7 @@ from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTe
 from forewarn.policies.objects.storage import PersistentVolume
 from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.selectors import Requirement
-from forewarn.policies.simulation.stored_claims import claims_of
+from forewarn.policies.simulation.api_server import claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

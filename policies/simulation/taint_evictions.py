@@ -9,8 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
-from forewarn.policies.controllers.taint_eviction import Eviction, evict, evict_scheduled
+from forewarn.policies.controllers.taint_eviction import (
+    Eviction,
+    evict,
+    evict_scheduled,
+    eviction_time,
+    taints_of_devices,
+)
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.objects.taints import NO_EXECUTE
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.controllers.replica_set_sizes import is_paused
+from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class

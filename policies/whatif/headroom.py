@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, EquivalenceGroup, Estimate
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable

@@ -10,8 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import group_by_scheduling_properties
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED, group_by_scheduling_properties
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Orchestrator, Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
@@ -20,8 +19,7 @@ from forewarn.policies.metering import CutShort, metered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
-    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Estimate
+    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimate
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.fields import ApiObject

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
+from forewarn.policies.controllers.changes import Arrivals, arrivals, present
 from forewarn.policies.controllers.new_pods import count_daemons, new_pods
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod

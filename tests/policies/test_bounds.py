@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.config import Config
-from forewarn.policies.controllers.arrivals import arrivals
+from forewarn.policies.controllers.changes import arrivals
 from forewarn.policies.controllers.new_pods import new_pods
 from forewarn.policies.controllers.pod_sequences import FreeNumbers, NumberedPods
 from forewarn.policies.evaluation.evaluator import MAX_PROBLEMS, EvaluationRequest, Phase, evaluate

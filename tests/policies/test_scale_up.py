@@ -13,8 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import group_by_scheduling_properties
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
+    MAX_NODES,
+    Estimate,
+    group_by_scheduling_properties,
+)
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, daemon_pods, template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
 from forewarn.policies.cluster.cache import Cache

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import (
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
+    MAX_NODES,
     EquivalenceGroup,
     group_by_scheduling_properties,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     NodeGroup,
@@ -43,7 +43,7 @@ from forewarn.policies.options import Options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot

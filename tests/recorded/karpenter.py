@@ -9,12 +9,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
 from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-from forewarn.policies.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, SIMULATED
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import texts
-from forewarn.policies.autoscaling.karpenter.provisioner import exceeded_limit, provision, rejection
-from forewarn.policies.autoscaling.karpenter.requirements import Requirement
+from forewarn.policies.autoscaling.karpenter.requirements import CAPACITY_TYPE, INSTANCE_TYPE, SIMULATED, Requirement
 from forewarn.policies.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
 from forewarn.policies.autoscaling.karpenter.state import (
     ClusterState,
@@ -33,7 +32,7 @@ from forewarn.policies.objects.storage import CSINode, PersistentVolume, Persist
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.karpenter.provisioner import Decision
+    from forewarn.policies.autoscaling.karpenter.autoscaler import Decision
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
     from forewarn.policies.autoscaling.karpenter.state import StateNode
     from forewarn.policies.objects.fields import ApiObject

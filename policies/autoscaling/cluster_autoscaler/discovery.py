@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.autoscaling.cluster_autoscaler.balancing import PROVIDER_LABELS
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     NodeGroup,
@@ -18,7 +17,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     from_provider,
     is_good_template,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, Settings
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, PROVIDER_LABELS, Settings
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.manifests import Fault, values

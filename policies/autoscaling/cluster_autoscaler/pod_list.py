@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.autoscaling.cluster_autoscaler.equivalence import group_by_scheduling_properties
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import group_by_scheduling_properties
 from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.karpenter import labels as label
+from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.metering import charge

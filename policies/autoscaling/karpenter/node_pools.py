@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.instance_types import limited
-from forewarn.policies.autoscaling.karpenter.labels import NODE_POOL, SIMULATED
-from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, SIMULATED, Requirement, Requirements
 from forewarn.policies.objects.fields import at, int32, items, mapping, string_map, strings, text
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.taints import Taint

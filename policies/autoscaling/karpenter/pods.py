@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from forewarn.policies.autoscaling.karpenter.labels import NODE_POOL
-from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, Requirement, Requirements
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, Taint, Toleration
 from forewarn.policies.quantity import NANO, Format, Quantity

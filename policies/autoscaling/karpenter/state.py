@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.karpenter import labels as label
+from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of, untolerated
 from forewarn.policies.objects.fields import at, items, mapping, namespace_of, string_map, text, timestamp
@@ -17,7 +17,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.taints import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
 from forewarn.policies.quantity import NANO
-from forewarn.policies.scheduling.configuration.duration import seconds as seconds_of
+from forewarn.policies.scheduling.configuration.schema import seconds as seconds_of
 from forewarn.policies.selectors import parse_label_selector
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME
 from forewarn.policies.autoscaling.karpenter.pods import requirements_of, untolerated
-from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.requirements import HOSTNAME, Requirement, Requirements
 from forewarn.policies.metering import charge
 from forewarn.policies.selectors import with_label_keys
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.karpenter.labels import HOSTNAME
 from forewarn.policies.autoscaling.karpenter.pods import requirements_of
-from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.requirements import HOSTNAME, Requirement, Requirements
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.volumes import driver_of_provisioner
 

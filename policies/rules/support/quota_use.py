@@ -9,7 +9,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
+from forewarn.policies.controllers.changes import Arrivals, arrivals, present
 from forewarn.policies.controllers.new_pods import creates_pods_later
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
-from forewarn.policies.scheduling.configuration.decoding import decoding_faults
-from forewarn.policies.scheduling.configuration.expansion import Expansion
 from forewarn.policies.scheduling.configuration.plugin_arguments import READERS
-from forewarn.policies.scheduling.configuration.plugin_sets import PluginSet, plugin_sets
-from forewarn.policies.scheduling.configuration.schema import API_VERSION, KIND, MULTI_POINT, POINTS
-from forewarn.policies.scheduling.configuration.validation import REMOVED_PLUGINS, backoff, validate
+from forewarn.policies.scheduling.configuration.schema import (
+    API_VERSION,
+    KIND,
+    MULTI_POINT,
+    POINTS,
+    PluginSet,
+    decoding_faults,
+    plugin_sets,
+)
+from forewarn.policies.scheduling.configuration.validation import REMOVED_PLUGINS, Expansion, backoff, validate
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
 if TYPE_CHECKING:

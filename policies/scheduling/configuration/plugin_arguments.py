@@ -39,7 +39,7 @@ from forewarn.policies.scheduling.arguments import (
     ShapePoint,
     VolumeBindingArgs,
 )
-from forewarn.policies.scheduling.configuration.duration import seconds
+from forewarn.policies.scheduling.configuration.schema import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

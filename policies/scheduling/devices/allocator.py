@@ -13,23 +13,182 @@ from forewarn.policies.metering import meter
 from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
 from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
-from forewarn.policies.scheduling.devices.constraints import constraint
-from forewarn.policies.scheduling.devices.counters import ConsumedCounters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.objects.devices import (
+        Attribute,
         Device,
         DeviceClass,
+        DeviceConstraint,
         DeviceRequest,
         DeviceTaintRule,
         ResourceClaim,
         ResourceSlice,
     )
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.devices.in_use import InUse
-    from forewarn.policies.scheduling.devices.pools import Pool
+    from forewarn.policies.scheduling.devices.pools import Counters, InUse, Pool
+
+
+class Constraint:
+    """A constraint during one allocation attempt, with the devices that were added to it."""
+
+    def __init__(self, of: DeviceConstraint) -> None:
+        self._of = of
+
+    def add(self, outer: str, name: str, device: Device, identity: DeviceId) -> bool:
+        """Add a device if the device satisfies the constraint, and return whether the device does.
+
+        `outer`: name of the request. `name`: name with the alternative (`request/alternative`).
+        """
+        if not self._applies_to(outer, name):
+            return True
+        value = attribute_of(device, identity.driver, self._of.attribute)
+        return value is not None and self._add(outer, value)
+
+    def remove(self, outer: str, name: str) -> None:
+        """Remove the device that was added last for a request."""
+        if self._applies_to(outer, name):
+            self._remove(outer)
+
+    def _applies_to(self, outer: str, name: str) -> bool:
+        return not self._of.requests or outer in self._of.requests or name in self._of.requests
+
+    def _add(self, outer: str, value: Attribute) -> bool:
+        raise NotImplementedError
+
+    def _remove(self, outer: str) -> None:
+        raise NotImplementedError
+
+
+class _MatchAttribute(Constraint):
+    """Constraint `matchAttribute`: all devices have the same value of an attribute.
+
+    Upstream `matchAttributeConstraint`.
+    """
+
+    def __init__(self, of: DeviceConstraint) -> None:
+        super().__init__(of)
+        self._values: list[Attribute] = []
+
+    def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
+        if self._values and not _same(self._values[0], value):
+            return False
+        self._values.append(value)
+        return True
+
+    def _remove(self, outer: str) -> None:  # noqa: ARG002
+        self._values.pop()
+
+
+class _Distinct(_MatchAttribute):
+    """Constraint `distinctAttribute`: all devices have different values of an attribute.
+
+    Upstream `distinctAttributeConstraint`.
+    """
+
+    def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
+        if any(_same(known, value) for known in self._values):
+            return False
+        self._values.append(value)
+        return True
+
+
+class _DistinctByRequest(Constraint):
+    """Constraint `distinctAttribute` until 1.36, with upstream's defect: only the last device of each request
+    counts, until any removal.
+    """
+
+    def __init__(self, of: DeviceConstraint) -> None:
+        super().__init__(of)
+        self._values: dict[str, Attribute] = {}
+
+    def _add(self, outer: str, value: Attribute) -> bool:
+        if any(_same(known, value) for known in self._values.values()):
+            return False
+        self._values[outer] = value
+        return True
+
+    def _remove(self, outer: str) -> None:
+        self._values.pop(outer, None)
+
+
+def constraint(of: DeviceConstraint, semantics: Semantics) -> Constraint:
+    """Return a new constraint without devices, as the release implements it."""
+    if not of.distinct:
+        return _MatchAttribute(of)
+    return _DistinctByRequest(of) if semantics.distinct_values_by_request else _Distinct(of)
+
+
+def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
+    """Return an attribute of a device by its full name (`domain/name`), or None. `driver`: the default domain of
+    attributes.
+
+    Source: `lookupAttribute`.
+    """
+    if name in device.attributes:
+        return device.attributes[name]
+    domain, slash, own = name.partition("/")
+    return device.attributes.get(own) if slash and domain == driver else None
+
+
+def _same(one: Attribute, other: Attribute) -> bool:
+    return type(one) is type(other) and one == other
+
+
+class ConsumedCounters:
+    """The counters that the devices of one attempt consume, by (driver, pool).
+
+    `remaining`: the amounts that devices in use leave of a pool; a cache that `take` fills.
+    """
+
+    def __init__(self, remaining: dict[tuple[str, str], dict[tuple[str, str], int]], in_use: InUse) -> None:
+        self._remaining, self._in_use, self._work = remaining, in_use, meter()
+        self._consumed: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+
+    def take(self, pool: Pool, device: Device) -> bool:
+        """Consume the counters of a device and return True; return False without changes if the pool has too few.
+
+        Source: upstream `checkAvailableCounters`.
+        """
+        if pool.counters is None:
+            return False
+        key = pool.driver, pool.name
+        if key not in self._remaining:
+            self._work.charge(sum(len(part.devices) for part in pool.counters.slices))
+            self._remaining[key] = _remaining(pool, pool.counters, self._in_use)
+        left = self._remaining[key]
+        self._work.charge(len(left) // 4)
+        self._add(key, device, 1)
+        consumed = self._consumed[key]
+        if all(consumed.get(counter, 0) <= amount for counter, amount in left.items()):
+            return True
+        self.give_back(key, device)
+        return False
+
+    def give_back(self, pool: tuple[str, str], device: Device) -> None:
+        """Undo `take` for a device of the pool (driver, name)."""
+        self._add(pool, device, -1)
+
+    def _add(self, pool: tuple[str, str], device: Device, sign: int) -> None:
+        consumed = self._consumed.setdefault(pool, {})
+        for taken in device.consumes:
+            for name, amount in taken.counters.items():
+                consumed[taken.name, name] = consumed.get((taken.name, name), 0) + sign * amount
+
+
+def _remaining(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str, str], int]:
+    """Return (counter set, counter) -> amount that the devices in use leave of a pool; may be negative."""
+    left = dict(counters.values)
+    for part in counters.slices:
+        for device in part.devices:
+            if device.consumes and in_use.has(DeviceId(pool.driver, pool.name, device.name)):
+                for taken in device.consumes:
+                    for name, amount in taken.counters.items():
+                        left[taken.name, name] -= amount
+    return left
+
 
 MAX_RESULTS: Final = 32
 """Maximum devices of one claim (upstream `AllocationResultsMaxSize`)."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.metering import charge, each, meter
+import numpy as np
+
+from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
@@ -18,21 +20,16 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.plugin import FilterInColumns
-from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import (
-    NO_LABELS,
-    affinity_scores,
-    anti_affinity,
-    anti_affinity_of_its_own,
-    required_affinity,
-)
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, RequiredAffinity
+from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
 from forewarn.policies.scheduling.vectorized.rejections import rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
@@ -40,9 +37,352 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
+    from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
     from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
+
+
+CACHE_SIZE: Final = 64
+"""The minimum for the maximum number of cached label sets for `Against`; see `cache_size`."""
+_MAX_HITS: Final = 100
+"""Maximum number of counted terms of one Pod: one is enough to reject a node."""
+_MAX_NAMESPACES: Final = 2048
+"""Maximum number of namespaces that the terms of one Pod name or select, in total."""
+NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
+    """Return the Pod's required affinity, evaluated for all nodes; None without terms.
+
+    Raises NotValid for terms that cannot be parsed or select too many namespaces.
+    """
+    pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
+    if pod.spec.pod_affinity.errors:
+        raise NotValid
+    terms = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_affinity)
+    if not terms:
+        return None
+    _check_namespaces(terms)
+    namespace = pod.namespace
+
+    def matches_all(other: Pod) -> int:
+        return all(t.matches(namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
+
+    none = np.zeros(len(matrix.serials), np.int64)
+    if not matrix.nodes.keys.issuperset(t.topology_key for t in terms):
+        no_nodes = none > 0  # no node is in all of such topologies
+        per_kind = np.zeros(len(matrix.kinds), np.int64)
+        return RequiredAffinity(
+            no_nodes,
+            no_nodes,
+            len(problem.demands),
+            no_nodes,
+            per_kind,
+            none,
+            none,
+            0,
+            matches_itself=False,
+        )
+    selects = any(t.namespace_selector is not None for t in terms)
+    keep = pod.spec, snapshot.objects.namespaces if selects else None
+    about = "affinity", namespace, *map(id, keep)
+    only = _scope_of(terms, namespace)
+    counts = matrix.counts(about, keep, matches_all, only)
+    per_kind = matrix.cached(about, keep, matches_all, only)
+    topologies = [matrix.nodes.topology(key) for key in dict.fromkeys(t.topology_key for t in terms)]
+    charge((3 + 2 * len(topologies)) * problem.row)
+    labelled = np.logical_and.reduce([topology.present for topology in topologies])
+    sums = [counts.by_domain(topology)[topology.values] for topology in topologies]
+    least = sums[0] if len(sums) == 1 else np.minimum.reduce(sums)
+    somewhere = labelled if len(sums) == 1 else np.logical_or.reduce([topology.present for topology in topologies])
+    total = int(counts.here[somewhere].sum())
+    itself = bool(matches_all(pod))
+    now = labelled if itself and not total else labelled & (least > 0)
+    with_nominated = now | (labelled & (problem.of_nominated(per_kind) > 0))
+    return RequiredAffinity(
+        now, with_nominated, len(problem.demands), labelled, per_kind, counts.here, least, total, itself
+    )
+
+
+def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
+    """Raise NotValid if the terms select so many namespaces that cached tables would be too large."""
+    if sum(len(term.namespaces or ()) for term in terms) > _MAX_NAMESPACES:
+        raise NotValid("as affinity selects many namespaces")
+
+
+def _scope_of(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
+    """Return a scope with all Pods that can match every term; None if they may be in several namespaces.
+
+    `own`: namespace of the owner.
+    """
+    for term in terms:
+        if term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS):
+            continue
+        names = frozenset({own}) if term.namespaces is None else term.namespaces
+        if len(names) == 1:
+            return scope_of(next(iter(names)), term.selector)
+    return None
+
+
+def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
+    """Yield one constraint for each topology key of required anti-affinity, of the Pod and of Pods on nodes against the
+    Pod.
+
+    Raises NotValid if the terms select too many namespaces.
+    """
+    pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
+    own = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_anti_affinity)
+    theirs = terms_against(pod, matrix, snapshot)
+    if not own and not matrix.repelling.numbers():
+        return
+    _check_namespaces(own)
+    about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
+    keep = pod.labels, pod.spec, snapshot.objects.namespaces
+    found = []
+    for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
+        if key not in matrix.nodes.keys:
+            continue  # no node is in such a topology
+        charge(1 + len(own) // 8)
+        terms = [t for t in own if t.topology_key == key]
+
+        def hits(other: Pod, terms: list[AffinityTerm] = terms) -> int:
+            return sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
+
+        per_kind = np.zeros(len(matrix.kinds), np.int64)
+        own_kinds = None
+        if terms:
+            matching = matrix.cached(("anti-affinity", *about, key), keep, hits, _scope_of_any(terms, pod.namespace))
+            own_kinds = np.minimum(matching[: len(per_kind)], _MAX_HITS)
+            per_kind += own_kinds
+        for kind, count in theirs.get(key, {}).items():
+            per_kind[kind] += count
+        np.minimum(per_kind, _MAX_HITS, out=per_kind)
+        if per_kind.any():
+            topology = matrix.nodes.topology(key)
+            here = matrix.present(per_kind)
+            present, none = topology.sums(here), np.zeros(len(here), np.int64)
+            counts = np.flatnonzero(topology.present & (here > 0))
+            constraint = Constraint(per_kind, topology.present, counts, present, none, domains=topology.values)
+            found.append(constraint._replace(own=own_kinds) if own_kinds is not None else constraint)
+    # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
+    if own or problem.affinity is not None or any(constraint.present.any() for constraint in found):
+        yield from found
+
+
+def anti_affinity_of_its_own(
+    problem: NodeFit, demands: Sequence[CapacityConstraint], amounts: Present
+) -> NDArray[np.bool_]:
+    """Return [node], bool: whether the Pod's own anti-affinity terms reject the node.
+
+    `demands`: the constraints from `anti_affinity`.
+    """
+    found = np.zeros(len(problem.possible), np.bool_)
+    for demand in demands:
+        constraint = demand.constraint
+        if constraint is None or constraint.own is None or constraint.domains is None:
+            continue
+        here, inside = problem.matrix.present(constraint.own), constraint.domains >= 0
+        sums = np.bincount(constraint.domains[inside], here[inside], 1).astype(np.int64)
+        present = np.where(inside, sums[constraint.domains], 0)
+        part = constraint._replace(per_kind=constraint.own, present=present)
+        found |= amounts.exceeded(problem.counted(part))
+    return found
+
+
+class Against:
+    """The required anti-affinity terms of other Pods that match one Pod: topology key -> equivalence class -> number of
+    terms.
+
+    Each class is evaluated once, term by term: a Pod with a thousand terms must not multiply the cost of other Pods.
+    """
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        self.keys, self.by_key = keys, dict[str, dict[int, int]]()
+        self._known = 0
+
+    def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
+        """Evaluate equivalence classes that were added since the last call.
+
+        `namespace_labels`: of the Pod's namespace.
+        """
+        for number in matrix.repelling.near(pod.labels, self._known):
+            other = matrix.kinds.members[number]
+            assert other is not None
+            hits: dict[str, int] = {}
+            for term in each(other.spec.pod_affinity.required_anti_affinity, 0.7):
+                if term.topology_key in self.keys and term.matches(
+                    other.namespace, pod.namespace, pod.labels, namespace_labels
+                ):
+                    hits[term.topology_key] = hits.get(term.topology_key, 0) + 1
+            charge(1)
+            for key, count in hits.items():
+                self.by_key.setdefault(key, {})[number] = count
+            self._known = number
+        self._known = matrix.repelling.last
+
+
+def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> tuple[set[str], bool]:
+    """Return (topology keys of other Pods' terms that affect the score of a Pod, whether other namespaces have such
+    Pods).
+
+    `namespace_labels`: of the Pod's namespace.
+    """
+    keys, elsewhere = set[str](), False
+    for number in matrix.attractive.near(pod.labels, 0):
+        other = matrix.kinds.members[number]
+        assert other is not None
+        charge(1)
+        is_elsewhere = other.namespace != pod.namespace
+        for term in each(attracting_terms(other), 1):
+            here = term.topology_key in matrix.nodes.keys
+            is_new = here and (term.topology_key not in keys or (is_elsewhere and not elsewhere))
+            if is_new and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+                keys.add(term.topology_key)
+                elsewhere = elsewhere or is_elsewhere
+    return keys, elsewhere
+
+
+def _attracting(pod: Pod, hard_weight: int) -> list[tuple[int, AffinityTerm]]:
+    """Return (score, term) for the terms of a Pod on a node that affect the score of other Pods.
+
+    `hard_weight`: the score of required terms.
+    """
+    affinity = pod.spec.pod_affinity
+    found = [(hard_weight, term) for term in affinity.required_affinity]
+    found += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
+    found += [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
+    return found
+
+
+def affinity_scores(
+    pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot, hard_weight: int
+) -> NDArray[np.int64] | int:
+    """Return [index in `rows`]: scores 0 to 100 by affinity to Pods; 0 if no term applies. `rows`: row numbers of
+    nodes.
+
+    The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity.
+    `hard_weight`: the weight of required affinity terms. Source: upstream InterPodAffinity `PreScore`, `Score`,
+    `NormalizeScore`.
+    """
+    sums: NDArray[np.int64] | None = None
+    for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot, hard_weight)):
+        topology = matrix.nodes.topology(key)
+        charge(2 * len(rows) // VECTOR)
+        amounts = counts.by_domain(topology)[topology.values[rows]]
+        sums = amounts if sums is None else sums + amounts
+    if sums is None:
+        return 0
+    least, most = int(sums.min()), int(sums.max())
+    if most <= least:
+        return 0
+    shares = (sums - least).astype(np.float64) / float(most - least)
+    scores: NDArray[np.int64] = (float(MAX_NODE_SCORE) * shares).astype(np.int64)
+    return scores
+
+
+def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
+    """Yield (score of the Pods on each node by the Pod's preferred terms, topology key). Raises NotValid."""
+    affinity = pod.spec.pod_affinity
+    weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
+    weighted += [(-w.weight, w.term) for w in affinity.preferred_anti_affinity]
+    weighted = [(weight, term) for weight, term in weighted if term.topology_key in matrix.nodes.keys]
+    if not weighted:
+        return
+    selects = any(term.namespace_selector is not None for _, term in weighted)
+    keep = pod.spec, snapshot.objects.namespaces if selects else None
+    for key in dict.fromkeys(term.topology_key for _, term in weighted):
+        about = "preferred", pod.namespace, *map(id, keep), key
+        found = matrix.counted(about)
+        if found is None:
+            own = [(weight, term) for weight, term in weighted if term.topology_key == key]
+            terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
+            _check_namespaces(term for _, term in terms)
+            found = matrix.counts(
+                about,
+                keep,
+                _score_function(terms, pod.namespace),
+                _scope_of_any([term for _, term in terms], pod.namespace),
+            )
+        yield found, key
+
+
+def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
+    """Return a function: Pod on a node -> score of that Pod by these (weight, term) of a Pod in `namespace`."""
+
+    def score(other: Pod) -> int:
+        return sum(
+            weight
+            for weight, term in each(terms, 1)
+            if term.matches(namespace, other.namespace, other.labels, NO_LABELS)
+        )
+
+    return score
+
+
+def _scope_of_any(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
+    """Return a scope with all Pods that can match one of the terms; None if they may be in several namespaces.
+
+    `own`: namespace of the owner.
+    """
+    every = {_scope_of((term,), own) for term in terms}
+    if len(every) == 1:
+        return every.pop()
+    namespaces = {scope and scope[:1] for scope in every}
+    return namespaces.pop() if len(namespaces) == 1 else None
+
+
+def _others_scores(
+    pod: Pod, matrix: PodMatrix, snapshot: Snapshot, hard_weight: int
+) -> Iterator[tuple[PodCounts, str]]:
+    """Yield (score of the Pods on each node by the terms of those Pods, topology key)."""
+    if not matrix.attractive.numbers():
+        return
+    namespaces = snapshot.objects.namespaces
+    about = "attracting", hard_weight, pod.namespace, id(pod.labels), id(namespaces)
+    labels = snapshot.namespace_labels(pod.namespace)
+    keys, elsewhere = _attracting_keys(pod, matrix, labels)
+    only = None if elsewhere else (pod.namespace,)
+    for key in keys:
+
+        def score(other: Pod, key: str = key) -> int:
+            if not other.spec.pod_affinity.present or only not in (None, (other.namespace,)):
+                return 0
+            terms = [
+                (weight, term)
+                for weight, term in each(_attracting(other, hard_weight), 0.1)
+                if term.topology_key == key
+            ]
+            return sum(
+                weight
+                for weight, term in each(terms, 1)
+                if term.matches(other.namespace, pod.namespace, pod.labels, labels)
+            )
+
+        yield matrix.counts((*about, key, only), (pod.labels, namespaces), score, only), key
+
+
+def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
+    """Count the required anti-affinity terms of other Pods that match `pod`: topology key -> equivalence class ->
+    number of terms.
+
+    Includes classes whose Pods are no longer on a node.
+    """
+    numbers = matrix.repelling.numbers()
+    if not numbers:
+        return {}
+    key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
+    found, _ = matrix.against.get(key, (None, None))
+    if found is None or found.keys is not matrix.nodes.keys:
+        if len(matrix.against) >= cache_size(CACHE_SIZE, len(numbers)):
+            matrix.against.clear()
+        found = Against(matrix.nodes.keys)
+        matrix.against[key] = found, (pod.labels, snapshot.objects.namespaces)
+    against: Against = found
+    against.learn(pod, matrix, snapshot.namespace_labels(pod.namespace))
+    return against.by_key
+
 
 AFFINITY: Final = unresolvable(
     Reason("node(s) didn't match pod affinity rules", "no Pod there matches its Pod affinity", "change podAffinity")

@@ -17,7 +17,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugin import StaticFilter, StaticFilterPlugin, default_normalized
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.node_labels import allowed, matching
+from forewarn.policies.scheduling.vectorized.nodes import allowed, matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

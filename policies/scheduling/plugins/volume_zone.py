@@ -10,7 +10,7 @@ from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, Pre
 from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
-from forewarn.policies.scheduling.vectorized.node_labels import with_label
+from forewarn.policies.scheduling.vectorized.nodes import with_label
 from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from forewarn.policies.selectors import Requirement
 

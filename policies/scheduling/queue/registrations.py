@@ -6,10 +6,18 @@ and volumes exist here; of objects of devices, only events of ResourceClaims.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.scheduling.queue import hints
+from forewarn.policies.metering import each
+from forewarn.policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.scheduling.node_info import NodeInfo
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import matches_all
+from forewarn.policies.scheduling.plugins.node_ports import WantedPorts
+from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
+from forewarn.policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
+from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 from forewarn.policies.scheduling.queue.events import (
     ADD,
     ALL,
@@ -39,8 +47,286 @@ from forewarn.policies.scheduling.queue.events import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from forewarn.policies.objects.devices import ResourceClaim
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.queue.hints import Hint
+
+
+Hint = Callable[["Pod", Any, Any], bool]
+"""(rejected Pod, object before, object after) -> whether to retry the Pod. None: the object did not exist, or was
+deleted.
+"""
+
+
+def queue(_pod: Pod, _old: Any, _new: Any) -> bool:
+    """Return True: an event of this kind always retries the Pod. Upstream's `defaultQueueingHintFn`."""
+    return True
+
+
+def skip(_pod: Pod, _old: Any, _new: Any) -> bool:
+    """Return False: an event of this kind never retries the Pod.
+
+    For DefaultPreemption and deleted Pods: upstream registers for the event only because it ends the plugin's
+    PreEnqueue gate.
+    """
+    return False
+
+
+def _on_a_node(pod: Pod | None) -> bool:
+    """Report whether a Pod is on a node or nominated to a node. True for None (no Pod)."""
+    return pod is None or bool(pod.node_name or pod.nominated_node_name)
+
+
+def resources_after_pod(_pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    """Report whether a Pod on a node or nominated to a node was deleted. Resizes are not modelled here.
+
+    Source: upstream `isSchedulableAfterPodEvent`.
+    """
+    return new is None and _on_a_node(old)
+
+
+def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Report whether the node (empty) has sufficient resources for the Pod, and more of a requested resource than
+    before.
+
+    `old` None: the node is new. Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
+    """
+    if any(True for _ in insufficient_resources(pod, NodeInfo(new))):
+        return False
+    return old is None or _more_of_what_is_requested(pod, old, new)
+
+
+def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
+    """Report whether the node has more of a requested resource than before.
+
+    Source: upstream `haveAnyRequestedResourcesIncreased`.
+    """
+    before, after, request = old.allocatable, new.allocatable, pod.spec.request
+    if after.allowed_pod_number > before.allowed_pod_number:
+        return True
+    amounts = (
+        (request.milli_cpu, before.milli_cpu, after.milli_cpu),
+        (request.memory, before.memory, after.memory),
+        (request.ephemeral_storage, before.ephemeral_storage, after.ephemeral_storage),
+        *((n, before.scalars.get(name, 0), after.scalars.get(name, 0)) for name, n in request.scalars.items()),
+    )
+    return any(wanted > 0 and now > then for wanted, then, now in amounts)
+
+
+def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    """Report whether a change of another Pod (`old`, `new`), or of `pod` itself, may end a rejection by Pod
+    (anti-)affinity.
+
+    None: the other Pod did not exist, or was deleted. Source: upstream `isSchedulableAfterPodChange` of
+    InterPodAffinity.
+    """
+    if old is not None and new is not None and new.identity == pod.identity:
+        return True
+    if not _on_a_node(old) or not _on_a_node(new):
+        return False
+    terms, anti_terms = pod.spec.pod_affinity.required_affinity, pod.spec.pod_affinity.required_anti_affinity
+    if new is not None:
+        if old is None:
+            return matches_all(terms, pod, new)
+        matches_now = not matches_all(terms, pod, old) and matches_all(terms, pod, new)
+        return matches_now or (matches_all(anti_terms, pod, old) and not matches_all(anti_terms, pod, new))
+    if old is None:
+        return False
+    theirs = old.spec.pod_affinity.required_anti_affinity
+    return matches_all(anti_terms, pod, old) or matches_all(theirs, old, pod)
+
+
+def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Report whether a new (`old` None) or relabelled node may satisfy the Pod's affinity or anti-affinity.
+
+    Source: upstream `isSchedulableAfterNodeChange` of InterPodAffinity.
+    """
+    affinity = pod.spec.pod_affinity
+    for term in each(affinity.required_affinity):
+        before = None if old is None else old.labels.get(term.topology_key)
+        after = new.labels.get(term.topology_key)
+        if after is not None and after != before:
+            return True
+    if affinity.required_anti_affinity and old is None:
+        return True
+    for term in each(affinity.required_anti_affinity):
+        before = None if old is None else old.labels.get(term.topology_key)
+        if before is not None and new.labels.get(term.topology_key) != before:
+            return True
+    return False
+
+
+def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    """Report whether a change of another Pod, or of `pod` itself, may end a rejection by topology spread constraints.
+
+    `old`, `new` None: the Pod did not exist, or was deleted. Source: upstream `isSchedulableAfterPodChange` of
+    PodTopologySpread.
+    """
+    if any(other is not None and not _involved(other, pod) for other in (old, new)):
+        return False
+    constraints = do_not_schedule(pod)
+    if old is not None and new is not None:
+        if (
+            new.identity == pod.identity
+            and new.spec.tolerations != old.spec.tolerations
+            and _honours_taints(constraints)
+        ):
+            return True
+        return any(c.matches(old.labels) != c.matches(new.labels) for c in each(constraints, 1))
+    present = new if new is not None else old
+    return present is not None and any(c.matches(present.labels) for c in each(constraints, 1))
+
+
+def _involved(other: Pod, pod: Pod) -> bool:
+    """Report whether a change of `other` can affect the topology spread constraints of `pod`.
+
+    Source: upstream `involvedInTopologySpreading`.
+    """
+    return other.identity == pod.identity or (_on_a_node(other) and other.namespace == pod.namespace)
+
+
+def _honours_taints(constraints: Iterable[TopologySpreadConstraint]) -> bool:
+    return any(c.node_taints_policy == "Honor" for c in constraints)
+
+
+def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
+    """Report whether a change of a node may end a rejection of `pod` by topology spread constraints.
+
+    `old`, `new` None: the node is new, or was deleted. Source: upstream `isSchedulableAfterNodeChange` of
+    PodTopologySpread.
+    """
+    keys = [constraint.topology_key for constraint in do_not_schedule(pod)]
+    had, has = (node is not None and all(key in node.labels for key in keys) for node in (old, new))
+    if old is None or new is None:
+        return had or has
+    if had != has:
+        return True
+    changed = any(old.labels.get(key) != new.labels.get(key) for key in keys)
+    return has and (changed or old.taints != new.taints)
+
+
+def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Report whether the Pod tolerates the taints of a node now, but did not before (`old` None: the node is new).
+
+    Source: upstream `isSchedulableAfterNodeChange` of TaintToleration.
+    """
+    tolerations = pod.spec.tolerations
+    rejected = old is None or untolerated_taint(old.taints, tolerations) is not None
+    return rejected and untolerated_taint(new.taints, tolerations) is None
+
+
+def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+    """Report whether the changed Pod is the rejected Pod itself.
+
+    For TaintToleration, SchedulingGates and NodeDeclaredFeatures.
+    """
+    return new.identity == pod.identity
+
+
+def uncordoned(_pod: Pod, old: Node | None, new: Node) -> bool:
+    """Report whether a schedulable node was added or a node was uncordoned.
+
+    Source: upstream `isSchedulableAfterNodeChange` of NodeUnschedulable.
+    """
+    return not new.unschedulable and (old is None or old.unschedulable)
+
+
+def tolerates_cordons(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+    """Report whether the Pod itself changed and now tolerates cordoned nodes.
+
+    Source: upstream `isSchedulableAfterPodTolerationChange` of NodeUnschedulable.
+    """
+    return new.identity == pod.identity and tolerations_tolerate_taint(new.spec.tolerations, UNSCHEDULABLE_TAINT)
+
+
+def node_affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Report whether a node matches the Pod's node affinity now, but did not before (`old` None: the node is new).
+
+    Source: upstream `isSchedulableAfterNodeChange` of NodeAffinity.
+    """
+    affinity = pod.spec.node_affinity
+    if not affinity.matches(new.labels, new.name):
+        return False
+    return old is None or not affinity.matches(old.labels, old.name)
+
+
+def ports_after_pod(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    """Report whether a deleted Pod used a host port that the Pod needs.
+
+    Source: upstream `isSchedulableAfterPodDeleted` of NodePorts.
+    """
+    if old is None or not _on_a_node(old) or not old.spec.host_ports:
+        return False
+    return bool(WantedPorts(pod.spec.host_ports).conflicts(old.spec.host_ports))
+
+
+def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    """Report whether a Pod with volumes was deleted. For NodeVolumeLimits and VolumeRestrictions.
+
+    Upstream also checks which volumes the deleted Pod used.
+    """
+    return old is not None and bool(old.spec.volumes) and _on_a_node(old)
+
+
+def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
+    """Report whether a volume of the Pod uses a claim.
+
+    Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`.
+    """
+    return pod.namespace == new.namespace and any(v.claim_of(pod.name) == new.name for v in pod.spec.volumes)
+
+
+def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
+    """Report whether the Pod names a claim. As in upstream, ephemeral volumes do not count.
+
+    Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`.
+    """
+    return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
+
+
+def devices_after_claim(pod: Pod, old: ResourceClaim, new: ResourceClaim) -> bool:
+    """Report whether a ResourceClaim was deallocated, or the status of a claim of the Pod changed.
+
+    Source: upstream `isSchedulableAfterClaimChange`.
+    """
+    if old.allocation is not None and new.allocation is None:
+        return True
+    return pod.namespace == new.namespace and any(wanted.claim == new.name for wanted in pod.device_claims)
+
+
+def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:
+    """Report whether a volume is new or its labels changed.
+
+    Source: upstream `isSchedulableAfterPersistentVolumeChange` of VolumeZone.
+    """
+    return old is None or old.labels != new.labels
+
+
+def member_added(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+    """Report whether a new Pod belongs to the PodGroup of the rejected Pod.
+
+    Source: upstream `isSchedulableAfterPodAdded` of GangScheduling.
+    """
+    return bool(pod.spec.pod_group) and (pod.namespace, pod.spec.pod_group) == (new.namespace, new.spec.pod_group)
+
+
+def group_added(pod: Pod, _old: PodGroup | None, new: PodGroup) -> bool:
+    """Report whether the new PodGroup is the PodGroup of the Pod.
+
+    Source: upstream `isSchedulableAfterPodGroupAdded`.
+    """
+    return (pod.namespace, pod.spec.pod_group) == (new.namespace, new.name)
+
+
+def fewer_members_suffice(pod: Pod, old: PodGroup, new: PodGroup) -> bool:
+    """Report whether the minCount of the Pod's PodGroup decreased. Source: upstream
+    `isSchedulableAfterPodGroupUpdated`.
+    """
+    return group_added(pod, old, new) and 0 < new.min_count < old.min_count
 
 
 class Registration(NamedTuple):
@@ -55,67 +341,67 @@ _NODE_ADD: Final = ClusterEvent(NODE, ADD)
 _NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
 
 EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
-    "SchedulingGates": (Registration(ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED), hints.its_own),),
+    "SchedulingGates": (Registration(ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED), its_own),),
     "NodeUnschedulable": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), hints.uncordoned),
-        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), hints.tolerates_cordons),
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), uncordoned),
+        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), tolerates_cordons),
     ),
-    "NodeName": (Registration(_NODE_ADD, hints.queue),),
+    "NodeName": (Registration(_NODE_ADD, queue),),
     "TaintToleration": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), hints.taints_after_node),
-        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), hints.its_own),
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), taints_after_node),
+        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), its_own),
     ),
-    "NodeAffinity": (Registration(_NODE_OR_LABELS, hints.node_affinity_after_node),),
-    "NodePorts": (Registration(_POD_DELETE, hints.ports_after_pod), Registration(_NODE_ADD, hints.queue)),
+    "NodeAffinity": (Registration(_NODE_OR_LABELS, node_affinity_after_node),),
+    "NodePorts": (Registration(_POD_DELETE, ports_after_pod), Registration(_NODE_ADD, queue)),
     "NodeResourcesFit": (
-        Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), hints.resources_after_pod),
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), hints.resources_after_node),
+        Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
     ),
     "VolumeRestrictions": (
-        Registration(_POD_DELETE, hints.volumes_after_pod),
-        Registration(_NODE_ADD, hints.queue),
-        Registration(ClusterEvent(CLAIM, ADD), hints.of_a_claim_by_name),
+        Registration(_POD_DELETE, volumes_after_pod),
+        Registration(_NODE_ADD, queue),
+        Registration(ClusterEvent(CLAIM, ADD), of_a_claim_by_name),
     ),
     "NodeVolumeLimits": (
-        Registration(_POD_DELETE, hints.volumes_after_pod),
-        Registration(ClusterEvent(CLAIM, ADD), hints.of_its_claim),
+        Registration(_POD_DELETE, volumes_after_pod),
+        Registration(ClusterEvent(CLAIM, ADD), of_its_claim),
     ),
     "VolumeBinding": (
-        Registration(_NODE_OR_LABELS, hints.queue),
-        Registration(ClusterEvent(CLAIM, ADD | UPDATE), hints.of_its_claim),
-        Registration(ClusterEvent(VOLUME, ADD | UPDATE), hints.queue),
+        Registration(_NODE_OR_LABELS, queue),
+        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
+        Registration(ClusterEvent(VOLUME, ADD | UPDATE), queue),
     ),
     "VolumeZone": (
-        Registration(_NODE_OR_LABELS, hints.queue),
-        Registration(ClusterEvent(CLAIM, ADD | UPDATE), hints.of_its_claim),
-        Registration(ClusterEvent(VOLUME, ADD | UPDATE), hints.new_or_moved_volume),
+        Registration(_NODE_OR_LABELS, queue),
+        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
+        Registration(ClusterEvent(VOLUME, ADD | UPDATE), new_or_moved_volume),
     ),
     "PodTopologySpread": (
         Registration(
             ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE),
-            hints.spread_after_pod,
+            spread_after_pod,
         ),
-        Registration(ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT), hints.spread_after_node),
+        Registration(ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT), spread_after_node),
     ),
     "InterPodAffinity": (
-        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | DELETE), hints.affinity_after_pod),
-        Registration(_NODE_OR_LABELS, hints.affinity_after_node),
+        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | DELETE), affinity_after_pod),
+        Registration(_NODE_OR_LABELS, affinity_after_node),
     ),
     "DynamicResources": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), hints.queue),
-        Registration(ClusterEvent(RESOURCE_CLAIM, ADD | UPDATE), hints.devices_after_claim),
-        Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), hints.queue),
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), queue),
+        Registration(ClusterEvent(RESOURCE_CLAIM, ADD | UPDATE), devices_after_claim),
+        Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
     ),
-    "DefaultPreemption": (Registration(_POD_DELETE, hints.skip),),
+    "DefaultPreemption": (Registration(_POD_DELETE, skip),),
     "GangScheduling": (
-        Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), hints.member_added),
-        Registration(ClusterEvent(ASSIGNED_POD, ADD), hints.member_added),
-        Registration(ClusterEvent(POD_GROUP, ADD), hints.group_added),
-        Registration(ClusterEvent(POD_GROUP, UPDATE), hints.fewer_members_suffice),
+        Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), member_added),
+        Registration(ClusterEvent(ASSIGNED_POD, ADD), member_added),
+        Registration(ClusterEvent(POD_GROUP, ADD), group_added),
+        Registration(ClusterEvent(POD_GROUP, UPDATE), fewer_members_suffice),
     ),
     "NodeDeclaredFeatures": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE), hints.queue),
-        Registration(ClusterEvent(POD, UPDATE), hints.its_own),
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE), queue),
+        Registration(ClusterEvent(POD, UPDATE), its_own),
     ),
 }
 """Plugin of the default profile -> its registrations."""
@@ -136,7 +422,7 @@ class QueueingHints:
         """
         profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
         names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
-        everything = (Registration(ClusterEvent(WILD_CARD, ALL), hints.queue),)
+        everything = (Registration(ClusterEvent(WILD_CARD, ALL), queue),)
         return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
     def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
@@ -160,5 +446,5 @@ def _with_node_taint_events(given: Iterable[Registration]) -> tuple[Registration
     """
     actions = [r.event.action for r in given if r.event.resource == NODE]
     if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
-        return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), hints.queue),)
+        return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), queue),)
     return ()

@@ -2,26 +2,353 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
-from forewarn.policies.metering import VECTOR, charge, meter
+from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
-from forewarn.policies.scheduling.vectorized.pdbs import affected, changed_pdbs
-from forewarn.policies.scheduling.vectorized.reprieve_order import reprieve_order
-from forewarn.policies.scheduling.victim import by_importance, start_time
+from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
+from forewarn.policies.scheduling.victim import NOW, by_importance, start_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+
+_FEW: Final = 32
+"""Up to this number, changed PDBs are counted one by one: numpy reads all Pods for each of them."""
+_MAX_NUMBERS: Final = 4096
+"""Number of PDB numbers above which all PDBs are numbered again, if there are more than twice as many numbers as
+PDBs.
+"""
+_CACHE_SIZE: Final = 256
+"""Maximum number of PDBs with cached results for all equivalence classes."""
+
+
+class _Numbered(NamedTuple):
+    """The PDBs of a namespace, possibly none, with consecutive numbers.
+
+    `first`: number of the first PDB. `kinds`: the equivalence classes matched so far.
+    """
+
+    pdbs: Sequence[PodDisruptionBudget]
+    first: int
+    kinds: list[int]
+
+
+class MatchingPdbs:
+    """The PDBs that match each equivalence class, cached while the selectors of the PDBs do not change.
+
+    PDBs have numbers, consecutive within a namespace. A PDB that only allows more or fewer disruptions has the same
+    number as before, so after a preemption, no selector is evaluated again. Numbers of deleted PDBs are not reused.
+    """
+
+    def __init__(self, kinds: EquivalenceClasses) -> None:
+        self._kinds = kinds
+        self._forget()
+
+    def _forget(self) -> None:
+        self._namespaces: dict[str, _Numbered] = {}
+        self._all: Mapping[str, Sequence[PodDisruptionBudget]] | None = None
+        self._of_kind: dict[int, tuple[int, ...]] = {}
+        """Equivalence class -> the numbers of the PDBs that match it."""
+        self._allowed: NDArray[np.int64] = np.zeros(64, np.int64)
+        self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
+        self._count = 0
+
+    def of(self, pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
+        """Return the PDBs that match a Pod. `pdbs`: the PDBs of the Pod's namespace."""
+        if not pdbs:
+            return ()
+        numbered = self._numbered(pod.namespace, pdbs)
+        return [pdbs[number - numbered.first] for number in self._matching(self._kinds.number(pod), pod)]
+
+    def of_kinds(
+        self, kinds: NDArray[np.intp], pdbs: Mapping[str, Sequence[PodDisruptionBudget]]
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return ([index in `kinds`]: number of matching PDBs; the numbers of these PDBs, one class after the other).
+
+        `pdbs`: namespace -> PDBs. Raises CutShort.
+        """
+        self._learn(pdbs)
+        work = meter()
+        found = list(map(self._of_kind.get, kinds.tolist()))
+        work.charge(len(found) // 16)
+        if None in found:
+            for place, known in enumerate(found):
+                if known is None:
+                    work.charge(1)
+                    pod = self._kinds.members[int(kinds[place])]
+                    assert pod is not None
+                    found[place] = self._matching(int(kinds[place]), pod)
+        matched = cast("list[tuple[int, ...]]", found)
+        lengths = np.array(list(map(len, matched)), np.intp)
+        numbers = list(chain.from_iterable(matched))
+        work.charge(len(numbers) // 8)
+        return lengths, np.array(numbers, np.int64)
+
+    @property
+    def allowed(self) -> NDArray[np.int64]:
+        """[PDB number]: allowed disruptions at the last `of_kinds`. Do not modify."""
+        return self._allowed[: self._count]
+
+    @property
+    def names_pods(self) -> NDArray[np.bool_]:
+        """[PDB number], bool: whether the PDB lists disrupted Pods in its status."""
+        return self._names_pods[: self._count]
+
+    def _learn(self, pdbs: Mapping[str, Sequence[PodDisruptionBudget]]) -> None:
+        if pdbs is self._all:
+            return
+        if self._count > _MAX_NUMBERS and self._count > 2 * sum(map(len, pdbs.values())):
+            self._forget()
+        charge((len(pdbs) + len(self._namespaces)) // 16)
+        for namespace in [name for name, known in self._namespaces.items() if known.pdbs and name not in pdbs]:
+            self._drop(namespace)
+        for namespace, found in pdbs.items():
+            self._numbered(namespace, found)
+        self._all = pdbs
+
+    def _numbered(self, namespace: str, pdbs: Sequence[PodDisruptionBudget]) -> _Numbered:
+        known = self._namespaces.get(namespace)
+        if known is not None and known.pdbs is pdbs:
+            return known
+        self._all = None
+        if known is not None and _same_selectors(known.pdbs, pdbs):
+            known = known._replace(pdbs=pdbs)
+        else:
+            self._drop(namespace)
+            known = _Numbered(pdbs, self._count, [])
+            self._count += len(pdbs)
+            if self._count > len(self._allowed):
+                more = 0, self._count
+                self._allowed, self._names_pods = np.pad(self._allowed, more), np.pad(self._names_pods, more)
+        charge(len(pdbs) // 8)
+        here = slice(known.first, known.first + len(pdbs))
+        self._allowed[here] = [pdb.disruptions_allowed for pdb in pdbs]
+        self._names_pods[here] = [bool(pdb.disrupted_pods) for pdb in pdbs]
+        self._namespaces[namespace] = known
+        return known
+
+    def _drop(self, namespace: str) -> None:
+        known = self._namespaces.pop(namespace, None)
+        for kind in known.kinds if known is not None else ():
+            self._of_kind.pop(kind, None)
+
+    def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
+        """Return the numbers of the PDBs that match an equivalence class; cached.
+
+        Call `_numbered` for the namespace first.
+        """
+        found = self._of_kind.get(kind)
+        if found is None:
+            pdbs, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
+            here = enumerate(each(pdbs, 1.5), first)
+            found = tuple(number for number, pdb in here if pdb.matches(pod.namespace, pod.labels))
+            self._of_kind[kind] = found
+            kinds.append(kind)
+        return found
+
+
+def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisruptionBudget]) -> bool:
+    return len(one) == len(other) and all(a.selector is b.selector for a, b in zip(one, other, strict=True))
+
+
+def affected(
+    matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]
+) -> NDArray[np.bool_]:
+    """Return [node], bool: whether other evictions may violate PDBs than before the changes. `kind`: [rank, node],
+    Pods.
+
+    `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before and
+    after, cannot be violated on the node.
+    """
+    if len(changed) > _FEW:
+        touched = np.zeros(len(matrix.kinds), np.bool_)
+        for _, pdb in changed:
+            for number in each(matrix.kinds.within(scope_of(pdb.namespace, pdb.selector)), 1.5):
+                pod = matrix.kinds.members[number]
+                touched[number] |= pod is not None and pdb.matches(pod.namespace, pod.labels)
+        return np.asarray(touched[kind].any(axis=0))
+    charge((2 + len(changed)) * kind.size // VECTOR)
+    counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
+    found = np.zeros(kind.shape[1], np.bool_)
+    # Few pods match any of them: these are picked out once, and counted for each.
+    place = np.flatnonzero(np.logical_or.reduce(counted).take(kind)) if counted else np.zeros(0, np.intp)
+    kinds, nodes = kind.ravel()[place], place % kind.shape[1]
+    for (allowed, _), counts in zip(changed, counted, strict=True):
+        found |= np.bincount(nodes[counts[kinds]], minlength=len(found)) > allowed
+    return found
+
+
+def changed_pdbs(
+    old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
+) -> Iterator[tuple[int, PodDisruptionBudget]]:
+    """Yield (n, PDB) for added, changed and deleted PDBs: nodes with at most n Pods of the PDB are not affected."""
+    for namespace in old.keys() | new.keys():
+        before, after = old.get(namespace, ()), new.get(namespace, ())
+        if before is after:
+            continue
+        was, now = {b.name: b for b in before}, {b.name: b for b in after}
+        for name in was.keys() | now.keys():
+            one, other = was.get(name), now.get(name)
+            if one is other:
+                continue
+            if one and other and (one.selector, one.disrupted_pods) == (other.selector, other.disrupted_pods):
+                if one.disruptions_allowed != other.disruptions_allowed:
+                    yield min(one.disruptions_allowed, other.disruptions_allowed), other
+            else:
+                yield from ((0, pdb) for pdb in (one, other) if pdb)
+
+
+def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.int64]:
+    """Return [class]: 1 if the PDB matches the Pods of the equivalence class."""
+    key = pdb.namespace, id(pdb.selector)
+    found = matrix.pdbs.pop(key, None)
+    if found is None:
+        if len(matrix.pdbs) >= _CACHE_SIZE:
+            matrix.pdbs.pop(next(iter(matrix.pdbs)))
+        scope = scope_of(pdb.namespace, pdb.selector)
+        per_kind = PerClass(matrix.kinds, lambda pod: int(pdb.matches(pod.namespace, pod.labels)), scope)
+        found = per_kind, pdb
+    matrix.pdbs[key] = found
+    return found[0].values()
+
+
+class ReprieveOrder(NamedTuple):
+    """Tables of [rank, node] with the lower-priority Pods of each node in reprieve order.
+
+    `kind`: equivalence class. `start`: start time. `place`: index in the Pods of the node. `violates`: whether the
+    eviction violates a PDB. `undecided`: nodes whose order depends on names of Pods, which the tables do not contain.
+    Nodes are numbered by their index in the argument `nodes`.
+    """
+
+    kind: NDArray[np.int32]
+    start: NDArray[np.int64]
+    place: NDArray[np.int16]
+    violates: NDArray[np.bool_]
+    undecided: list[int]
+
+
+def reprieve_order(
+    matrix: PodMatrix, priority: int, pdbs: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
+) -> ReprieveOrder:
+    """Return the Pods with lower priority than `priority` on these nodes: first Pods that violate a PDB, each group by
+    importance.
+
+    `pdbs`: namespace -> PDBs. `nodes`: row numbers. Source: upstream `SelectVictimsOnNode`.
+    """
+    priorities = matrix.kinds.priority.values()
+    kinds, starts = matrix.kind[:, nodes], matrix.start[:, nodes]
+    place, node = np.nonzero((kinds > 0) & (priorities[kinds] < priority))
+    kind, start = kinds[place, node], starts[place, node]
+    order = _by_importance(node, priorities[kind], start, place, in_order=matrix.semantics.unstarted_victims_in_order)
+    node, kind, start, place = node[order], kind[order], start[order], place[order]
+    violates, named = _violations(matrix, pdbs, node, kind)
+    if violates.any():
+        order = np.argsort(2 * node + ~violates, kind="stable")
+        node, kind, start, place, violates = node[order], kind[order], start[order], place[order], violates[order]
+        named = named[order]
+    rank = _rank(node)
+    shape = (int(rank.max()) + 1 if len(rank) else 0), len(nodes)
+    found = ReprieveOrder(
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int16),
+        np.zeros(shape, np.bool_),
+        sorted(set(node[named].tolist())),
+    )
+    found.kind[rank, node], found.start[rank, node] = kind, start
+    found.place[rank, node], found.violates[rank, node] = place, violates
+    return found
+
+
+def _by_importance(
+    node: NDArray[np.intp],
+    priority: NDArray[np.int64],
+    start: NDArray[np.int64],
+    place: NDArray[np.intp],
+    *,
+    in_order: bool,
+) -> NDArray[np.intp]:
+    """Return the indices that sort Pods by node, then by highest priority, then by earliest start. All arrays: [Pod].
+
+    Pods that have not started are last, by `place` if `in_order`, otherwise in reverse order.
+    """
+    unstarted = start == NOW
+    last = start[~unstarted].max(initial=0) + 1
+    levels = np.unique(priority)
+    tie = place if in_order else np.where(unstarted, -place, place)
+    return _lexsort(tie, np.where(unstarted, last, start), -np.searchsorted(levels, priority), node)
+
+
+def _lexsort(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return np.lexsort(keys), where the last key counts most; as one sort if the keys fit into one number."""
+    packed, room = np.zeros(len(keys[0]), np.int64), 1
+    for key in keys:
+        least, most = (int(key.min()), int(key.max())) if len(key) else (0, 0)
+        packed += (key - least) * room if room < 2**62 else 0
+        room *= most - least + 1
+    return np.lexsort(keys) if room >= 2**62 else np.argsort(packed, kind="stable")
+
+
+def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the index of each element within its run of equal neighbours: 0, 1, 2, … for each run."""
+    index = np.arange(len(group))
+    first = np.concatenate(([True], group[1:] != group[:-1])) if len(group) else np.zeros(0, np.bool_)
+    return index - np.maximum.accumulate(np.where(first, index, 0))
+
+
+def _violations(
+    matrix: PodMatrix,
+    pdbs: Mapping[str, Sequence[PodDisruptionBudget]],
+    node: NDArray[np.intp],
+    kind: NDArray[np.int32],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return two bool arrays [Pod]: whether the eviction of the Pod violates a PDB, and whether this is undecided.
+
+    Pods are sorted by node and importance. A Pod and a matching PDB are a pair; of the pairs with the same node and
+    PDB, in order, those beyond the allowed disruptions violate the PDB. `node`, `kind`: [Pod], node and equivalence
+    class.
+    """
+    violates = np.zeros(len(kind), np.bool_)
+    if not pdbs:
+        return violates, violates
+    present = np.zeros(len(matrix.kinds), np.bool_)
+    present[kind] = True
+    here = np.flatnonzero(present)
+    known = matrix.matching_pdbs
+    lengths, numbers = known.of_kinds(here, pdbs)
+    if not len(numbers):
+        return violates, violates
+    place = np.zeros(len(matrix.kinds), np.intp)
+    place[here] = np.arange(len(here))
+    of_kind = place[kind]
+    of_pod = lengths[of_kind]
+    pod = np.repeat(np.arange(len(kind)), of_pod)
+    # The first pair of a pod, less the number of pairs before it: the k-th of all pairs is that far from its budget.
+    shift = (np.cumsum(lengths) - lengths)[of_kind] - (np.cumsum(of_pod) - of_pod)
+    pdb = numbers[np.arange(len(pod)) + shift[pod]]
+    undecided = violates.copy()
+    undecided[pod[known.names_pods[pdb]]] = True
+    if matrix.semantics.pdb_count_ends_at_first_violation:
+        undecided |= of_pod > 1
+    order = _lexsort(pod, pdb, node[pod])
+    pod, pdb = pod[order], pdb[order]
+    used = _rank(node[pod] * len(known.allowed) + pdb) + 1
+    violates[pod[used > known.allowed[pdb]]] = True
+    return violates, undecided
+
 
 CACHE_SIZE: Final = 6
 """Maximum number of priorities with cached tables: about 5 MB each at 5,000 nodes."""

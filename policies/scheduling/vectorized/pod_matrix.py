@@ -19,8 +19,8 @@ from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     Scope,
     scopes_of,
 )
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import MatchingPdbs
 from forewarn.policies.scheduling.vectorized.nodes import NodeTables
-from forewarn.policies.scheduling.vectorized.pdbs import MatchingPdbs
 from forewarn.policies.scheduling.victim import start_time
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.balancing import balanced
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option, best_options
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import balanced
 from tests.builders import make_node
 from tests.recorded.cluster_autoscaler import answer_case
 from tests.work import steps

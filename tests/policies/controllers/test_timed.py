@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.controllers.actions import CreateWorkload, DeleteWorkload, Report, Requeue
-from forewarn.policies.controllers.cron_job import most_recent
-from forewarn.policies.controllers.cron_schedule import InvalidSchedule, parse_schedule
+from forewarn.policies.controllers.cron_job import InvalidSchedule, most_recent, parse_schedule
 from forewarn.policies.controllers.resource_quota import recalculated, slow_start_batches
 from forewarn.policies.controllers.taint_eviction import Eviction, evict, tolerated_for
 from forewarn.policies.controllers.view import PodState

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.binding_cycle import BindingCycle, Stage
+from forewarn.policies.scheduling.caveats import BindingCycle, Stage
 from forewarn.policies.scheduling.framework import (
     SKIP,
     Code,

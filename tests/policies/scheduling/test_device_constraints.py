@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.policies.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.devices.constraints import constraint
+from forewarn.policies.scheduling.devices.allocator import constraint
 
 ATTRIBUTE = "gpu.example/half"
 ALIKE = DeviceConstraint(frozenset(), ATTRIBUTE)

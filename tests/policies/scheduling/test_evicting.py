@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
+from forewarn.policies.forecast.rehearsal import CacheOverSnapshot
 from forewarn.policies.forecast.waiting import Freed, freed_by, may_be_helped
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
@@ -31,7 +31,7 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.violated_pdbs import ViolatedPdbs
+from forewarn.policies.simulation.scheduler import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.profiles import cluster as with_profile

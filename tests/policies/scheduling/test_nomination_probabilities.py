@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
-from forewarn.policies.scheduling.nomination_probabilities import class_probabilities, nomination_probabilities
 from forewarn.policies.scheduling.preemption import Candidate
+from forewarn.policies.scheduling.schedule_one import class_probabilities, nomination_probabilities
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 

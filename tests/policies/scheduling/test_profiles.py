@@ -26,7 +26,7 @@ from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, u
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.simulation.cycle import Fits, NotPredicted, Rejected, SchedulingAlgorithm
-from forewarn.policies.simulation.node_tree import NodeTree
+from forewarn.policies.simulation.scheduler_cache import NodeTree
 from tests.builders import Made, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns, scores_given

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
+from forewarn.policies.controllers.taint_eviction import eviction_time, taints_of_devices
 from forewarn.policies.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from forewarn.policies.objects.pod import Pod
 from tests.builders import make_node, make_pod
