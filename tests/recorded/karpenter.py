@@ -12,29 +12,38 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
 from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
-from forewarn.policies.autoscaling.karpenter.pods import texts
-from forewarn.policies.autoscaling.karpenter.requirements import CAPACITY_TYPE, INSTANCE_TYPE, SIMULATED, Requirement
+from forewarn.policies.autoscaling.karpenter.pods import texts, untolerated
+from forewarn.policies.autoscaling.karpenter.requirements import (
+    CAPACITY_TYPE,
+    GROUP,
+    INITIALIZED,
+    INSTANCE_TYPE,
+    NODE_POOL,
+    SIMULATED,
+    Requirement,
+)
 from forewarn.policies.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
 from forewarn.policies.autoscaling.karpenter.state import (
     ClusterState,
     RunningNode,
-    needs_other_node,
-    state_nodes,
+    StateNode,
     usage_by_pool,
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.autoscaling.karpenter.volumes import Storage
-from forewarn.policies.objects.fields import at, boolean, items, mapping, namespace_of, text, timestamp
+from forewarn.policies.objects.fields import at, boolean, items, mapping, namespace_of, string_map, text, timestamp
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from forewarn.policies.objects.taints import NO_SCHEDULE, Taint
+from forewarn.policies.scheduling.configuration.schema import seconds as seconds_of
+from forewarn.policies.selectors import parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from forewarn.policies.autoscaling.karpenter.autoscaler import Decision
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
-    from forewarn.policies.autoscaling.karpenter.state import StateNode
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
 
@@ -97,7 +106,7 @@ def _state(case: ApiObject) -> ClusterState:
         namespaces=[Namespace.from_api(obj) for obj in namespaces.values()],
         storage=storage,
         api_nodes={node.name: node for node in map(RunningNode.of_node, items(case, "nodes"))},
-        unsynced=unsynced or any(storage.misses_volume(pod) for node in nodes for pod in node.pods),
+        unsynced=unsynced or any(_misses_volume(pod, storage) for node in nodes for pod in node.pods),
     )
 
 
@@ -109,11 +118,90 @@ def _moving(case: ApiObject, nodes: Iterable[StateNode], pdbs: Sequence[ApiObjec
     return [_unbound(pod) for pod in pods if needs_other_node(pod, pdbs, now)]
 
 
+def state_nodes(
+    nodes: Sequence[ApiObject],
+    claims: Sequence[ApiObject],
+    pods: Sequence[Pod],
+    limits: Mapping[str, Mapping[str, int]],
+) -> tuple[list[StateNode], bool]:
+    """Return the nodes that Karpenter tracks, and whether it waits until it can track all. Raises InvalidObject.
+
+    `limits`: node name -> CSI driver -> most volumes.
+    """
+    tracked: dict[str, StateNode] = {}
+    waits = False
+    for obj in claims:
+        claim = RunningNode.of_claim(obj)
+        startup = frozenset((text(t, "key"), text(t, "effect")) for t in items(obj, "spec", "startupTaints"))
+        waits = waits or not claim.provider_id
+        if claim.provider_id:
+            tracked[claim.provider_id] = StateNode(None, claim, startup)
+    bound: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if not pod.terminal:
+            bound.setdefault(pod.node_name, []).append(pod)
+    for obj in nodes:
+        node = RunningNode.of_node(obj)
+        managed = bool(node.labels.get(NODE_POOL))
+        typed = node.labels.get(INSTANCE_TYPE) or node.labels.get(INITIALIZED)
+        if managed and not (node.provider_id and typed):
+            waits = True
+            continue
+        state = tracked.setdefault(node.provider_id or node.name, StateNode(None, None))
+        state.node, state.pods, state.limits = node, bound.get(node.name, []), limits.get(node.name, {})
+    return list(tracked.values()), waits
+
+
+def needs_other_node(obj: ApiObject, pdbs: Sequence[ApiObject], now: int) -> bool:
+    """Report whether a Pod on a node that is being deleted needs another node. Source: `IsCurrentlyReschedulable`."""
+    pod = Pod.from_api(obj)
+    active = not pod.terminal and not pod.terminating
+    if pod.owner_kind in ("apps/DaemonSet", "/Node"):
+        return False
+    if not active:
+        return pod.owner_kind == "apps/StatefulSet" and pod.terminating
+    return not _do_not_disrupt(obj, now) and not _is_blocked(pod, obj, pdbs)
+
+
+def _do_not_disrupt(obj: ApiObject, now: int) -> bool:
+    value = string_map(obj, "metadata", "annotations").get(f"{GROUP}/do-not-disrupt", "")
+    if value == "true" or not value:
+        return bool(value)
+    seconds, start = seconds_of(value), timestamp(obj, "status", "startTime")
+    return seconds is not None and seconds > 0 and (start is None or now - start < seconds)
+
+
+def _is_blocked(pod: Pod, obj: ApiObject, pdbs: Sequence[ApiObject]) -> bool:
+    """Report whether PDBs never allow to evict a Pod. Source: `isFullyBlocked`."""
+    if untolerated((Taint(f"{GROUP}/disrupted", "", NO_SCHEDULE),), pod.spec.tolerations) is None:
+        return False
+    own = [pdb for pdb in pdbs if namespace_of(pdb) == pod.namespace and _selects(pdb, pod)]
+    if len(own) != 1:
+        return len(own) > 1
+    spec, conditions = mapping(own[0], "spec"), items(obj, "status", "conditions")
+    unhealthy = any(c.get("type") == "Ready" and c.get("status") == "False" for c in conditions)
+    if unhealthy and spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return False
+    zero = spec.get("maxUnavailable")
+    return (zero in (0, "0%") and zero is not False) or spec.get("minAvailable") == "100%"
+
+
+def _selects(pdb: ApiObject, pod: Pod) -> bool:
+    selector = parse_label_selector(at(pdb, "spec", "selector"))
+    return selector is not None and selector.matches(pod.labels)
+
+
+def _misses_volume(pod: Pod, storage: Storage) -> bool:
+    """Report whether a claim of a Pod names a volume that is gone. Karpenter then does not track the Pod's node."""
+    claims = (claim for _, claim in storage._claims_of(pod) if claim is not None)
+    return any(claim.volume_name and claim.volume_name not in storage.volumes for claim in claims)
+
+
 def _storage(objects: Sequence[ApiObject], *, locates_volumes: bool) -> Storage:
     return Storage(
         {claim.key: claim for claim in map(PersistentVolumeClaim.from_api, _of(objects, "PersistentVolumeClaim"))},
         {volume.name: volume for volume in map(PersistentVolume.from_api, _of(objects, "PersistentVolume"))},
-        {known.name: known for known in map(StorageClass.from_api, _of(objects, "StorageClass"))},
+        {one.name: one for one in map(StorageClass.from_api, _of(objects, "StorageClass"))},
         locates_volumes,
     )
 
@@ -183,8 +271,8 @@ def _shown(decision: Decision, usage: Mapping[str, ResourceList]) -> dict[str, A
 
 
 def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
-    requirements, names = claim.requirements, [known.name for known in claim.instance_types]
-    usable = [o for known in claim.instance_types for o in known.offerings if o.suits(requirements)]
+    requirements, names = claim.requirements, [t.name for t in claim.instance_types]
+    usable = [o for t in claim.instance_types for o in t.offerings if o.suits(requirements)]
     requirements.add((Requirement(INSTANCE_TYPE, names),))
     capacity_types = sorted({offering.capacity_type for offering in usable})
     requirements.add((Requirement(CAPACITY_TYPE, capacity_types),))

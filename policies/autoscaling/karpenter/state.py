@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
-from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of, untolerated
-from forewarn.policies.objects.fields import at, items, mapping, namespace_of, string_map, text, timestamp
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of
+from forewarn.policies.objects.fields import at, items, string_map, text
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.taints import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
 from forewarn.policies.quantity import NANO
-from forewarn.policies.scheduling.configuration.schema import seconds as seconds_of
-from forewarn.policies.selectors import parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.volumes import Storage
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.objects.resources import ResourceList
 
@@ -204,81 +202,8 @@ class ClusterState:
         ]
 
 
-def state_nodes(
-    nodes: Sequence[ApiObject],
-    claims: Sequence[ApiObject],
-    pods: Sequence[Pod],
-    limits: Mapping[str, Mapping[str, int]],
-) -> tuple[list[StateNode], bool]:
-    """Return the nodes that Karpenter tracks, and whether it waits until it can track all. Raises InvalidObject.
-
-    `limits`: node name -> CSI driver -> most volumes.
-    """
-    tracked: dict[str, StateNode] = {}
-    waits = False
-    for obj in claims:
-        claim = RunningNode.of_claim(obj)
-        startup = frozenset((text(t, "key"), text(t, "effect")) for t in items(obj, "spec", "startupTaints"))
-        waits = waits or not claim.provider_id
-        if claim.provider_id:
-            tracked[claim.provider_id] = StateNode(None, claim, startup)
-    bound: dict[str, list[Pod]] = {}
-    for pod in pods:
-        if not pod.terminal:
-            bound.setdefault(pod.node_name, []).append(pod)
-    for obj in nodes:
-        node = RunningNode.of_node(obj)
-        managed = bool(node.labels.get(label.NODE_POOL))
-        typed = node.labels.get(label.INSTANCE_TYPE) or node.labels.get(label.INITIALIZED)
-        if managed and not (node.provider_id and typed):
-            waits = True
-            continue
-        state = tracked.setdefault(node.provider_id or node.name, StateNode(None, None))
-        state.node, state.pods, state.limits = node, bound.get(node.name, []), limits.get(node.name, {})
-    return list(tracked.values()), waits
-
-
 def usage_by_pool(nodes: Sequence[StateNode]) -> dict[str, ResourceList]:
     """Return NodePool -> the capacity of its nodes that are not being deleted."""
     pools = {node.labels.get(label.NODE_POOL, "") for node in nodes} - {""}
     live = [node for node in nodes if not node.deleting]
     return {pool: sum_of(n.capacity() for n in live if n.labels.get(label.NODE_POOL) == pool) for pool in pools}
-
-
-def needs_other_node(obj: ApiObject, pdbs: Sequence[ApiObject], now: int) -> bool:
-    """Report whether a Pod on a node that is being deleted needs another node. Source: `IsCurrentlyReschedulable`."""
-    pod = Pod.from_api(obj)
-    active = not pod.terminal and not pod.terminating
-    if pod.owner_kind in ("apps/DaemonSet", "/Node"):
-        return False
-    if not active:
-        return pod.owner_kind == "apps/StatefulSet" and pod.terminating
-    return not _do_not_disrupt(obj, now) and not _is_blocked(pod, obj, pdbs)
-
-
-def _do_not_disrupt(obj: ApiObject, now: int) -> bool:
-    value = string_map(obj, "metadata", "annotations").get(f"{label.GROUP}/do-not-disrupt", "")
-    if value == "true" or not value:
-        return bool(value)
-    seconds, start = seconds_of(value), timestamp(obj, "status", "startTime")
-    return seconds is not None and seconds > 0 and (start is None or now - start < seconds)
-
-
-def _is_blocked(pod: Pod, obj: ApiObject, pdbs: Sequence[ApiObject]) -> bool:
-    """Report whether PDBs never allow to evict a Pod. Source: `isFullyBlocked`."""
-    if untolerated((Taint(f"{label.GROUP}/disrupted", "", NO_SCHEDULE),), pod.spec.tolerations) is None:
-        return False
-    own = [pdb for pdb in pdbs if namespace_of(pdb) == pod.namespace and _selects(pdb, pod)]
-    if len(own) != 1:
-        return len(own) > 1
-    spec, conditions = mapping(own[0], "spec"), items(obj, "status", "conditions")
-    unhealthy = any(c.get("type") == "Ready" and c.get("status") == "False" for c in conditions)
-    if unhealthy and spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return False
-    zero = spec.get("maxUnavailable")
-    return (zero in (0, "0%") and zero is not False) or spec.get("minAvailable") == "100%"
-
-
-def _selects(pdb: ApiObject, pod: Pod) -> bool:
-    selector = parse_label_selector(at(pdb, "spec", "selector"))
-    return selector is not None and selector.matches(pod.labels)

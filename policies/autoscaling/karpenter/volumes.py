@@ -130,11 +130,6 @@ class Storage(NamedTuple):
                 places.append(requirements)
         return places
 
-    def misses_volume(self, pod: Pod) -> bool:
-        """Report whether a claim of a Pod names a volume that is gone. Karpenter then does not track the Pod's node."""
-        claims = (claim for _, claim in self._claims_of(pod) if claim is not None)
-        return any(claim.volume_name and claim.volume_name not in self.volumes for claim in claims)
-
     def used_by(self, pod: Pod) -> dict[str, set[str]]:
         """Return CSI driver -> claims of a Pod, for the limits of nodes. Source: `GetVolumes`."""
         used: dict[str, set[str]] = {}
