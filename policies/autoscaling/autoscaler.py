@@ -32,8 +32,5 @@ class Autoscaler(Protocol):
     def scan(
         self, pending: Sequence[Pod], snapshot: Snapshot, now: float, upcoming: Sequence[Arrival] = ()
     ) -> Sequence[Arrival]:
-        """Return the nodes that one scan adds. Raises NotPredicted.
-
-        `now`: seconds since 1970. `upcoming`: arrivals of earlier scans whose nodes are not in the snapshot yet.
-        """
+        """Return the nodes that one scan adds. Raises NotPredicted."""
         ...

@@ -38,8 +38,7 @@ Further changes do not extend the delay. Source: pkg/controller/job `SyncJobBatc
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
     """Return the writes of one sync of an object; none for a deleted object, or for a kind without a controller here.
-
-    `now`: seconds since 1970. Raises InvalidObject if a field that the controller reads, or a Pod template, is invalid.
+    Raises InvalidObject if a field that the controller reads, or a Pod template, is invalid.
     """
     if key[0] not in CONTROLLERS or view.workload(key) is None:
         return []

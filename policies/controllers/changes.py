@@ -285,10 +285,7 @@ def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
 def _same_template(
     subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
 ) -> bool:
-    """Report whether an update does not change the Pod template.
-
-    Without `subject.old` (for a manifest), fields that only the stored template has count as defaults.
-    """
+    """Report whether an update does not change the Pod template."""
     stored = pod_template_of(old, paths)
     if stored is None:
         return False

@@ -105,10 +105,8 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def is_rolled_out(view: View, key: Key) -> bool:
-    """Report whether all Pods of a synced DaemonSet have its current revision.
-
-    If so, Pods on deleted nodes do not affect its syncs, which ignore such Pods and have no old Pod to replace. Source:
-    upstream `manage`, `rollingUpdate`.
+    """Report whether all Pods of a synced DaemonSet have its current revision. Source: upstream `manage`,
+    `rollingUpdate`.
     """
     state = view.workload(key)
     if state is None or not isinstance(state.status, DaemonSetStatus):

@@ -120,10 +120,8 @@ def max_unavailable(obj: ApiObject, replicas: int) -> int:
 
 
 def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> int:
-    """Return the new size of the new ReplicaSet, which is now `new`. `replicas`: the size of the Deployment.
-
-    `every`: the number of Pods that all ReplicaSets request now. Source: deployment util `NewRSNewReplicas`. Raises
-    InvalidObject.
+    """Return the new size of the new ReplicaSet, which is now `new`. `replicas`: the size of the Deployment. Source:
+    deployment util `NewRSNewReplicas`. Raises InvalidObject.
     """
     if not is_rolling(obj):
         return replicas
@@ -198,10 +196,7 @@ def reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
 
 
 def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) -> list[UpdateWorkload]:
-    """Return the updates that scale down old ReplicaSets. Source: `reconcileOldReplicaSets`.
-
-    If the API server rejects a write, the later writes are skipped, but not the status.
-    """
+    """Return the updates that scale down old ReplicaSets. Source: `reconcileOldReplicaSets`."""
     pairs = zip(before, after, strict=True)
     writes = [write for size, less in pairs for write in resized(rollout, size, less.replicas)]
     return [write._replace(may_fail=True) for write in writes]
@@ -267,7 +262,6 @@ def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
 
 def proportion(rollout: Rollout, size: Size, to_add: int, added: int) -> int:
     """Return how many of `to_add` Pods (negative: to remove) one ReplicaSet gets. `added`: how many others got already.
-
     Source: `GetReplicaSetProportion`, `getReplicaSetFraction`.
     """
     if not size.replicas or not to_add or to_add == added:
@@ -380,10 +374,7 @@ def _size(view: View, owned: WorkloadState, now: float) -> Size:
 
 def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
     """Return the ReplicaSet with a Deployment's template, or None if the controller must create it. `sets`: oldest
-    first.
-
-    Source: deployment util `FindNewReplicaSet`. A manifest lacks the defaults of stored objects: if no template is
-    equal, the latest revision matches if it contains all fields of the manifest.
+    first. Source: deployment util `FindNewReplicaSet`.
     """
     bare = without_hash(template)
     for replica_set in sets:

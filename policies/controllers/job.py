@@ -208,8 +208,7 @@ def _is_ignored(pod: PodState, job: ApiObject) -> bool:
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:
     """Return the action of the first rule of the Pod failure policy for the Pod's condition DisruptionTarget, or "".
-
-    Exit codes are not simulated. Source: `matchPodFailurePolicy`.
+    Source: `matchPodFailurePolicy`.
     """
     if not (pod.pod.preempted or pod.disrupted):
         return ""

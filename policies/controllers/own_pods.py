@@ -71,9 +71,7 @@ _Identity = tuple[str, str]
 
 
 class _Workloads(NamedTuple):
-    """The workloads of a namespace by identity, and the identity of each controller -> the workloads it
-    controls.
-    """
+    """The workloads of a namespace by identity, and the identity of each controller -> the workloads it controls."""
 
     identities: frozenset[_Identity]
     controlled: dict[_Identity | None, list[Workload]]

@@ -42,10 +42,7 @@ class DaemonPods(Sequence[Pod]):
         return on_node(self.named_for(node), node)
 
     def named_for(self, node: str) -> Pod:
-        """Return the Pod for a node without affinity to the node, for use after scheduling.
-
-        All such Pods have the same spec object, so the scheduler's tables have one equivalence class for them.
-        """
+        """Return the Pod for a node without affinity to the node, for use after scheduling."""
         return replace(self.anywhere, name=self.anywhere.name + node)
 
 

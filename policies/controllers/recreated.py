@@ -60,10 +60,7 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Recreator:
 
 
 def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
-    """Report whether the Pod's owner is a Pod (as a Spark driver owns its executors) that no longer runs.
-
-    `runs`: whether the Pod with a namespace and name exists, and is neither terminating nor terminal.
-    """
+    """Report whether the Pod's owner is a Pod (as a Spark driver owns its executors) that no longer runs."""
     return pod.owner is not None and pod.owner_kind == POD and not runs(pod.namespace, pod.owner.name)
 
 

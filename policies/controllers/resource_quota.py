@@ -55,9 +55,7 @@ def _equal(pods: Iterable[ApiObject]) -> Iterable[tuple[ApiObject, int]]:
 
 
 def slow_start_batches(count: int) -> Iterator[int]:
-    """Yield the sizes of the batches in which controllers create `count` Pods.
-
-    After a batch with a rejected Pod, controllers start no further batch. Source: pkg/controller/replicaset
+    """Yield the sizes of the batches in which controllers create `count` Pods. Source: pkg/controller/replicaset
     `slowStartBatch`.
     """
     size = min(count, SLOW_START)

@@ -80,10 +80,8 @@ def max_unavailable_of_set(obj: ApiObject, semantics: Semantics) -> int:
 
 
 def blocking_ordinal(obj: ApiObject, ordinals: Iterable[int]) -> int | None:
-    """Return the ordinal of the Pod for which a StatefulSet waits; None if the StatefulSet waits for no Pod.
-
-    `ordinals`: of its Pods that do not run. Until the Pod runs, the StatefulSet creates, deletes and replaces no Pod
-    with a higher ordinal. Source: `processReplica`, which returns if `!isRunningAndReady(pod) && monotonic`.
+    """Return the ordinal of the Pod for which a StatefulSet waits; None if the StatefulSet waits for no Pod. Source:
+    `processReplica`, which returns if `!isRunningAndReady(pod) && monotonic`.
     """
     requested = requested_ordinals(obj)
     return None if allows_burst(obj) else min((number for number in ordinals if number in requested), default=None)
@@ -200,10 +198,7 @@ def revision_of(pod: PodState) -> str:
 
 
 def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
-    """Report whether a Pod has this revision. `known`: the status of the StatefulSet.
-
-    A Pod without the label existed before the first sync, so it has the current revision.
-    """
+    """Report whether a Pod has this revision. `known`: the status of the StatefulSet."""
     return (revision_of(pod) or known.current) == revision
 
 

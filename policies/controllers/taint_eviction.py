@@ -75,9 +75,7 @@ def evict_scheduled(
 
 def _is_unaffected(pod: PodState) -> bool:
     """Report whether taint eviction ignores a Pod: a terminal Pod, or one that is terminating for another reason than
-    preemption.
-
-    For a preempted Pod, the taint replaces preemption as the reason. Source: `addConditionAndDeletePod`.
+    preemption. Source: `addConditionAndDeletePod`.
     """
     return pod.pod.terminal or (pod.terminating and not pod.pod.preempted)
 

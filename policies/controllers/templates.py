@@ -49,9 +49,7 @@ def without_hash(template: ApiObject) -> ApiObject:
 
 def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -> Pod:
     """Return a Pod of the template without a name, as created by a controller and after admission. Raises
-    InvalidObject.
-
-    `key`, `obj`: of the controller. Source: pkg/controller `GetPodFromTemplate`.
+    InvalidObject. Source: pkg/controller `GetPodFromTemplate`.
     """
     return view.admit(template, lambda: made_of(key[1], obj, template))
 
@@ -96,10 +94,7 @@ def claim_of_template(
 
 
 def admitted_claim(obj: ApiObject, default_class: str) -> PersistentVolumeClaim:
-    """Return the claim after admission. `default_class`: the default StorageClass, or "". Raises InvalidObject.
-
-    Source: admission plugin DefaultStorageClass.
-    """
+    """Return the claim after admission. Raises InvalidObject. Source: admission plugin DefaultStorageClass."""
     claim = PersistentVolumeClaim.from_api(obj)
     annotated = BETA_STORAGE_CLASS in string_map(obj, "metadata", "annotations")
     names_class = annotated or at(obj, "spec", "storageClassName") is not None

@@ -378,10 +378,7 @@ class _Cascade:
         )
 
     def evict(self, victims: Sequence[Pod], level: int, own: Collection[str] = ()) -> None:
-        """Delete the victims of a preemptor of this level, and plan the creation of their replacements.
-
-        `own`: identities of Pods without replacement.
-        """
+        """Delete the victims of a preemptor of this level, and plan the creation of their replacements."""
         self._replacements.evicted.update(victim.identity for victim in victims)
         for victim in victims:
             self._evict(victim, level, is_replaced=victim.identity not in own)
@@ -491,9 +488,6 @@ class _Cascade:
 
 
 def _ordinal(pod: Pod) -> int:
-    """Return the ordinal of a StatefulSet's Pod; -1 for other Pods.
-
-    Ignores the `+NUMBER` at the end of a replacement's name.
-    """
+    """Return the ordinal of a StatefulSet's Pod; -1 for other Pods."""
     owner = pod.owner
     return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and pod.owner_kind == STATEFUL_SET else -1

@@ -222,11 +222,7 @@ class _Scheduler:
                 self._lose_nomination(pod)
 
     def _lose_nomination(self, pod: Pod) -> None:
-        """Clear the nomination of a Pod.
-
-        Retry the unschedulable Pods with at most the priority of this Pod, including this Pod, if their queueing hints
-        react to its deletion. Source: upstream `updatePodInSchedulingQueue`.
-        """
+        """Clear the nomination of a Pod. Source: upstream `updatePodInSchedulingQueue`."""
         self._queue.update(pod, replace(pod, nominated_node_name=""))
         self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 

@@ -136,10 +136,7 @@ class CacheOverSnapshot(SchedulerCache):
             self._health.append((pod, _is_healthy(new) - _is_healthy(old)))
 
     def condemn(self, pods: Iterable[Pod]) -> None:
-        """Count victims as deleted: their PDBs allow fewer disruptions from now on.
-
-        In a cluster, the disruption controller usually has updated the PDBs before kube-scheduler tries the next Pod.
-        """
+        """Count victims as deleted: their PDBs allow fewer disruptions from now on."""
         for pod in pods:
             if pod.identity not in self._condemned:
                 self._condemned.add(pod.identity)

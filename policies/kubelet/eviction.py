@@ -119,10 +119,7 @@ class PodStats(NamedTuple):
     volumes: Mapping[str, Disk] = {}
 
     def disk(self, parts: Iterable[str], volumes: Iterable[str]) -> Disk:
-        """Return the Pod's disk usage in some `parts` ("root", "logs", "volumes"). Source: upstream `podDiskUsage`.
-
-        `volumes`: names of the volumes to count.
-        """
+        """Return the Pod's disk usage in some `parts` ("root", "logs", "volumes"). Source: upstream `podDiskUsage`."""
         found = [getattr(self, part) for part in parts if part in ("root", "logs")]
         if "volumes" in parts:
             found += [self.volumes[name] for name in volumes if name in self.volumes]

@@ -74,9 +74,8 @@ def read_pod(obj: ApiObject) -> KubeletPod:
 
 
 def is_critical_pod(priority: int, *, of_node: bool) -> bool:
-    """Report whether the kubelet evicts other Pods for a Pod, and never evicts this one.
-
-    `of_node`: a static Pod or the mirror Pod of one. Source: pkg/kubelet/types `IsCriticalPod`.
+    """Report whether the kubelet evicts other Pods for a Pod, and never evicts this one. Source: pkg/kubelet/types
+    `IsCriticalPod`.
     """
     return of_node or priority >= _SYSTEM_CRITICAL
 

@@ -45,10 +45,7 @@ class DefaultPreemptionArgs:
     min_candidate_nodes_absolute: int = 100
 
     def num_candidates(self, potential_nodes: int) -> int:
-        """Return the number of candidates after which the search stops.
-
-        `potential_nodes`: number of nodes where preemption may help. Source: upstream `calculateNumCandidates`.
-        """
+        """Return the number of candidates after which the search stops. Source: upstream `calculateNumCandidates`."""
         share = potential_nodes * self.min_candidate_nodes_percentage // 100
         return min(potential_nodes, max(share, self.min_candidate_nodes_absolute))
 

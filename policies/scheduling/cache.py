@@ -135,10 +135,7 @@ class PodsByNode:
     def tables(
         self, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> tuple[FrozenTable[str, tuple[Pod, ...]], FrozenTable[str, tuple[Pod, ...]]]:
-        """Return immutable tables (Pods by node, nominated Pods by node).
-
-        `claims`: by (namespace, name). Nominated Pods whose volumes kube-scheduler binds count as Pods on the node.
-        """
+        """Return immutable tables (Pods by node, nominated Pods by node)."""
         for key, pod in self._binding.items():
             if being_bound(pod, claims) != (key in self._bound):
                 self._move(key, pod)
@@ -183,8 +180,7 @@ class PodsByNode:
 
 def being_bound(pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]) -> bool:
     """Report whether kube-scheduler binds volumes of a nominated Pod. Such a Pod counts as bound to the nominated node.
-
-    An unbound claim of the Pod then has the node as selected node. Source: upstream `WillPreBind`, `BindPodVolumes`.
+    Source: upstream `WillPreBind`, `BindPodVolumes`.
     """
     found = (claims.get((pod.namespace, volume.claim_of(pod.name) or "")) for volume in pod.spec.volumes)
     return any(claim and not claim.fully_bound and claim.selected_node == pod.nominated_node_name for claim in found)

@@ -82,8 +82,6 @@ class ClusterObjects:
     def has_pod_groups(self) -> bool:
         """Whether kube-scheduler schedules Pods by PodGroups: by the feature gate if set, otherwise if PodGroups or
         their Pods are stored.
-
-        With the gate off, the API server serves no PodGroup and drops `schedulingGroup` from every new Pod.
         """
         given = self.semantics.pods_are_grouped
         return bool(self.pod_groups or self.grouped_pods) if given is None else given

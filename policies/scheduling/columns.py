@@ -77,10 +77,7 @@ class Columns:
         return columns
 
     def without(self, rows: NDArray[np.intp]) -> Columns:
-        """Return columns without the nodes at these indices.
-
-        A resource keeps its row, even if no remaining node has the resource.
-        """
+        """Return columns without the nodes at these indices."""
         columns = Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
         columns.largest = self.largest
         return columns

@@ -21,10 +21,7 @@ def charged_pdbs(
     evicted: Iterable[Pod],
     earlier: Mapping[Key, PodDisruptionBudget] | None = None,
 ) -> dict[Key, PodDisruptionBudget]:
-    """Return the PDBs that allow fewer disruptions after these evictions; see `changed_pdbs`.
-
-    A deleted Pod counts as unhealthy at once; a Pod that was already unhealthy changes nothing.
-    """
+    """Return the PDBs that allow fewer disruptions after these evictions; see `changed_pdbs`."""
     return changed_pdbs(pdbs, ((pod, -int(pod.healthy)) for pod in evicted), earlier)
 
 
@@ -68,9 +65,8 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
 
 
 def victims_to_evict(victims: Iterable[Pod]) -> list[Pod]:
-    """Return the victims that a preemptor evicts: those that are not terminating yet.
-
-    A preemptor without such a victim clears no nominations. Source: upstream `prepareCandidateAsync`.
+    """Return the victims that a preemptor evicts: those that are not terminating yet. Source: upstream
+    `prepareCandidateAsync`.
     """
     return [victim for victim in victims if not victim.terminating]
 

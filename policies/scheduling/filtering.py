@@ -104,9 +104,8 @@ def excluded_reason(restricting: Sequence[str]) -> Reason:
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
-    """Return the number of feasible nodes after which kube-scheduler stops searching.
-
-    `percentage`: percentageOfNodesToScore, 0 if unset; NOT_SCORED. Source: upstream `numFeasibleNodesToFind`.
+    """Return the number of feasible nodes after which kube-scheduler stops searching. Source: upstream
+    `numFeasibleNodesToFind`.
     """
     if percentage == NOT_SCORED:
         return 1

@@ -119,10 +119,7 @@ def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:
 
 
 def _assignment(pod: Pod, node: str, snapshot: Snapshot) -> Assignment:
-    """Return the assignment of a Pod to its node, with the state after PreFilter.
-
-    `snapshot`: the state before the Pod's cycle, with earlier Pods of the PodGroup on their nodes.
-    """
+    """Return the assignment of a Pod to its node, with the state after PreFilter."""
     framework, state = framework_of(snapshot, pod), CycleState()
     framework.run_pre_filter_plugins(state, pod)
     return Assignment(pod, node, state, framework)

@@ -105,10 +105,7 @@ class Preemption:
         return len(self.candidates) > self.num_candidates > 0
 
     def reasons(self, nodes: int) -> Counter[str]:
-        """Return reason -> number of nodes on which preemption does not help for this reason.
-
-        `nodes`: the number of all nodes.
-        """
+        """Return reason -> number of nodes on which preemption does not help for this reason."""
         found = Counter(reason for status in self.statuses.values() for reason in status.reasons)
         found[NOT_HELPFUL] += nodes - len(self.statuses)
         return +found

@@ -479,10 +479,7 @@ class RecurringCycle:
         return found
 
     def find(self, order: NDArray[np.intp]) -> Found:
-        """Return the feasible nodes that kube-scheduler finds before it stops.
-
-        `order`: row numbers of the nodes in the order of the search.
-        """
+        """Return the feasible nodes that kube-scheduler finds before it stops."""
         if not self.nodes:
             return Found(order[:0], len(order))
         return found_in_order(self.feasible, order, self._spec.percentage)
@@ -531,10 +528,7 @@ class RecurringCycle:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether kube-scheduler evaluates only a part of the nodes for preemption.
-
-        Call `best_nodes` first.
-        """
+        """Whether kube-scheduler evaluates only a part of the nodes for preemption. Call `best_nodes` first."""
         if self.constrained:
             return self._cycle.is_sampled
         return self._is_sampled

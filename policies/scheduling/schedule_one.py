@@ -148,10 +148,7 @@ class Prediction:
 
     @property
     def not_predicted(self) -> str:
-        """The reason why forewarn cannot predict the Pod, or "".
-
-        With a reason, there are no nodes, victims or statuses.
-        """
+        """The reason why forewarn cannot predict the Pod, or ""."""
         return self._decision.fault
 
     @property
@@ -206,10 +203,7 @@ class Prediction:
 
     @property
     def _error_of_scores(self) -> str:
-        """The error with which PreScore or Score ends the cycle, or "".
-
-        The Score plugins in columns return no errors. The nominated node is not scored.
-        """
+        """The error with which PreScore or Score ends the cycle, or ""."""
         feasible, own = self._of_filters.feasible, self.pod.nominated_node_name
         if len(feasible) < 2 or self.framework.plan.scores or (own and own in feasible):
             return ""
@@ -468,10 +462,7 @@ class Prediction:
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:
-        """Node name -> probability that preemption nominates the node.
-
-        With at most 100 nodes, the best nodes share a probability of 1.
-        """
+        """Node name -> probability that preemption nominates the node."""
         return nomination_probabilities(self.candidates, self.preemption.num_candidates)
 
     @property

@@ -341,11 +341,7 @@ class Snapshot:
 
     @cached_property
     def _lowest_grouped_priority(self) -> int | None:
-        """The lowest priority of PodGroups with Pods on nodes, and of these Pods; None without any.
-
-        The lowest possible priority if a Pod is on a removed node: upstream then ends preemption on the nodes of its
-        PodGroup with an error, whatever the priority.
-        """
+        """The lowest priority of PodGroups with Pods on nodes, and of these Pods; None without any."""
         groups, pods = self.objects.pod_groups, [pod for pods in self.pods_of_groups.values() for pod in pods]
         own = {pod.effective_priority if pod.node_name in self.rows else -(2**32) for pod in pods}
         return min(own | {groups[key].priority for key in self.pods_of_groups if key in groups}, default=None)
@@ -425,10 +421,7 @@ class Snapshot:
 
     @cached_property
     def pdbs(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-        """Namespace -> PDBs, sorted by name.
-
-        Namespaces without changes have the same tuple object as in the last Snapshot.
-        """
+        """Namespace -> PDBs, sorted by name."""
         return pdbs_by_namespace(self.objects, self.older_pdbs)
 
     @cached_property

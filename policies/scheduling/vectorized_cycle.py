@@ -63,9 +63,8 @@ class Scores:
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
     def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes.
-
-        `rows`: row numbers of the nodes to score. Raises NotValid.
+        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
+        NotValid.
         """
         found = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
         return {name: worth for name, worth in found.items() if worth.any()}
@@ -154,10 +153,7 @@ class Cycle:
         return row is not None and bool(self.feasible[row])
 
     def find(self, order: NDArray[np.intp]) -> Found:
-        """Return the feasible nodes that kube-scheduler finds before it stops.
-
-        `order`: row numbers of the nodes in the order of the search.
-        """
+        """Return the feasible nodes that kube-scheduler finds before it stops."""
         return found_in_order(self.feasible, order, percentage_of(self.framework))
 
     @property
@@ -184,10 +180,7 @@ class Cycle:
         return self.node_fit.decide()
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the preemption candidate on the node `name`, with its victims.
-
-        The node must be one that may be nominated.
-        """
+        """Return the preemption candidate on the node `name`, with its victims."""
         return self.node_fit.candidates(np.array([self.snapshot.rows[name]]))[0]
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:

@@ -26,19 +26,13 @@ class Clock:
         """The actor of the current step."""
 
     def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
-        """Schedule a call at a time in simulated seconds; at the current time if the time has passed.
-
-        `number`: a reserved number, which determines the order among calls at the same time.
-        """
+        """Schedule a call at a time in simulated seconds; at the current time if the time has passed."""
         if time < self.now:
             time = self.now
         heappush(self._due, (time, next(self._numbers) if number is None else number, call))
 
     def reserve(self) -> int:
-        """Return a number for an event that will be scheduled later by `at`.
-
-        The event runs before events at the same time that are scheduled after this call.
-        """
+        """Return a number for an event that will be scheduled later by `at`."""
         number = next(self._numbers)
         self._numbers = count(number + _RESERVED)
         return number
@@ -48,10 +42,7 @@ class Clock:
         return bool(self._due) and self._due[0][:2] < (time, number)
 
     def spawn(self, steps: Generator[float | None, None, None]) -> Task:
-        """Start an actor at the current time.
-
-        `steps`: yields the seconds until the next step, or None to wait for `wake`.
-        """
+        """Start an actor at the current time."""
         task = Task(self, steps)
         self.at(self.now, task.step)
         return task

@@ -112,11 +112,7 @@ class ControllerManager(ControllerWrites):
         self._put(*(Sync(key) for key in keys))
 
     def set_statuses(self) -> None:
-        """Set the status of every PDB, StatefulSet and DaemonSet before the simulation starts.
-
-        The status of a StatefulSet or DaemonSet records the template of its Pods, so a change at the start is rolled
-        out.
-        """
+        """Set the status of every PDB, StatefulSet and DaemonSet before the simulation starts."""
         self._set_statuses([key for kind in (*REVISED, PDB) for key in self.api.keys_of(kind)])
 
     def _set_statuses(self, keys: Iterable[Key]) -> None:
@@ -328,10 +324,7 @@ class ControllerManager(ControllerWrites):
             self._requeue(key, self.clock.now + delay)
 
     def _wake_controller(self, key: Key) -> None:
-        """Sync the controller of a workload after a change of the workload, its status or its Pods.
-
-        Many changes result in one sync if the workload has very many Pods.
-        """
+        """Sync the controller of a workload after a change of the workload, its status or its Pods."""
         state = self.api.workloads.get(key)
         if state is not None and state.controller is not None:
             self._requeue(state.controller, self.clock.now + seconds_to_read(self.api, key))

@@ -56,18 +56,14 @@ def delay_of(api: ApiServer, key: Key) -> float:
 
 
 def seconds_to_read(api: ApiServer, key: Key) -> float:
-    """Return the seconds that a controller needs to read the Pods of a workload; 0 unless there are very many.
-
-    Further changes accumulate meanwhile.
-    """
+    """Return the seconds that a controller needs to read the Pods of a workload; 0 unless there are very many."""
     count = len(api.by_controller.get(key, ()))
     return count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0
 
 
 def reader_of(api: ApiServer, key: Key) -> Key | None:
-    """Return the key of the Deployment of a ReplicaSet, if the Deployment reads Pods; otherwise None.
-
-    Other Deployments read the status of the ReplicaSet. Source: pkg/controller/deployment `deletePod`.
+    """Return the key of the Deployment of a ReplicaSet, if the Deployment reads Pods; otherwise None. Source:
+    pkg/controller/deployment `deletePod`.
     """
     state = api.workloads.get(key)
     above = None if state is None or state.controller is None else api.workloads.get(state.controller)

@@ -97,10 +97,7 @@ class ControllerView:
         return self._api.tally.by_controller.get(key, PodCounts())
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels.
-
-        `state`: the PDB. `selector`: called only if the PDB has changed.
-        """
+        """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels."""
         known = self._selected.get(state.key)
         if known is None or known.object is not state.object:
             known = self._selected[state.key] = _Selected(state.object, selector())
@@ -129,10 +126,7 @@ class ControllerView:
         return self._api.nodes
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """Return the Pod of a template after admission; computed once for each template.
-
-        `make`: returns the API object of the Pod.
-        """
+        """Return the Pod of a template after admission; computed once for each template."""
         known = self._admitted.get(id(template))
         if known is None:
             known = self._admitted[id(template)] = template, self._admission(make())

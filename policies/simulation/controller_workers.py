@@ -173,10 +173,7 @@ class ControllerWorkers(ControllerManager):
         self._after(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
-        """Return the objects of a sync that other controllers also write.
-
-        The API server rejects writes to objects that have changed.
-        """
+        """Return the objects of a sync that other controllers also write."""
         if key[0] not in _SHARED:
             return {}
         state = self.api.workloads.get(key)

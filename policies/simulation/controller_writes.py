@@ -227,10 +227,7 @@ class ControllerWrites:
             self.api.remove_workload(action.key)
 
     def _named(self, verb: str, key: Key) -> tuple[str, str]:
-        """Return the (verb, name) that determine the duration of a write.
-
-        Recorded scenarios distinguish fewer verbs.
-        """
+        """Return the (verb, name) that determine the duration of a write."""
         return ("create" if verb == "create" else "update", key[2]) if self.grows_only else (verb, f"{key[1]}/{key[2]}")
 
     def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:

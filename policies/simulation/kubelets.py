@@ -72,9 +72,8 @@ class Kubelets:
         self._api.remove_pod(key, uid)
 
     def pod_removed(self, state: PodState) -> None:
-        """Store a removed Pod for its Job, with the time at which its kubelet reported the termination.
-
-        In recorded scenarios, the kubelet reports no time. Source: pkg/controller/job `getFinishedTime`.
+        """Store a removed Pod for its Job, with the time at which its kubelet reported the termination. Source:
+        pkg/controller/job `getFinishedTime`.
         """
         owner = controller_of(state.pod)
         if owner is not None and owner[0] == JOB and owner in self._api.workloads:

@@ -44,10 +44,7 @@ class Latencies:
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:
-        """Return the seconds of a write to the API server.
-
-        `verb`: "create" or another. `name`: varies the duration a little.
-        """
+        """Return the seconds of a write to the API server."""
         return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
 
     def replacement(self, name: str) -> float:

@@ -26,11 +26,7 @@ class Outcome:
 
 
 def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
-    """Run a simulation `runs` times and return the distinct outcomes.
-
-    The first run has fixed latencies; the others have random ties and latencies. `make`: creates the simulation with a
-    source of random numbers, or None for fixed latencies.
-    """
+    """Run a simulation `runs` times and return the distinct outcomes."""
     outcomes: dict[Signature, Outcome] = {}
     for simulation in _run(make, runs, seed):
         known = outcomes.setdefault(signature(simulation), Outcome(simulation))

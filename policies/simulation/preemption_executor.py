@@ -105,10 +105,7 @@ class PreemptionExecutor:
         self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
 
     def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
-        """Evict the victims for a PodGroup on all nodes, the last victim after all others.
-
-        Nominations of other Pods do not change: upstream looks for them on a node named "cluster".
-        """
+        """Evict the victims for a PodGroup on all nodes, the last victim after all others."""
         self._prepare(_CLUSTER, victims, Preemptor.of_group(group))
 
     def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:

@@ -82,10 +82,7 @@ class Quotas:
             return str(error)[:_LONGEST]
 
     def pod_deleted(self, state: PodState) -> None:
-        """Subtract a removed Pod from the usage of its namespace.
-
-        Does nothing for a terminated Pod, which no longer counted.
-        """
+        """Subtract a removed Pod from the usage of its namespace."""
         if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 

@@ -270,9 +270,8 @@ class Scheduler:
         self._loop = clock.spawn(self._run())
 
     def _nominated(self, node: str) -> list[Pod]:
-        """Return the queued Pods that are nominated to a node, as the API server stores them.
-
-        Excludes Pods that are in their cycle: upstream knows only their names. Source: `nominatedPodToInfo`.
+        """Return the queued Pods that are nominated to a node, as the API server stores them. Source:
+        `nominatedPodToInfo`.
         """
         infos = (self.queue.get(pod) for pod in self.nominator.pods_for_node(node))
         return [info.pod for info in infos if info is not None]

@@ -253,10 +253,7 @@ class Simulation:
         self.clock.advance()
 
     def expect(self, arrivals: Sequence[Arrival]) -> None:
-        """Add arrivals from time 0 on to a simulation that has none and has not run.
-
-        After `run_first_syncs`, only losses of nodes are allowed, and time starts at 0 again.
-        """
+        """Add arrivals from time 0 on to a simulation that has none and has not run."""
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
         if arrivals:
             self.clock.now = min(self.clock.now, 0.0)
@@ -264,11 +261,7 @@ class Simulation:
 
     @property
     def is_as_if_new(self) -> bool:
-        """After `run_first_syncs` and a run: whether a new simulation would have had the same result.
-
-        False if a DaemonSet created or deleted Pods at once, when other controllers would still have had their first
-        sync.
-        """
+        """After `run_first_syncs` and a run: whether a new simulation would have had the same result."""
         first = takewhile(lambda event: event.t < FIRST_COLLECTION, self.timeline.events)
         return all(event.event == "nodeRemoved" for event in first)
 

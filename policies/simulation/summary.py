@@ -164,10 +164,7 @@ class Summary(NamedTuple):
 
 
 def unsettled(stopped: str, at: float) -> tuple[str, str]:
-    """Return (what, fix) about a simulation without a steady state.
-
-    `stopped`: the reason why the run was stopped, "" if it reached its end after `at` seconds.
-    """
+    """Return (what, fix) about a simulation without a steady state."""
     if stopped:
         return f"stopped {stopped}", "shorten --until or simulate fewer changes at once"
     return f"without a steady state after {duration(at)}", "increase --until"

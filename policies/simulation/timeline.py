@@ -104,11 +104,7 @@ class Timeline:
 
 
 def origin_of(pod: Pod, top: Key | None, recreator: Recreator, *, before: bool) -> Origin:
-    """Return the origin of a new Pod. `top`: its top workload. `recreator`: what recreates the Pod. `before`: whether
-    it existed at time 0.
-
-    A static Pod, which its node owns, is its own workload.
-    """
+    """Return the origin of a new Pod."""
     kind, name = ("", pod.key) if top is None else (top[0], "/".join(top[1:]))
     if recreator is Recreator.KUBELET:
         name = pod.key

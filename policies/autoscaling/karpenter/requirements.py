@@ -198,10 +198,7 @@ class Requirements(dict[str, Requirement]):
         return Requirement(key, complement=True) if present is None else present
 
     def compatible(self, others: Requirements, allow_undefined: Collection[str] = ()) -> Problem | None:
-        """Return why a node with these requirements cannot fulfil others.
-
-        `allow_undefined`: labels that the node may get.
-        """
+        """Return why a node with these requirements cannot fulfil others."""
         for key, other in others.items():
             if key not in self and key not in allow_undefined and other.operator not in _NOT:
                 return partial(_unknown, self, key, allow_undefined)

@@ -257,9 +257,7 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
     """Return extension point -> its configured plugins; multiPoint also has the default plugins. `given`: `plugins` of
-    a profile.
-
-    Source: upstream `mergePlugins`.
+    a profile. Source: upstream `mergePlugins`.
     """
     merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(given.get(MULTI_POINT)))}
     return merged | {point: _merged((), _read(given.get(point))) for point in POINTS}

@@ -41,10 +41,7 @@ class Pool:
 
     @property
     def binding_conditions(self) -> bool:
-        """Whether a device of the pool must be prepared after its allocation (binding conditions).
-
-        Such pools are tried last.
-        """
+        """Whether a device of the pool must be prepared after its allocation (binding conditions)."""
         return any(device.binding_conditions for part in self.slices for device in part.devices)
 
     def devices(self) -> Iterator[tuple[ResourceSlice, Device, DeviceId]]:

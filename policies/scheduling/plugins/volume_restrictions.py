@@ -55,10 +55,7 @@ class _State:
         return _State(self.claims, self.conflicts)
 
     def update(self, pod: Pod, sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) the uses of a Pod.
-
-        As in upstream, claims with the same name in other namespaces count, too.
-        """
+        """Add (`sign` 1) or remove (-1) the uses of a Pod."""
         self.conflicts += sign * sum(volume.claim_name in self.claims for volume in pod.spec.volumes)
 
 

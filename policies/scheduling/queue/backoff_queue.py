@@ -52,8 +52,7 @@ class BackoffQueue:
 
     def _duration(self, count: int, pods: int) -> float:
         """Return the back-off in seconds after the failed attempt `count`. The back-off doubles with each attempt.
-
-        The maximum grows with the Pods of a PodGroup. Source: upstream `calculateBackoffDuration`.
+        Source: upstream `calculateBackoffDuration`.
         """
         return min(self._initial * float(2 ** min(count - 1, 64)), self._most * sqrt(pods))
 

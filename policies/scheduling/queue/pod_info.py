@@ -95,10 +95,7 @@ class QueuedPodInfo(QueueingParams):
         return self.unschedulable_plugins | self.pending_plugins
 
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether plugins rejected the Pod, but none of `plugins` did.
-
-        Events of `plugins` then do not retry the Pod.
-        """
+        """Report whether plugins rejected the Pod, but none of `plugins` did."""
         rejected, pending = self.unschedulable_plugins, self.pending_plugins
         return bool(rejected or pending) and rejected.isdisjoint(plugins) and pending.isdisjoint(plugins)
 
@@ -132,10 +129,7 @@ class QueuedPodGroupInfo(QueueingParams):
         return {name for member in self.members for name in member.rejectors or ("",)}
 
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether plugins rejected every Pod, but none of `plugins` did.
-
-        Events of `plugins` then do not retry the PodGroup.
-        """
+        """Report whether plugins rejected every Pod, but none of `plugins` did."""
         return all(member.rejected_by_others_than(plugins) for member in self.members)
 
     def add(self, info: QueuedPodInfo) -> None:
@@ -157,11 +151,7 @@ def group_key(namespace: str, name: str) -> Key:
 
 
 def order_of_member(pod: Pod, timestamp: float, attempts: int = 0) -> tuple[int, int, float, str]:
-    """Return the sort key of a Pod in the cycle of its PodGroup.
-
-    `timestamp`: when the Pod was added, or returned from its last attempt, in seconds. Source: upstream
-    `PodGroupMemberPodsOrderingFunc`.
-    """
+    """Return the sort key of a Pod in the cycle of its PodGroup. Source: upstream `PodGroupMemberPodsOrderingFunc`."""
     return -pod.effective_priority, -attempts, timestamp, pod.name
 
 

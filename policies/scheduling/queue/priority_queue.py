@@ -435,10 +435,7 @@ class PriorityQueue:
             events.append(InFlightEvent(event, old, new))
 
     def _may_open_gate(self, info: Entity, event: ClusterEvent) -> bool:
-        """Report whether the plugin that gates a Pod or PodGroup registered for the event.
-
-        Since 1.37, wildcard events check the gates of all Pods and PodGroups again.
-        """
+        """Report whether the plugin that gates a Pod or PodGroup registered for the event."""
         if event.is_wild_card and self.groups is not None:
             return True
         return any(registered.covers(event) for registered in info.gating_events)

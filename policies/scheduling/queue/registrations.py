@@ -68,11 +68,7 @@ def queue(_pod: Pod, _old: Any, _new: Any) -> bool:
 
 
 def skip(_pod: Pod, _old: Any, _new: Any) -> bool:
-    """Return False: an event of this kind never retries the Pod.
-
-    For DefaultPreemption and deleted Pods: upstream registers for the event only because it ends the plugin's
-    PreEnqueue gate.
-    """
+    """Return False: an event of this kind never retries the Pod."""
     return False
 
 
@@ -82,18 +78,15 @@ def _on_a_node(pod: Pod | None) -> bool:
 
 
 def resources_after_pod(_pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Report whether a Pod on a node or nominated to a node was deleted. Resizes are not modelled here.
-
-    Source: upstream `isSchedulableAfterPodEvent`.
+    """Report whether a Pod on a node or nominated to a node was deleted. Resizes are not modelled here. Source:
+    upstream `isSchedulableAfterPodEvent`.
     """
     return new is None and _on_a_node(old)
 
 
 def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
     """Report whether the node (empty) has sufficient resources for the Pod, and more of a requested resource than
-    before.
-
-    `old` None: the node is new. Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
+    before. Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
     """
     if any(True for _ in insufficient_resources(pod, NodeInfo(new))):
         return False
@@ -220,10 +213,7 @@ def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """Report whether the changed Pod is the rejected Pod itself.
-
-    For TaintToleration, SchedulingGates and NodeDeclaredFeatures.
-    """
+    """Report whether the changed Pod is the rejected Pod itself."""
     return new.identity == pod.identity
 
 
@@ -265,10 +255,7 @@ def ports_after_pod(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
 
 
 def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
-    """Report whether a Pod with volumes was deleted. For NodeVolumeLimits and VolumeRestrictions.
-
-    Upstream also checks which volumes the deleted Pod used.
-    """
+    """Report whether a Pod with volumes was deleted. Upstream also checks which volumes the deleted Pod used."""
     return old is not None and bool(old.spec.volumes) and _on_a_node(old)
 
 
@@ -281,10 +268,7 @@ def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
 
 
 def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """Report whether the Pod names a claim. As in upstream, ephemeral volumes do not count.
-
-    Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`.
-    """
+    """Report whether the Pod names a claim. Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`."""
     return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
 
 
@@ -416,10 +400,7 @@ class QueueingHints:
 
     @classmethod
     def of_profiles(cls, semantics: Semantics) -> QueueingHints:
-        """Return the registrations for all profiles of a scheduler. Source: upstream `defaultEnqueueExtension`.
-
-        A plugin that is not part of kube-scheduler registers for every event.
-        """
+        """Return the registrations for all profiles of a scheduler. Source: upstream `defaultEnqueueExtension`."""
         profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
         names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
         everything = (Registration(ClusterEvent(WILD_CARD, ALL), queue),)

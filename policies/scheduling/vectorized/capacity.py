@@ -144,10 +144,7 @@ class _Moving(_Domains):
         return self.few or not self.exists.any() or bool((free[self.exists & (self.count == self.least)] == 0).any())
 
     def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [domain]: the number of Pods that fit. `free`: [domain], capacity without the constraint.
-
-        The domain that is full first limits the others.
-        """
+        """Return [domain]: the number of Pods that fit. `free`: [domain], capacity without the constraint."""
         full = self.count + free
         least = 0 if self.few or not self.exists.any() else int(full[self.exists].min())
         return np.where(self.exists, np.minimum(full, np.maximum(self.count, least + self.max_skew)) - self.count, 0)

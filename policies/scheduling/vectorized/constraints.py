@@ -108,10 +108,7 @@ class RequiredAffinity(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether more Pods like this one do not change the domains, because they join existing matching Pods.
-
-        False for the first Pod of a group, because the other Pods have to follow it.
-        """
+        """Whether more Pods like this one do not change the domains, because they join existing matching Pods."""
         return self.total > 0 or not self.matches_itself
 
     def when_removed(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -150,10 +150,7 @@ class NodeFit:
             self.possible = self.possible & constraint.possible
 
     def counted(self, constraint: Constraint) -> CapacityConstraint:
-        """Return the constraint as an amount and a limit on each node.
-
-        The amount includes the Pods nominated to the node.
-        """
+        """Return the constraint as an amount and a limit on each node."""
         nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
@@ -223,10 +220,7 @@ class NodeFit:
 
     @property
     def _potential(self) -> NDArray[np.bool_]:
-        """[node], bool: whether preemption evaluates the node of an unschedulable Pod.
-
-        Nodes whose first rejection is by required affinity are excluded.
-        """
+        """[node], bool: whether preemption evaluates the node of an unschedulable Pod."""
         if self.affinity is None:
             return self.open
         before = self.full(self.demands[: self.affinity.after])
@@ -283,10 +277,7 @@ class NodeFit:
 
     @property
     def ineligible_reason(self) -> str:
-        """Why the Pod may not preempt, or "". Raises NotValid.
-
-        If two plugins reject the nominated node, the first decides whether preemption may resolve the rejection.
-        """
+        """Why the Pod may not preempt, or "". Raises NotValid."""
         rows = self.snapshot.rows
         return pod_eligible_to_preempt_others(
             self.pod, self.snapshot, lambda name: not self._unschedulable()[rows[name]]

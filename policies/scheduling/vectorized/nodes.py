@@ -356,11 +356,7 @@ def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[
 
 
 def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
-    """Return [node], bool: whether the node can mount a volume with this node affinity (None: all nodes). Ignores
-    fields of nodes.
-
-    See `NodeSelector.matches` without a name.
-    """
+    """Return [node], bool: whether the node can mount a volume with this node affinity (None: all nodes)."""
     return np.ones(len(nodes.nodes), np.bool_) if affinity is None else matching(nodes, affinity, with_fields=False)
 
 

@@ -163,10 +163,7 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
 
 
 def _reprieved_everywhere(used: NDArray[np.int64], amounts: NDArray[np.int64], limits: NDArray[np.int64]) -> int:
-    """Return how many of the first ranks are reprieved on all nodes.
-
-    `used`, `limits`: [constraint, node]. `amounts`: [constraint, rank, node].
-    """
+    """Return how many of the first ranks are reprieved on all nodes."""
     charge(2 * amounts.size // VECTOR)
     over = amounts.cumsum(axis=1) > (limits - used)[:, None]
     by_rank = np.logical_or.reduce(over, axis=(0, 2))
@@ -193,10 +190,7 @@ def _best(
 def costs_on(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`.
-
-    `victims`: [rank, node]. `priorities`: [class].
-    """
+    """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`."""
     ranks = len(victims)
     of_victims = priorities[lower.kind[:ranks, nodes]]
     return costs_of(victims, _violations(nodes, victims, lower), of_victims, lower.start[:ranks, nodes])
