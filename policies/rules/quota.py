@@ -442,7 +442,7 @@ def _finishes(subject: ReviewedObject, use: Use) -> bool:
     """Report whether a rollout needs no surge Pod, because maxUnavailable lets old Pods terminate first."""
     if use.first <= use.arrivals.replicas or group_kind(subject.object) != DEPLOYMENT or use.stops_after is not None:
         return False
-    from forewarn.policies.controllers.replica_set_sizes import max_unavailable  # quotas are rare
+    from forewarn.policies.controllers.deployment import max_unavailable  # quotas are rare
 
     return max_unavailable(subject.object, use.arrivals.replicas) > 0
 
