@@ -13,7 +13,7 @@ from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest
-from forewarn.policies.lint.versions import manifests, read_version, versions
+from forewarn.policies.lint.versions import check_paths, manifests, read_version, versions
 from forewarn.policies.manifests.destinations import clusters_of, destinations
 from forewarn.policies.manifests.differences import differences
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping, string_map
@@ -100,10 +100,11 @@ class DiffRequest(NamedTuple):
 def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
     """Compare two versions, and simulate the change on the clusters that it concerns.
 
-    `clusters`: name -> a function that loads the cluster. Raises SourceError.
+    `clusters`: name -> a function that loads the cluster. Raises SourceError, MissingFile if no version has a path.
     """
     lint = LintRequest(request.paths, request.config, request.namespace, rendering=request.rendering)
     with versions(request.base, request.head) as (base, head, changed):
+        check_paths(request.paths, base, head)
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
         found = differences(before, after)
         deployed = destinations(manifests(head.root), clusters) if found and clusters else {}
@@ -130,7 +131,7 @@ def _on_cluster(
 
 
 def conditions(diff: Diff) -> set[str]:
-    """Return what happens: `change`, `rejected`, `preemption`, `pending`, `pdb`."""
+    """Return what happens, in the words of `--fail-on`."""
     met = {"change"} if diff.objects else set[str]()
     for cluster in diff.clusters:
         met |= {"rejected"} if cluster.rejected else set()

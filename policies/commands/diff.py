@@ -25,9 +25,12 @@ from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import find_config
+from forewarn.policies.findings import cut
 from forewarn.policies.lint.input import RenderRequest
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.sources.errors import MissingFile
+from forewarn.policies.sources.files import STDIN
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
@@ -83,6 +86,9 @@ def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callab
         return Cluster(cache, sources=sources)
 
     if not options.several:
+        for source in options.cluster:
+            if source.partition(":")[0] not in (LIVE, STDIN) and not os.path.exists(source):
+                raise MissingFile(cut(source, 200), "no such file or directory")
         return {_name_of(options.cluster[0]): partial(loaded, *options.cluster)}
     return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(options)}
 

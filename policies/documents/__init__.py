@@ -34,7 +34,7 @@ class Field(NamedTuple):
 def fields_of(of: Any) -> tuple[Field, ...]:
     """The fields of a dataclass or NamedTuple in JSON; empty for other types.
 
-    The key of `violated_pdbs` is `violatedPDBs`. A field with an empty default is optional.
+    The key is the name in camel case. A field with an empty default is optional.
     """
     declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})

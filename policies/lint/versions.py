@@ -16,10 +16,11 @@ from forewarn.policies.lint.tools import Trees, find_program
 from forewarn.policies.manifests.differences import Version
 from forewarn.policies.manifests.groups import kustomized
 from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.errors import MissingFile
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _WORK_TREE: Final = "working tree"
 
@@ -94,6 +95,13 @@ def _same(one: str, other: str) -> bool:
         return cmp(one, other, shallow=False)
     except OSError:
         return False
+
+
+def check_paths(paths: Iterable[str], *sides: Side) -> None:
+    """Raise MissingFile for a path that no version has."""
+    for path in paths:
+        if not any(os.path.exists(os.path.join(side.root, path)) for side in sides):
+            raise MissingFile(path, f"no such file or directory in {' or '.join(side.name for side in sides)}")
 
 
 def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tuple[Version, list[str]]:

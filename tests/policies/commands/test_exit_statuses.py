@@ -110,6 +110,10 @@ MISSING: Final = {
         *("classes", "plan", "--delete", "x", *WITH_CLUSTER),
         *("--scheduler-config", "{none}"),
     ),
+    ("diff", "--filename"): ("diff", "{versions}", "{versions}", "-f", "{none}"),
+    ("diff", "--cluster"): ("diff", "{versions}", "{versions}", "--cluster", "{none}"),
+    ("diff", "--config"): ("diff", "{versions}", "{versions}", "-c", "{none}"),
+    ("diff", "--scheduler-config"): ("diff", "{versions}", "{versions}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("audit", "--cluster"): ("audit", "--cluster", "{none}"),
     ("audit", "--config"): ("audit", *WITH_CLUSTER, "-c", "{none}"),
     ("audit", "--admission-config"): ("audit", *WITH_CLUSTER, "--admission-config", "{none}"),
@@ -189,7 +193,9 @@ def places(tmp_path: Path) -> dict[str, Path]:
     }
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
-    return {name: tmp_path / f"{name}.yaml" for name in (*texts, "none")}
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    return {"versions": versions} | {name: tmp_path / f"{name}.yaml" for name in (*texts, "none")}
 
 
 def status(arguments: tuple[str, ...], places: dict[str, Path]) -> int:
