@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.releases.release import UnknownRelease, minor_of
@@ -204,7 +204,7 @@ class Cache:
         A missing object of another kind may still exist in the cluster.
         """
         self._unlisted: frozenset[str] = frozenset()
-        self._on_unknown_nodes: dict[str, int] = {}
+        self._on_unknown_nodes: Mapping[str, int] = NOTHING
         self.devices_known: bool | None = None
         """Whether all device objects of the cluster are present; None: present if there are any."""
         self._replaced, self._templates = replaced, templates
@@ -388,16 +388,20 @@ class Cache:
             **tables,
         )
 
-    def _without_node(self, pods_by_node: Mapping[str, tuple[Pod, ...]]) -> dict[str, int]:
+    def _without_node(self, pods_by_node: Mapping[str, tuple[Pod, ...]]) -> Mapping[str, int]:
         """Return node name -> number of its Pods, for nodes that are not in the cache.
 
-        Equal results are the same object.
+        Equal results are the same object. Costs nothing for nodes that did not change since the last snapshot.
         """
-        if self.listed is not None:
-            nodes = self._tables[NODE]
-            counts = {name: len(pods) for name, pods in pods_by_node.items() if pods and nodes.get(("", name)) is None}
-            self._on_unknown_nodes = self._on_unknown_nodes if counts == self._on_unknown_nodes else counts
-        return self._on_unknown_nodes
+        nodes, before = self._tables[NODE], self._on_unknown_nodes
+        changed = {
+            name: len(pods_by_node.get(name, ())) if nodes.get(("", name)) is None else 0
+            for name in self._pods_by_node.since_last
+        }
+        if any(count != before.get(name, 0) for name, count in changed.items()):
+            counts = sorted({**before, **changed}.items())
+            self._on_unknown_nodes = {name: count for name, count in counts if count}
+        return NOTHING if self.listed is None else self._on_unknown_nodes
 
     def _not_listed(self) -> frozenset[str]:
         """Return the `group/Kind` of objects that may exist in the cluster but were not listed and are not in the

@@ -91,12 +91,13 @@ class PodsByNode:
         self._last: LazySnapshot | None = None
         self._base: Snapshot | None = None
         self._since_base: set[str] = set()
-        self._since_last: set[str] = set()
+        self.since_last: set[str] = set()
+        """Names of nodes that changed since the last snapshot."""
 
     def copy(self) -> PodsByNode:
         """Return the same Pods; later changes of one do not affect the other."""
         pods = copy(self)
-        names = ("_by_node", "_nominated", "_binding", "_bound", "_since_base", "_since_last")
+        names = ("_by_node", "_nominated", "_binding", "_bound", "_since_base", "since_last")
         vars(pods).update({name: vars(self)[name].copy() for name in names})
         return pods
 
@@ -130,7 +131,7 @@ class PodsByNode:
     def change_node(self, name: str) -> None:
         """Record a created, changed or deleted node."""
         self._since_base.add(name)
-        self._since_last.add(name)
+        self.since_last.add(name)
 
     def tables(
         self, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
@@ -149,8 +150,8 @@ class PodsByNode:
             if self._last.objects.semantics != objects.semantics:
                 self._base = None  # nothing of it is sure to hold
             elif self._last.built is not None:
-                self._base, self._since_base = self._last.built, self._since_last
-        self._since_last = set()
+                self._base, self._since_base = self._last.built, self.since_last
+        self.since_last = set()
         dirty = None if self._base is None else frozenset(self._since_base)
         self._last = LazySnapshot(objects, self._base, dirty, in_place=self._in_place)
         return self._last
