@@ -77,12 +77,11 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
     return PodTemplate(template, path, is_template=True)
 
 
-def is_fragment(obj: ApiObject) -> bool:
+def is_fragment(obj: ApiObject, template: PodTemplate) -> bool:
     """Report whether an object lacks what kube-apiserver requires of a workload, so that it only changes another one:
     a patch of a kustomization that no file names.
     """
-    template = at(obj, "spec", "template")
-    containers = at(template, "spec", "containers") if isinstance(template, OBJECT) else None
+    containers = template.spec.get("containers")
     if not isinstance(containers, list) or not containers:
         return True
     lacks_selector = group_kind(obj).startswith("apps/") and at(obj, "spec", "selector") is None

@@ -465,7 +465,7 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     above the classes of your workloads.
     """
     template = context.template(subject) if group_kind(subject.object) == DAEMON_SET else None
-    if template is None or context.phase is not Phase.LINT or is_fragment(subject.object):
+    if template is None or context.phase is not Phase.LINT or is_fragment(subject.object, template):
         return
     name = class_to_be(template, subject.effective_namespace, context)
     own = resolved(template, context)
@@ -605,7 +605,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     template = context.template(subject) if context.options.required_classes else None
     if template is None or subject.is_partial or has_controller(subject.object):
         return
-    if context.phase is Phase.LINT and template.is_template and is_fragment(subject.object):
+    if context.phase is Phase.LINT and template.is_template and is_fragment(subject.object, template):
         return
     namespace = subject.effective_namespace
     name = class_to_be(template, namespace, context)

@@ -595,7 +595,7 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     Fix: set requests for cpu and memory.
     """
     template = context.template(subject) if context.phase is Phase.LINT else None
-    if template is None or not class_name(template) or (template.is_template and is_fragment(subject.object)):
+    if template is None or not class_name(template) or (template.is_template and is_fragment(subject.object, template)):
         return
     own = resolved(template, context)
     if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:
