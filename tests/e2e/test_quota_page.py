@@ -177,6 +177,6 @@ REFUSAL = (
     "[class-not-allowed, limited-class-without-quota]\n"
 )
 LOOPHOLE = (
-    'Warning: ResourceQuota lab/everything-else: allows class "gold" under limitedResources. '
-    "Fix: list the classes with operator: In [limited-resources-loophole]\n"
+    'Warning: ResourceQuota lab/everything-else: allows class "gold" under limitedResources without naming it '
+    "(NotIn [batch]) [limited-resources-loophole]\n"
 )
