@@ -29,6 +29,8 @@ Every answer about a cluster contains `head`:
 |---|---|
 """
 _WIDTH = 110
+CONFIGURATION = ROOT / "docs/reference/configuration.md"
+_POLICY_ROWS = "| rules | policies |\n|---|---|\n"
 _ROWS_BY_STATE = "| rule | reads | denial |\n|---|---|---|\n"
 _STORED = {
     "classes": "PriorityClasses",
@@ -49,6 +51,7 @@ import python_page  # noqa: E402
 import webhook_pages  # noqa: E402
 from json_schemas import DOCUMENTS  # noqa: E402
 
+from forewarn.policies.application.admission_policies import COVERED, NOT_COVERED  # noqa: E402
 from forewarn.policies.commands.explain import as_markdown  # noqa: E402
 from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from forewarn.policies.disclosure import Disclose  # noqa: E402
@@ -490,6 +493,15 @@ def by_the_state() -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def policy_rows() -> str:
+    """The rows of docs/reference/configuration.md on the rules that `forewarn policies` covers."""
+    rules_by_text: dict[str, list[str]] = {}
+    for names, verdict in ((COVERED, "covered"), (NOT_COVERED, "not covered")):
+        for rule, text in names.items():
+            rules_by_text.setdefault(f"{verdict}: {text}", []).append(f"`{rule}`")
+    return "".join(f"| {', '.join(rules)} | {text} |\n" for text, rules in rules_by_text.items())
+
+
 def schema_rows() -> str:
     """The rows of docs/reference/json.md on JSON Schemas."""
     return "".join(f"| {title} | [{name}.json](schemas/{name}.json) |\n" for name, (title, _) in DOCUMENTS.items())
@@ -518,6 +530,7 @@ def main() -> int:
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),
         JOBS_RBAC: between(JOBS_RBAC, "rules:\n", "---\n", watched(("list",))),
+        CONFIGURATION: between(CONFIGURATION, _POLICY_ROWS, "\n## Linter\n", policy_rows()),
         DIRECTIONS: between(DIRECTIONS, _ROWS_BY_STATE, "", by_the_state()),
         ROOT / "webhook/doctor/shipped.json": registered(),
         DUMP: between(DUMP, "kubectl get -A -o json ", " > cluster.json", dumped()),

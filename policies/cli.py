@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "lint": Command("Lint", "policies.commands.lint", "check manifests, and report problems with file and line"),
     "explain": Command("Lint", "policies.commands.explain", "explain a rule and how to fix its findings"),
     "dry-run": Command("Lint", "policies.commands.dry_run", "predict offline how kube-apiserver answers manifests"),
+    "policies": Command("Webhook", "policies.commands.policies", "write rules of the configuration as CEL policies"),
     "lsp": Command("Lint", "policies.commands.lsp", "run the linter as a language server for editors"),
     "predict": Command("Predict", "policies.commands.predict", "predict node and victims for Pods and workloads"),
     "diff": Command("Predict", "policies.commands.diff", "show what a change of manifests does to every cluster"),

@@ -131,6 +131,7 @@ MISSING: Final = {
     ("whatif pressure", "--admit"): (*ON_A_NODE, "--admit", "{none}"),
     ("info node-groups", "--cluster"): ("info", "node-groups", "--cluster", "{none}"),
     ("info scheduler", "FILE|PRESET"): ("info", "scheduler", "{none}"),
+    ("policies", "--config"): ("policies", "-c", "{none}"),
     ("ui", "--cluster"): ("ui", "--no-browser", "--cluster", "{none}"),
     ("ui", "--scheduler-config"): ("ui", "--no-browser", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("webhook review", "--filename"): ("webhook", "review", "-f", "{none}"),

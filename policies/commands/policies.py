@@ -1,0 +1,55 @@
+"""`forewarn policies`: write admission policies of Kubernetes for rules of the configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import yaml
+
+from forewarn.policies.application.admission_policies import MUTATING_SINCE, admission_policies, reasons
+from forewarn.policies.application.findings import configured
+from forewarn.policies.commands.autoscaling import add_config_option
+from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import KNOWN, release_minor
+from forewarn.policies.config import ConfigError, find_config
+from forewarn.policies.findings import one_line
+from forewarn.policies.releases.minors import NEWEST
+from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.terminal import as_json, complain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, 2 for wrong usage or configuration, 3 if the output cannot be written."""
+    parser = Parser(
+        prog="forewarn policies",
+        description="Write ValidatingAdmissionPolicies and a MutatingAdmissionPolicy with bindings, for the rules that "
+        "kube-apiserver can evaluate without forewarn's webhook, from the configuration.",
+        epilog="Exit status: 0: written. 2: wrong usage or configuration. 3: the output cannot be written.",
+        examples=("policies -c .forewarn.yaml | kubectl apply -f -", "policies --kubernetes-version 1.35 -o json"),
+    )
+    add_config_option(parser.add_argument)
+    help_text = f"Kubernetes release (default: 1.{NEWEST}); before 1.{MUTATING_SINCE}, no MutatingAdmissionPolicy"
+    parser.add_argument("--kubernetes-version", type=release_minor, default=NEWEST, metavar=KNOWN, help=help_text)
+    add_output_option(parser.add_argument)
+    options = parser.parse_args(arguments)
+    try:
+        answer = admission_policies(configured(options.config or find_config(os.curdir)), options.kubernetes_version)
+        with output_of(options):
+            if options.output == "json":
+                sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(answer.objects)}))
+            else:
+                rules = f"# Rules of forewarn: {', '.join(answer.rules)}."
+                missing = f"# Not covered: {one_line(reasons(answer.not_covered))}." if answer.not_covered else ""
+                print("\n".join(filter(None, (rules, missing))))  # noqa: T201
+                yaml.safe_dump_all(answer.objects, sys.stdout, sort_keys=False, width=120)
+    except ConfigError as fault:
+        return complain("policies", fault, 2)
+    except SourceError as fault:
+        return complain("policies", fault, status_of(fault))
+    return 0
