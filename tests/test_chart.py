@@ -11,6 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from forewarn.policies.config import read_config
 from forewarn.webhook.settings import FLAGS, parse_settings
 from tests.test_packaging import SETUP
 
@@ -76,3 +77,14 @@ def test_the_version_is_that_of_forewarn_and_of_the_image() -> None:
     assert re.search(
         rf"^  newTag: {re.escape(version)}$", Path("manifests/base/kustomization.yaml").read_text(), re.MULTILINE
     )
+
+
+@pytest.mark.parametrize("release", sorted(Path("tests/e2e/released").iterdir()), ids=lambda path: path.name)
+def test_values_configuration_and_settings_of_a_release_stay_valid(release: Path) -> None:
+    Draft7Validator(SCHEMA).validate(yaml.safe_load((release / "values.yaml").read_text()))
+    objects = list(yaml.safe_load_all((release / "templates/manifests.yaml").read_text()))
+    by_name = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+    read_config(by_name["ConfigMap", "forewarn"]["data"]["forewarn.yaml"], "forewarn.yaml")
+    (container,) = by_name["Deployment", "forewarn"]["spec"]["template"]["spec"]["containers"]
+    settings = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
+    assert parse_settings([], settings).max_in_flight == 512

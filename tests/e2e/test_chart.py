@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,10 +16,11 @@ import yaml
 from tests.e2e.build import HELM, binaries
 from tests.e2e.control_plane import Told
 from tests.e2e.installation import CONFIGURATIONS, MANIFESTS, NAMESPACE, rendered
+from tests.e2e.load import creating, load
 from tests.e2e.objects import priority_class
 from tests.e2e.test_upgrade import unknown_class, written
 from tests.e2e.truth import wait_until
-from tests.e2e.webhook import Webhook
+from tests.e2e.webhook import Webhook, failed_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 CHART = MANIFESTS / "chart"
+RELEASED = sorted((MANIFESTS.parent / "tests/e2e/released").iterdir())
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
 UNORDERED = ("env", "volumeMounts", "volumes")
 """Lists whose order means nothing here, and which kustomize orders in its own way."""
@@ -217,6 +220,13 @@ print(yaml.safe_dump_all(objects))
 """What tests.e2e.installation does to the manifests."""
 
 
+def renderer_for(webhook: Webhook, directory: Path) -> Path:
+    path = directory / "renderer"
+    path.write_text(RENDERER.format(python=sys.executable, port=webhook.proxy.port))
+    path.chmod(0o700)
+    return path
+
+
 class Release:
     """The chart on the API server, as people put it there."""
 
@@ -231,12 +241,12 @@ class Release:
             found = json.loads(self._helm("status", "forewarn", "--namespace", NAMESPACE, "-o", "json").out)
             assert found["info"]["status"] == "deployed"
 
-    def install(self) -> None:
-        self.do("install", CHART, "--create-namespace", "--post-renderer", self._renderer)
+    def install(self, chart: Path = CHART) -> None:
+        self.do("install", chart, "--create-namespace", "--post-renderer", self._renderer)
 
-    def upgrade(self, **values: object) -> None:
-        flags = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
-        self.do("upgrade", CHART, "--post-renderer", self._renderer, *flags)
+    def upgrade(self, *flags: str | Path, **values: object) -> None:
+        set_values = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
+        self.do("upgrade", CHART, "--post-renderer", self._renderer, *flags, *set_values)
 
     def rollback(self, revision: int) -> None:
         self.do("rollback", str(revision))
@@ -260,10 +270,7 @@ def test_it_is_installed_upgraded_rolled_back_and_taken_away(
     plane: ControlPlane, helm: Helm, webhook: Webhook, api: Api, tmp_path: Path
 ) -> None:
     """None of it waits for forewarn: not at first, when nobody answers yet, nor when nobody answers any more."""
-    renderer = tmp_path / "renderer"
-    renderer.write_text(RENDERER.format(python=sys.executable, port=webhook.proxy.port))
-    renderer.chmod(0o700)
-    release = Release(helm, renderer, api)
+    release = Release(helm, renderer_for(webhook, tmp_path), api)
     took = {}
 
     def timed(name: str, call: Callable[[], None]) -> None:
@@ -299,3 +306,74 @@ def test_it_is_installed_upgraded_rolled_back_and_taken_away(
     assert (left.status, left.out) == (0, ""), left.err
     api.create(priority_class("free", 1), dryRun="All")
     print(f"\ne2e: helm: {', '.join(f'{name} {seconds:.1f} s' for name, seconds in took.items())}")
+
+
+STATE = {
+    "forewarn-ca": {"tls.crt", "tls.key"},
+    "forewarn-serving-cert": {"ca.crt", "tls.crt", "tls.key", "token-key"},
+}
+"""The keys of the Secrets that 0.1.0 writes."""
+
+
+@pytest.fixture
+def replicas(plane: ControlPlane, installed: Installation, tmp_path: Path) -> Iterator[Webhook]:
+    """Two replicas with the configuration of the cluster; manifests/base is away but for its namespace."""
+    made = Webhook(plane, installed, 2, ("--drain", "1", "--config", str(tmp_path / "forewarn.yaml")))
+    installed.take_away(plane)
+    yield made
+    made.close()
+    installed.apply(plane)
+
+
+@pytest.mark.parametrize("chart", RELEASED, ids=lambda path: path.name)
+def test_from_a_release_to_this_version_and_back(
+    plane: ControlPlane, helm: Helm, replicas: Webhook, api: Api, tmp_path: Path, chart: Path
+) -> None:
+    """No request is dropped or admitted unchecked, and what users and forewarn wrote stays."""
+    release = Release(helm, renderer_for(replicas, tmp_path), api)
+    config = yaml.safe_load((chart / "values.yaml").read_text())["config"]
+
+    def restarted() -> None:
+        (tmp_path / "forewarn.yaml").write_text(api.get("ConfigMap", "forewarn", NAMESPACE)["data"]["forewarn.yaml"])
+        for replica in replicas.replicas:
+            replicas.take_out(replica)
+            assert replica.stop() == 0
+            replica.start()
+            replicas.put_back(replica)
+
+    def state() -> dict[str, object]:
+        data = api.get("ConfigMap", "forewarn", NAMESPACE)["data"]["forewarn.yaml"]
+        assert yaml.safe_load(data) == config
+        return written(api)
+
+    release.install(chart)
+    (tmp_path / "forewarn.yaml").write_text(api.get("ConfigMap", "forewarn", NAMESPACE)["data"]["forewarn.yaml"])
+    replicas.start()
+    replicas.wait_until_asked(api)
+    wait_until(lambda: unknown_class(plane), 20, "workloads are denied, as configured")
+    before, unchecked = state(), failed_open(api)
+    assert {name: set(before[name]) for name in STATE} == STATE  # type: ignore[call-overload]
+    with load(asking(api), per_second=20, threads=4) as made:
+        for change in (partial(release.upgrade, "--values", chart / "values.yaml"), partial(release.rollback, 1)):
+            change()
+            restarted()
+            assert state() == before
+            assert unknown_class(plane)
+    print(f"\ne2e: {made.done} requests from {chart.name} to this version and back, p99 {made.quantile(0.99):.2f} s")
+    assert made.faults == []
+    assert failed_open(api) == unchecked
+    release.do("uninstall")
+
+
+def asking(api: Api) -> Callable[[int], str]:
+    """Work that fails open (a Pod), or closed (a PriorityClass), in turns; both by dry run."""
+    pods = creating(api)
+
+    def work(turn: int) -> str:
+        if turn % 2:
+            return pods(turn)
+        path = "apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All"
+        answer = api.ask("POST", path, priority_class(f"load-{turn}", turn))
+        return "" if answer.code == 201 else f"{answer.code} {answer.body.get('message')}"
+
+    return work
