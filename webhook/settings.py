@@ -350,7 +350,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run the admission webhook. Each flag can also be set by an environment variable, for example "
         "FOREWARN_HOST for --host.",
         epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it completes the "
-        "requests in flight and answers others with 503. A second SIGTERM skips this. There is no --as: the webhook "
+        "requests in flight and answers others with 503. A second SIGTERM skips this. --as does not exist: the webhook "
         "needs the permissions of the service account of its Pod. Exit status: 0 stopped, 2 wrong "
         "usage, 3 cannot start.",
         examples=(

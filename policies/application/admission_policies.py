@@ -21,6 +21,8 @@ from forewarn.policies.objects.priority_class import (
     SYSTEM_CLASSES,
     SYSTEM_PRIORITY_CLASS_PREFIX,
 )
+from forewarn.policies.releases.minors import RECORDED_MINOR
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.allowed_classes import CONTROLLERS
 
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from forewarn.policies.options import AllowedClasses, RequiredClasses
     from forewarn.policies.selectors import LabelSelector, Requirement
 
-MUTATING_SINCE: Final = 36
-"""The Kubernetes minor that serves MutatingAdmissionPolicies in v1; before, they are off by default."""
 API: Final = "admissionregistration.k8s.io/v1"
 COVERED: Final = {
     "priority-value-too-high": "kube-apiserver itself rejects such classes, too",
@@ -116,7 +116,7 @@ def admission_policies(config: Config, minor: int) -> AdmissionPolicies:
     """
     checks = [check for matched in _matched(config) for check in _checks(config, matched)]
     objects = [obj for policy in _by_policy(checks) for obj in _validating(config, policy, minor)]
-    if minor >= MUTATING_SINCE:
+    if Semantics(minor).serves_mutating_policies:
         objects += _default_class(config)
     rules = tuple(dict.fromkeys(check.rule for check in checks))
     configured = {rule for rule, action in config.actions.items() if action is not Action.OFF}
@@ -386,7 +386,7 @@ def _variables(config: Config, matched: _Matched, minor: int) -> dict[str, str]:
         variables["labels"] = _labels_of("object") if is_namespace else "variables.storedLabels"
         variables["namedClass"] = _class_in("object", matched)
         default = f'variables.namedClass == "" ? {_annotated("namespaceObject")} : variables.namedClass'
-        has_default = matched.is_template and minor >= MUTATING_SINCE
+        has_default = matched.is_template and Semantics(minor).serves_mutating_policies
         variables["className"] = default if has_default else "variables.namedClass"
         variables["hadClass"] = f"oldObject != null && variables.namedClass == {_class_in('oldObject', matched)}"
         controllers = ", ".join(map(quoted, sorted(CONTROLLERS)))
@@ -440,7 +440,7 @@ def _default_class(config: Config) -> Iterator[ApiObject]:
     kube-apiserver's Priority plugin runs before and after policies. Only an absent priority lets it use the new class.
     """
     pods = _Matched("pods", (_resource(POD),), ("spec",))
-    name, variables = "forewarn-default-class", _variables(config, pods, MUTATING_SINCE)
+    name, variables = "forewarn-default-class", _variables(config, pods, RECORDED_MINOR)
     removed = " + ".join(
         f'(has(object.spec.{field}) ? [JSONPatch{{op: "remove", path: "/spec/{field}"}}] : [])'
         for field in ("priority", "preemptionPolicy")

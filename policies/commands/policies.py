@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from forewarn.policies.application.admission_policies import MUTATING_SINCE, admission_policies, reasons
+from forewarn.policies.application.admission_policies import admission_policies, reasons
 from forewarn.policies.application.findings import configured
 from forewarn.policies.commands.autoscaling import add_config_option
 from forewarn.policies.commands.cluster_command import add_output_option, output_of
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         examples=("policies -c .forewarn.yaml | kubectl apply -f -", "policies --kubernetes-version 1.35 -o json"),
     )
     add_config_option(parser.add_argument)
-    help_text = f"Kubernetes release (default: 1.{NEWEST}); before 1.{MUTATING_SINCE}, no MutatingAdmissionPolicy"
+    help_text = f"Kubernetes release (default: 1.{NEWEST}); before 1.36, no MutatingAdmissionPolicy"
     parser.add_argument("--kubernetes-version", type=release_minor, default=NEWEST, metavar=KNOWN, help=help_text)
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)

@@ -202,6 +202,8 @@ class Semantics:
     """Whether such a rollout of a Parallel StatefulSet begins with its unavailable Pods, whatever the limit."""
     resizes_can_preempt = _Property(since=37)
     """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
+    serves_mutating_policies = _Property(since=36)
+    """Whether MutatingAdmissionPolicies are served in v1; before, they are off by default."""
     label_keys_have_words_of_their_own = _Property(since=35)
     """Whether errors call an invalid label key "a label key"; before, "a qualified name", with its length in
     characters.

@@ -39,7 +39,7 @@ _OF_A_NAMESPACE: Final = frozenset(
 _CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
 _FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
 """Commands that by default read no cluster; `kubectl forewarn` passes them the cluster of kubectl's context."""
-_NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler"))
+_NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler", "policies"))
 _OWN_NAMESPACE: Final = frozenset(("risk", "webhook serve", "webhook ca-injector"))
 """Commands whose --namespace does not default to the namespace of kubectl's context."""
 _HELP: Final = frozenset(("-h", "--help"))
