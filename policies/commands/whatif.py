@@ -96,8 +96,6 @@ def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
 
         sys.stdout.write(picture(answer))
         return
-    if timeline and output.form == "text":
-        print_lines(output, lambda paint: timeline_lines(answer.simulation, paint))
     print_answer(
         output,
         result.head,
@@ -110,3 +108,5 @@ def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
         if len(result.outcomes) > 1:
             print_lines(output, lambda paint: (f"  {line}" for line in odds(result.outcomes, paint)))
         sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in result.notes_without_faults)
+        if timeline:
+            print_lines(output, lambda paint: timeline_lines(answer.simulation, paint))

@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -19,21 +19,21 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import no_command_in_json
+from forewarn.policies.findings import cut, plural
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.sources import SourceError, read_file, status_of
-from forewarn.policies.terminal import as_json, complain, print_notice
+from forewarn.policies.terminal import as_json, clean, complain
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
-from forewarn.webhook.admission.json_patch import apply_patch
+from forewarn.webhook.admission.json_patch import apply_patch, pointer
 from forewarn.webhook.admission.review import BadReview, parse_review
 from forewarn.webhook.settings import configuration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.decision import Decision
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
+_MAX_VALUE: Final = 1000
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,21 +65,41 @@ def main(arguments: Sequence[str]) -> int:
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
         hooks = [Hook.MUTATE, Hook.VALIDATE] if options.phase is None else [options.phase]
         with output_of(options):
-            for hook, decision in zip(hooks, decisions, strict=True):
-                if options.output == "json":
-                    sys.stdout.write(as_json(_as_dict(hook, decision, cluster)))
-                else:
-                    print(no_command_in_json(decision.response.to_bytes().decode()))  # noqa: T201
-        if cluster is not None and options.output != "json":
-            from forewarn.policies.cluster.answer_head import head_of
-            from forewarn.policies.render.head import line_of
-
-            print_notice(line_of(head_of(cluster)))
+            phases = list(zip(hooks, decisions, strict=True))
+            if options.output == "json":
+                sys.stdout.writelines(as_json(_as_dict(*phase, cluster)) for phase in phases)
+            else:
+                lines = _text(str(parse_review(body).subject.ref), phases, cluster)
+                sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     except BadReview as fault:
         return _complain(f"{options.file}: {fault}", FAILED)
     return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
+
+
+def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSnapshot | None) -> Iterator[str]:
+    responses = [decision.response for _, decision in phases]
+    warnings = sum(len(response.warnings) for response in responses)
+    verdict = "allowed" if all(response.allowed for response in responses) else "denied"
+    yield f"{ref}: {verdict}" + (f" with {plural(warnings, 'warning')}" if warnings else "")
+    if cluster is not None:
+        from forewarn.policies.cluster.answer_head import head_of
+        from forewarn.policies.render.head import line_of
+
+        yield line_of(head_of(cluster))
+    for hook, decision in phases:
+        response = decision.response
+        if not response.allowed:
+            yield f"  {hook.value}: denied, code {response.code}: {response.message}"
+        elif decision.exemption:
+            yield f"  {hook.value}: exempt: {decision.exemption}"
+        else:
+            yield f"  {hook.value}: allowed"
+        yield from (f"    warning: {warning}" for warning in response.warnings)
+        for operation in response.patch:
+            value = "" if operation.op == "remove" else f" = {json.dumps(operation.value)}"
+            yield f"    {operation.op} {pointer(operation.path)}{cut(value, _MAX_VALUE)}"
 
 
 def _as_dict(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> Review:
@@ -156,8 +177,8 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook review",
-        description="Print the webhook's response to an AdmissionReview, as one line of JSON for each phase. "
-        "With -o json, the line also contains the findings with their details.",
+        description="Show the webhook's response to an AdmissionReview. -o json prints the response and the findings "
+        "of each phase.",
         epilog="Exit status: 0: allowed. 1: denied. 2: wrong usage or configuration. 3: the command failed.",
         examples=(
             "webhook review -f review.json",

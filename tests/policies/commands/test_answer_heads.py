@@ -28,7 +28,7 @@ MORE: Final = {
     "why workload": ("why", "deployment/web"),
 }
 ANSWERS: Final = [*(name for name in {**COMMANDS, **MORE} if name != "ui")]
-WITHOUT_TEXT: Final = ("dry-run", "webhook review")
+WITHOUT_TEXT: Final = ("dry-run",)
 ON_STDERR: Final = ("audit", "lint")
 
 

@@ -271,6 +271,7 @@ def test_the_timeline_says_what_becomes_of_a_node(tmp_path: Path, capsys: pytest
     events = tmp_path / "events.yaml"
     events.write_text(CHANGES)
     _, out, _ = run(capsys, "events", "--events", str(events), "--cluster", SHOWN, "--timeline")
+    assert out.splitlines()[1].startswith("cluster: "), "the answer and its head come first"
     told = [line.split("  ")[-1] for line in out.splitlines() if "node a-1" in line]
     assert [line.removeprefix("node a-1 ") for line in told[:5]] == [
         "is cordoned",

@@ -20,7 +20,7 @@ EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((CASES / "expected.yaml").r
 def test_warnings_and_annotation_predict_what_happened(name: str) -> None:
     review, cluster = (CASES / f"{name}-{file}.json" for file in ("review", "cluster"))
     options = ("-f", review, "--cluster", cluster, "--phase", "validate", "--kubernetes-version", "1.36")
-    response = json.loads(forewarn("webhook", "review", *options).stdout)["response"]
+    response = json.loads(forewarn("webhook", "review", *options, "-o", "json").stdout)["review"]["response"]
     impact = json.loads(response.get("auditAnnotations", {}).get("preemption-impact", "{}"))
     impact.pop("assumes", None)
     assert {"warnings": response.get("warnings", []), "impact": impact} == EXPECTED[name]

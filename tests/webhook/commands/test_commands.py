@@ -177,11 +177,12 @@ def test_the_answers_over_tls_are_those_of_review(
         data = body(obj, userInfo=masters)
         file.write_bytes(data)
         for phase in ("mutate", "validate"):
-            main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file), "--phase", phase])
+            main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file), "--phase", phase, "-o", "json"])
             connection = started.connect()
             try:
                 connection.request("POST", f"/{phase}", data, JSON)
-                assert _unnamed(answer_of(connection)[2]) == _unnamed(capsys.readouterr().out)
+                printed = json.dumps(json.loads(capsys.readouterr().out)["review"])
+                assert _unnamed(answer_of(connection)[2]) == _unnamed(printed)
             finally:
                 connection.close()
 
@@ -194,8 +195,9 @@ def test_review_mutates_applies_the_patch_and_validates(
 ) -> None:
     file = tmp_path / "review.json"
     file.write_bytes(body(obj, namespace=namespace))
-    assert main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file)]) == code
-    mutated, validated = capsys.readouterr().out.splitlines()
+    assert main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file), "-o", "json"]) == code
+    answers = [json.loads(line)["review"] for line in capsys.readouterr().out.splitlines()]
+    mutated, validated = map(json.dumps, answers)
     assert bool(patch_of(mutated.encode())) == (code == 0)
     assert json.loads(validated)["response"]["allowed"] == (code == 0)
     assert "patch" not in validated
@@ -544,6 +546,25 @@ def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -
         finally:
             server.process.terminate()
             assert server.ends()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("obj", "lines"),
+    [
+        (pod("gold"), ["Pod team/p: allowed", "cluster: ", "  mutate: allowed", "  validate: allowed"]),
+        (pod("nothing"), ["Pod team/p: denied", "cluster: ", "  mutate: allowed", "  validate: denied, code 403: "]),
+        (deployment("nothing"), ["Deployment team/web: allowed with 1 warning", "cluster: ", "  mutate: allowed"]),
+    ],
+)
+def test_the_text_of_review_begins_with_the_answer(
+    obj: Any, lines: list[str], cluster_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "review.json"
+    file.write_bytes(body(obj))
+    main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file)])
+    printed = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("    ")]
+    for line, expected in zip(printed, lines, strict=False):
+        assert line.startswith(expected)
 
 
 def until(condition: Any, seconds: float = 60) -> None:
