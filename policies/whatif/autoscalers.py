@@ -20,12 +20,11 @@ from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
     is_expendable,
     without_expendable,
 )
-from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
-from forewarn.policies.scheduling.missing_lists import lists_storage
 from forewarn.policies.whatif.launches import launch, launches_as_dict
 from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
 
@@ -279,7 +278,7 @@ def _why_not_karpenter(waiting: Waiting, snapshot: Snapshot) -> str:
 def _lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
     """Report whether a PersistentVolumeClaim of the Pod does not exist, so that no new node helps."""
     names = [volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral]
-    return lists_storage(objects) and any(name and (pod.namespace, name) not in objects.claims for name in names)
+    return CLAIM not in objects.unlisted and any(name and (pod.namespace, name) not in objects.claims for name in names)
 
 
 def as_dict(autoscalers: Autoscalers) -> dict[str, Any]:

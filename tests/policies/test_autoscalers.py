@@ -56,6 +56,7 @@ def test_no_new_node_helps_a_pod_without_its_claim(claim: str, others: dict[str,
     cache = Cache()
     for made in (make_node("here"), make_claim("data")):
         cache.add(made.obj)
+    cache.listed = {"/Node", "/PersistentVolumeClaim"}
     pod = make_pod("p").priority(0)
     pod.obj["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
     found = autoscalers([Waiting(Pod.from_api(pod.obj))], cache.snapshot().scheduling, Autoscaling())
