@@ -1,4 +1,4 @@
-"""Texts about forecasts: their assumptions and gaps, and the cascade after a preemption."""
+"""Texts about forecasts: their gaps, and the cascade after a preemption."""
 
 from __future__ import annotations
 
@@ -75,14 +75,10 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     yield ROLLOUT
 
 
-def gaps(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
-    """Gaps and assumptions of a prediction as sentences, in lower case: `time ran out after 3 of 10 new Pods`."""
-    assumed = (f"assumes {'; '.join(impact.assumes)}",) if impact.assumes else ()
-    return (*unfinished(impact, audience), *assumed)
-
-
 def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
-    """Return the reason why a prediction is incomplete as a sentence in lower case; empty if it is complete."""
+    """Return the reason why a prediction is incomplete as a sentence in lower case, such as `time ran out after 3 of 10
+    new Pods`; empty if it is complete.
+    """
     if impact.rest != "unknown":
         return ("the rollout is too large to predict it to its end",) if impact.first_only else ()
     if impact.excess is not None:

@@ -39,7 +39,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     are_placeholders = bool(details.placeholders) and len(details.placeholders) == len(details.victims)
     noun = "placeholder Pod" if are_placeholders else "Pod"
     facts = tuple(_facts(details, audience)) if details.grace_seconds is not None else ()
-    gaps = capitalized(forecasts.gaps(impact, audience)) if cause is not Cause.PENDING_PODS else ()
+    gaps = capitalized(forecasts.unfinished(impact, audience)) if cause is not Cause.PENDING_PODS else ()
     more = (*_chance(impact, cause), *gaps)
     losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
     facts = (*_failing(losses), *facts)
@@ -50,7 +50,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     return text._replace(
         fix=details.fix,
         more=(*text.more, *loss_phrases(losses, MAX_NAMED, "Preempting"), *more),
-        caveats=_unfinished(impact, gaps),
+        caveats=gaps,
     )
 
 
@@ -180,11 +180,6 @@ def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
     return f"{count} of {impact.new} new Pods "
 
 
-def _unfinished(impact: Impact, gaps: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sentences about an incomplete prediction, without those about missing lists in the cluster state."""
-    return gaps[: len(gaps) - bool(impact.assumes)]
-
-
 def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
     """The sentences with a capital letter at their start."""
     return tuple(f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences)
@@ -250,12 +245,12 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     """The text for Pending Pods: `2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu,
     1 cordoned)`.
     """
-    impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.gaps(details.impact, audience))
+    impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.unfinished(details.impact, audience))
     if details.is_restart:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
         after = ("The old Pods stay, and the rollout is blocked",) if impact.keeps_old else ()
         problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
-        return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=_unfinished(impact, gaps))
+        return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=gaps)
     pods = of_new_pods(impact.pending, impact, audience)
     is_certain = not (impact.by_chance and impact.rejected)
     start = f"{pods}{'may stay' if not is_certain else 'stays' if impact.new == 1 else 'stay'} Pending"
@@ -264,14 +259,14 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
         return Text(f"{start} even with preemption: {why}", _PREDICT)
     fix, more = _fix_of_pending(details) or _PREDICT, (*_terminated(impact, audience), *gaps)
     if stuck.error:
-        return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE, more, (start,), _unfinished(impact, gaps))
+        return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE, more, (start,), gaps)
     if stuck.pre_filter is not None:
-        return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), _unfinished(impact, gaps))
+        return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), gaps)
     reason = stuck.preemption.ineligible_reason
     even = f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
     nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
-    return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), _unfinished(impact, gaps))
+    return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), gaps)
 
 
 def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:

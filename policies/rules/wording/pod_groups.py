@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.disclosure import shown_count, shown_pods
 from forewarn.policies.findings import Text, cut
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
-from forewarn.policies.rules.wording.forecasts import gaps
+from forewarn.policies.rules.wording.forecasts import unfinished
 from forewarn.policies.rules.wording.impact import capitalized
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
 
@@ -25,7 +25,7 @@ def preemption(details: GroupPreemption, audience: Audience) -> Text:
     """The text of a preemption: `PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b
     (priority 100)`.
     """
-    group, more = details.group, capitalized(gaps(details.impact, audience))
+    group, more = details.group, capitalized(unfinished(details.impact, audience))
     whole = [unit for unit in group.units if len(unit.pods) > 1]
     in_whole = sum(len(unit.pods) for unit in whole)
     others = len(group.victims) - in_whole
