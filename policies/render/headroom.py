@@ -34,12 +34,25 @@ def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
-    yield paint(f"{headroom.name} ({named}priority {pod.effective_priority}, {size})", "bold")
+    yield paint(f"{_answer(headroom)}: {headroom.name} ({named}priority {pod.effective_priority}, {size})", "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
     if buffers is not None:
         yield from (f"  {line}" for line in _buffers(buffers, paint))
+
+
+def _answer(headroom: Headroom) -> str:
+    if (group := headroom.of_pod_group) is not None:
+        groups = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')}"
+        return f"{groups}, {group.preempting} with preemption"
+    without, preempting = (within(count, headroom.quota) for count in (headroom.without, headroom.preempting))
+    return f"{count_text(without)}, {number_text(preempting)} with preemption"
+
+
+def number_text(count: Count) -> str:
+    """The number as a phrase: `12`, or `at least 2000`."""
+    return f"{'' if count.is_exact else 'at least '}{count.pods}"
 
 
 def count_text(count: Count) -> str:
@@ -90,7 +103,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     if headroom.groups and len(headroom.groups) > _MAX_GROUPS:
         yield f"  and {len(headroom.groups) - _MAX_GROUPS} more node groups; use -o json for all"
     if headroom.reasons:
-        yield "then no node fits:"
+        yield "why no more fit:"
         yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in headroom.reasons[:_SHOWN])
     for stranded in headroom.stranded[:_SHOWN]:
         free = stranded_text(stranded)

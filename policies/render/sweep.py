@@ -83,13 +83,22 @@ def _nothing(sweep: Sweep) -> str:
     return "no Pods lost, Pending or preempted"
 
 
+def _answer(sweep: Sweep, found: list[Row]) -> str:
+    cases = plural(len(sweep.rows), "case")
+    if not found:
+        return f"{cases}, {_nothing(sweep)}"
+    worst = found[0]
+    counts = f"{worst.fewer} fewer, {worst.pending} Pending, {worst.preempted} preempted"
+    return f"{len(found)} of {cases} do harm, the worst is {worst.case} ({counts})"
+
+
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
-    yield paint(f"what if {EVERY[sweep.sweep]}: {plural(len(sweep.rows), 'case')}", "bold")
+    found = harmful(sweep)
+    yield paint(f"{_answer(sweep, found)}: what if {EVERY[sweep.sweep]}", "bold")
     yield f"  before: {before(sweep)}"
     if without_event := without(sweep):
         yield f"  {without_event}"
-    found = harmful(sweep)
     if found:
         rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
         yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)

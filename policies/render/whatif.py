@@ -37,7 +37,7 @@ _REPLACEMENT: Final = "replacement Pod"
 
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
-    yield paint(answer.title, "bold")
+    yield paint(f"{headline(answer, change)}: {answer.title}", "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -49,22 +49,53 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
     yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))
 
 
+def headline(answer: Answer, change: ClassChange | None = None) -> str:
+    """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
+    effects, none = _effects(answer), "no replica lost, no Pod preempted or newly Pending"
+    if change is None:
+        return ", ".join(effects) or none
+    rejected = [ranked for ranked in change.changed if ranked.after is None]
+    if rejected:
+        count = sum(sum(ranked.running.values()) for ranked in rejected)
+        names = listed([each.workload for each in rejected], _FEW)
+        effects.insert(0, f"new Pods of {names} rejected ({count} run now)")
+    if ranked := len(change.changed) - len(rejected):
+        effects.insert(0, f"new Pods of {plural(ranked, 'workload')} get another priority")
+    return ", ".join(effects) or f"no workload's new Pods change priority, {none}"
+
+
 def verdict(answer: Answer) -> str:
     """Return one sentence with the effects that need attention, or with the statement that there are none."""
+    text = headline(answer)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _effects(answer: Answer) -> list[str]:
     more = sum(each.pending - each.pending_before for each in answer.standings)
     beyond = sum(answer.summary.violated_pdbs.values())
     failed = sum(bool(standing.failure) for standing in answer.standings)
     effects = [
+        _progress(answer),
         f"{plural(answer.fewer, 'replica')} lost" if answer.fewer else "",
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         f"{plural(len(answer.preemptions), 'Pod')} preempted" if answer.preemptions else "",
         f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
         f"{plural(len(answer.pdbs), 'PDB')} with too few healthy Pods" if answer.pdbs else "",
         f"{plural(failed, 'Job')} failed" if failed else "",
-        f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck else "",
+        f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck and answer.upgrade is None else "",
     ]
-    found = [effect for effect in effects if effect]
-    return f"{', '.join(found)}." if found else "No replica lost, no Pod preempted or newly Pending."
+    return [effect for effect in effects if effect]
+
+
+def _progress(answer: Answer) -> str:
+    """How far an upgrade gets, or how many new Pods are scheduled; "" for other events."""
+    if answer.upgrade is not None:
+        upgrade = answer.upgrade
+        done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
+        if upgrade.complete:
+            return f"{done} in {duration(upgrade.seconds)}"
+        return f"{done}, blocked at {listed([step.node for step in upgrade.under_way], _FEW)}"
+    return new_pods(answer.summary) if answer.summary.new_pods and answer.summary.all_run_at is None else ""
 
 
 def lead(answer: Answer) -> str:

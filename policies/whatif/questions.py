@@ -71,7 +71,7 @@ class Question(NamedTuple):
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """Return the question of losing these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
-    return Question(f"lost: {_nodes_text(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
+    return Question(f"loss of {_nodes_text(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:

@@ -199,7 +199,8 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
         f"  Fix: {ALLOW_A_DISRUPTION}\n"
     )
     out = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"))[1]
-    assert (told in out, out.count("drained"), out.count("Fix:")) == (True, 1, 1)
+    assert (told in out, out.count(" drained:"), out.count("Fix:")) == (True, 2, 1)
+    assert "1 node not drained: drain of node a-1 with 2 Pods" in out.partition("\n")[0]
     for form in ("markdown", "html"):
         drawn = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"), "-o", form)[1]
         assert "let PodDisruptionBudget shop/web allow a disruption" in drawn
@@ -240,7 +241,8 @@ spec: {{minAvailable: 1, selector: {{matchLabels: {{app: agent}}}}}}
 
 def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = without_head(run(capsys, "drain", "a-1", "--cluster", SHOWN)[1]).splitlines()
-    assert lines[:2] == ["drain of node a-1 with 2 Pods", "  drained: a-1"]
+    verdict = "2 replicas lost, 2 more Pods Pending, 1 Pod preempted"
+    assert lines[:2] == [f"{verdict}: drain of node a-1 with 2 Pods", "  drained: a-1"]
 
 
 def test_a_node_that_is_not_emptied_when_time_runs_out_is_told_so(
@@ -768,7 +770,7 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     )
     both.write_text("---\n".join(map(made.format, ("first", "second"))))
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
-    assert (status, out.startswith(f"{both} applied without PriorityClass second\n")) == (3, True)
+    assert (status, out.partition("\n")[0].endswith(f": {both} applied without PriorityClass second")) == (3, True)
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
