@@ -198,7 +198,8 @@ def changing(rights: set[tuple[str, str, str, str]]) -> set[tuple[str, str, str]
 def test_the_serving_account_writes_one_lease_and_reads_one_secret(plane: ControlPlane, serving: Api) -> None:
     rights = may(plane, "forewarn")
     asking = ("create", "subjectaccessreviews", "")  # stores nothing
-    assert changing(rights) == {("update", "leases", "forewarn-global-default"), asking}
+    lease = ("leases", "forewarn-global-default")
+    assert changing(rights) == {("create", *lease), ("update", *lease), asking}
     assert {right for right in rights if right[2] == "secrets"} == {("get", "", "secrets", "forewarn-serving-cert")}
     for path in ("api/v1/secrets", f"api/v1/namespaces/{NAMESPACE}/secrets", path_of(CA)):
         assert serving.ask("GET", path).code == 403

@@ -244,7 +244,10 @@ class Webhook:
     def end(self, api: Api) -> None:
         """The opposite."""
         self.installed.unregister(api)
-        failed = None if self._failed_open is None else failed_open(api) - self._failed_open
+        before, failed = self._failed_open, 0.0
+        if before is not None:
+            now = failed_open(api)
+            failed = now - before if now >= before else now  # an API server that restarts counts from 0
         self.close()
         assert not failed, f"{failed} calls of the webhook have failed, and failurePolicy Ignore admitted the objects"
 
