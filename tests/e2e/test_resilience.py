@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.load import creating, load
 from tests.e2e.objects import deployment
+from tests.e2e.truth import wait_until
 from tests.e2e.webhook import TRUSTING, Webhook
 
 if TYPE_CHECKING:
@@ -73,6 +74,21 @@ def test_sixty_four_idle_connections_hold_nobody_up(webhook: Webhook, api: Api) 
     assert made.faults == []
     assert made.quantile(0.99) < 2
     assert made.done > 60
+
+
+def test_all_replicas_are_killed_and_start_again(webhook: Webhook) -> None:
+    """What the kubelet and its probes add comes on top."""
+    seconds = []
+    for _ in range(5):
+        for replica in webhook.replicas:
+            replica.stop(signal.SIGKILL)
+        began = time.monotonic()
+        for replica in webhook.replicas:
+            replica.launch()
+        wait_until(lambda: any(replica.ready() for replica in webhook.replicas), 30, "a replica is ready")
+        seconds.append(time.monotonic() - began)
+        wait_until(lambda: all(replica.ready() for replica in webhook.replicas), 30, "all replicas are ready")
+    print(f"\ne2e: the first replica is ready {min(seconds):.1f} to {max(seconds):.1f} s after the start")
 
 
 def test_a_replica_is_killed_and_comes_back(webhook: Webhook, api: Api, apply: Callable[[int], str]) -> None:

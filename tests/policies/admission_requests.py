@@ -137,11 +137,11 @@ def _defaulting(namespace: Obj, class_name: str) -> Obj:
     return {**namespace, "metadata": {**namespace["metadata"], "annotations": annotations}}
 
 
-def cluster() -> ClusterSnapshot:
-    """The classes and namespaces of the requests."""
+def cluster(*, defaults: bool = True) -> ClusterSnapshot:
+    """The classes and namespaces of the requests. `defaults`: with the default classes of namespaces."""
     cache = Cache()
     for obj in (*map(class_object, CLASSES), *map(namespace_object, NAMESPACES)):
-        cache.add(obj)
+        cache.add(obj if defaults else {**obj, "metadata": {**obj["metadata"], "annotations": {}}})
     return cache.snapshot()
 
 

@@ -49,6 +49,7 @@ class Running:
     server: TlsServer
     health: Health
     thread: Thread
+    host: str = "127.0.0.1"
 
     @property
     def client(self) -> ssl.SSLContext:
@@ -56,7 +57,7 @@ class Running:
 
     @contextmanager
     def connect(self, timeout: float = 10) -> Iterator[http.client.HTTPSConnection]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.client, timeout=timeout)
+        connection = http.client.HTTPSConnection(self.host, self.port, context=self.client, timeout=timeout)
         try:
             connection.connect()
             yield connection
@@ -93,17 +94,18 @@ def running(
     demands: Demands = TLS_1_3,
     client_names: frozenset[str] = frozenset(),
     workers: Workers | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[Running]:
     endpoint = endpoint or make_endpoint()
     health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)), demands)
-    sock = bind("127.0.0.1", 0)
+    sock = bind(host, 0)
     port = sock.getsockname()[1]
     routes = Routes(endpoint, health, limits, workers)
     rejected = endpoint.metrics.reject_by_status
     server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, rejected)
     thread = Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
-    served = Running(port, contexts, endpoint, routes, server, health, thread)
+    served = Running(port, contexts, endpoint, routes, server, health, thread, host)
     try:
         yield served
     finally:

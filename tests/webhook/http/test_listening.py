@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import signal
 import socket
@@ -19,8 +20,8 @@ from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.server import Server, TlsServer, bind
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.x509 import self_signed
-from tests.webhook.builders import endpoint
-from tests.webhook.running import QUICK
+from tests.webhook.builders import body, deployment, endpoint
+from tests.webhook.running import QUICK, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,13 @@ def test_the_address_of_all_of_ipv6_is_that_of_ipv4_too(host: str, reached: list
     """Whatever net.ipv6.bindv6only says: a pod's addresses are of the one kind, the other, or both."""
     with bind(host, 0) as listening:
         assert _reached(listening) == reached
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
+def test_a_review_is_answered_over_ipv6_with_a_certificate_for_the_address() -> None:
+    with running(host="::1") as served:
+        status, _, answer = served.post("/validate", body(deployment()))
+    assert (status, json.loads(answer)["response"]["allowed"]) == (200, True)
 
 
 @pytest.mark.parametrize("stage", ["socket", "bind"])
