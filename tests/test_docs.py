@@ -22,8 +22,8 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission.call import Hook
-from forewarn.webhook.admission.repeated_warnings import WarningLimiter
 from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.services import WarningLimiter
 from forewarn.webhook.commands.review import answers
 from tests.in_process import forewarn
 

@@ -26,7 +26,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import Losses, ask
 from forewarn.policies.whatif.headroom import headroom
-from forewarn.webhook.controllers.audit.scan import scan
+from forewarn.webhook.controllers.audit import scan
 from tests.benchmarks.clusters import Size, container, objects
 
 if TYPE_CHECKING:

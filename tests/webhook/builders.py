@@ -14,9 +14,9 @@ from forewarn.webhook.admission.context import Confirm, ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint
-from forewarn.webhook.admission.gate import Gate
+from forewarn.webhook.admission.lanes import Step
+from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import parse_review
-from forewarn.webhook.admission.steps import Step
 from forewarn.webhook.metrics import Metrics
 
 if TYPE_CHECKING:

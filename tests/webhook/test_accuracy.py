@@ -22,8 +22,7 @@ from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook import accuracy as module
-from forewarn.webhook.accuracy import LAG, PATIENCE, RESULTS, SETTLING, Accuracy
-from forewarn.webhook.accuracy_socket import path_of, request_table, serve_table
+from forewarn.webhook.accuracy import LAG, PATIENCE, RESULTS, SETTLING, Accuracy, path_of, request_table, serve_table
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.expectations import NAMED, Act, Expectation, Victim, act_of, expectation_of
 from forewarn.webhook.health import Health

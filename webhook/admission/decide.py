@@ -2,29 +2,356 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import replace
-from forewarn.policies.evaluation.evaluator import may_deny
+from forewarn.policies.disclosure import Audience
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of, may_deny
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
-from forewarn.policies.kinds.registry import NAMESPACE
-from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.kinds.registry import NAMESPACE, POD
+from forewarn.policies.kube_apiserver.priority import (
+    Forbidden,
+    Resolved,
+    class_by_namespace,
+    establish_priority,
+    resolved_spec,
+)
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, string_map, text, text_at
 from forewarn.policies.objects.fields import namespace_of as namespace_in
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation
+from forewarn.policies.rules.namespace import unknown_default_class
+from forewarn.policies.rules.support.context import Target
+from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.call import Hook
-from forewarn.webhook.admission.decision import Decision, Verdict, decision_of, passed
+from forewarn.webhook.admission.context import ReviewContext, computed
+from forewarn.webhook.admission.decision import (
+    VISIBLE,
+    Decision,
+    Verdict,
+    decision_of,
+    depends_on_cache,
+    doubted,
+    passed,
+    unproven,
+    with_classes,
+)
 from forewarn.webhook.admission.directions import exemption_of, is_evaluated, misspelled_in, namespace_of, subject_of
-from forewarn.webhook.admission.mutating import decide_mutation
-from forewarn.webhook.admission.review import AdmissionResponse
-from forewarn.webhook.admission.validating import decide_validation
+from forewarn.webhook.admission.global_default import AUDIT_KEY as SEVERAL_DEFAULTS
+from forewarn.webhook.admission.global_default import audit_text
+from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, drop, set_value
+from forewarn.webhook.admission.prediction_access import is_on_behalf, without_prediction
+from forewarn.webhook.admission.review import STORING, AdmissionResponse
+from forewarn.webhook.admission.unchanged import without_repeats
+from forewarn.webhook.expectations import expectation_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
-    from forewarn.webhook.admission.context import ReviewContext
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.webhook.admission.impact_annotation import Written
     from forewarn.webhook.admission.review import AdmissionRequest
+
+
+def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decision:
+    """The findings about the object, confirmed by the API server if they depend on the cache."""
+    request, cluster, config, time = review.request, review.cluster, review.config, review.time
+    impacts: list[Impact] = []
+    seconds = 0.0
+
+    def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
+        nonlocal seconds
+        started = time.clock()
+        new = EvaluationRequest(
+            ChangeSet((subject,)),
+            cluster,
+            config,
+            Phase.VALIDATE,
+            time.now,
+            time.expired,
+            predicted=impacts.append,
+            recall=review.impacts,
+            disclose=config.disclose,
+            shown=review.shown,
+        )
+
+        def of_stored(stored: ReviewedObject) -> list[Finding]:
+            old = new._replace(change_set=ChangeSet((stored,)), predicted=lambda _: None, recall=None)
+            return evaluate(old)
+
+        findings = without_repeats(subject, evaluate(new), config.options.pod_template_paths, of_stored)
+        seconds = time.clock() - started
+        return tuple(doubted(finding) if time.staleness else finding for finding in findings)
+
+    findings = found(cluster)
+    if review.confirm is not None and cluster is not None and depends_on_cache(findings):
+        classes = review.live_classes()
+        if classes is None:
+            findings = tuple(unproven(finding) for finding in findings)
+        else:
+            live = with_classes(cluster, classes)
+            findings = findings if live is cluster else found(live)
+    if impacts and (why := review.shown().not_predicted):
+        findings = without_prediction(findings, subject, config, why)
+    withheld = any(finding.for_requester and finding.action in VISIBLE for finding in findings)
+    if withheld and config.disclose_to.covers(request.user):
+        withheld, findings = False, tuple(finding._replace(for_requester=None) for finding in findings)
+    decision = replace(
+        decision_of(request.uid, findings, time.staleness),
+        withholds=withheld and config.disclose_to.by_access_review and not is_on_behalf(request.user, request.object),
+        predicting=seconds,
+        **_of_impacts(subject, impacts, staleness=bool(time.staleness)),
+    )
+    text = audit_text(subject, cluster, config) if cluster is not None else ""
+    return decision.audited(SEVERAL_DEFAULTS, text)
+
+
+def _of_impacts(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
+    """The fields of a decision with the values of the latest prediction; none without a prediction.
+
+    A prediction that missed the deadline is not compared with kube-scheduler's decision.
+    """
+    if not impacts:
+        return {}
+    latest = impacts[-1]
+    return {
+        "outcome": impact_annotation.outcome_of(latest),
+        "expected": None if staleness else expectation_of(subject, latest),
+        "is_cut_short": any(impact.is_cut_short for impact in impacts),
+        "brings": latest.brings,
+    }
+
+
+NODE_USER_PREFIX: Final = "system:node:"
+NODES_GROUP: Final = "system:nodes"
+CLASS: Final = ("spec", "priorityClassName")
+PRIORITY: Final = ("spec", "priority")
+POLICY: Final = ("spec", "preemptionPolicy")
+
+
+class Mutation(NamedTuple):
+    """The patch of a Pod.
+
+    `assigned`: the namespace's default class, if the patch assigns it. `missing`: the default class if it does not
+    exist.
+    """
+
+    patch: tuple[PatchOperation, ...] = ()
+    assigned: str = ""
+    missing: str = ""
+
+
+NO_MUTATION: Final = Mutation()
+
+
+def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign: bool = True) -> Mutation:
+    """The patch for a new Pod; an empty one for other requests. Raises InvalidObject.
+
+    `assign`: false to never assign the default class of the namespace.
+    """
+    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
+        return NO_MUTATION
+    wanted = _class_by_policy(request, cluster) if assign else ""
+    if wanted and wanted not in cluster.priority_classes:
+        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
+    if not wanted:
+        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster))
+    if at(request.object, *PRIORITY) is None:
+        return Mutation(_fill_in(request.object, wanted, cluster), assigned=wanted)
+    return Mutation(_assign(request.object, wanted), assigned=wanted)
+
+
+def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
+    """Return the default class of the namespace for a Pod without a class (or with the global default, which the
+    Priority plugin sets); "" for other Pods.
+    """
+    if _is_mirror(request):
+        return ""
+    namespace = cluster.namespace(request.namespace)
+    return class_by_namespace(text(request.object, *CLASS), namespace, cluster.priority_classes)
+
+
+def _is_mirror(request: AdmissionRequest) -> bool:
+    """Report whether the Pod is the mirror Pod of a static Pod: users may write the annotation, but only nodes create
+    mirror Pods.
+
+    Source: plugin/pkg/admission/noderestriction, and pkg/auth/nodeidentifier/default.go.
+    """
+    by_node = request.user.name.startswith(NODE_USER_PREFIX) and NODES_GROUP in request.user.groups
+    return by_node and MIRROR_ANNOTATION in string_map(request.object, "metadata", "annotations")
+
+
+def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
+    """The Pod as the API server stores it with this class, including the priority.
+
+    Raises Forbidden for an unknown class.
+    """
+    spec = pod.get("spec")
+    return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, _resolve(class_name, cluster))}
+
+
+def _resolve(class_name: str, cluster: ClusterSnapshot) -> Resolved:
+    return establish_priority(class_name, cluster.priority_classes)
+
+
+def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
+    return (set_value(pod, CLASS, wanted), *drop(pod, PRIORITY), *drop(pod, POLICY))
+
+
+def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
+    """Return the patch with the fields that the Priority plugin sets, if the plugin did not run; empty for an unknown
+    class, which `/validate` reports.
+    """
+    if at(pod, *PRIORITY) is not None:
+        return ()
+    try:
+        resolved = _resolve(class_name, cluster)
+    except Forbidden:
+        return ()
+    values = {CLASS: resolved.priority_class_name, PRIORITY: resolved.priority, POLICY: resolved.preemption_policy}
+    if not isinstance(pod.get("spec"), dict):
+        spec = {path[-1]: value for path, value in values.items() if value != ""}
+        return (set_value(pod, ("spec",), spec),)
+    absent = at(pod, *POLICY) is None
+    return tuple(
+        set_value(pod, path, value)
+        for path, value in values.items()
+        if value != (at(pod, *path) or "") and (path != POLICY or absent)
+    )
+
+
+def decide_mutation(review: ReviewContext) -> Decision:
+    """The decision on a request to `/mutate`: the patch, and warnings about it."""
+    request, unanswered = review.request, False
+    try:
+        mutation = mutate(request, review.cluster)
+        if mutation.missing and review.confirm is not None and review.cluster is not None:
+            classes = review.live_classes()
+            unanswered = classes is None
+            review = review if classes is None else review._replace(cluster=with_classes(review.cluster, classes))
+            mutation = mutate(request, review.cluster)
+    except InvalidObject:
+        mutation = NO_MUTATION  # The API server decodes and validates the object.
+    findings, denied = _missing_default(review, mutation.missing), ""
+    if found := _denials_of(review, mutation.assigned):
+        findings, denied = found, mutation.assigned
+        mutation = mutate(request, review.cluster, assign=False)
+    annotated = _annotated(review, mutation.patch)
+    operations = (*mutation.patch, *annotated.patch)
+    decision = decision_of(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
+    if mutation.assigned:
+        text = f"{mutation.assigned}, the default of namespace {request.namespace}"
+        decision = decision.audited("assigned-priority-class", text)
+    if denied:
+        text = f"{denied}, the default of namespace {request.namespace}: not allowed for this Pod"
+        decision = decision.audited("priority-class-not-assigned", text)
+    return replace(
+        decision,
+        response=replace(decision.response, patch=operations),
+        verdict=Verdict.PATCHED if operations else decision.verdict,
+        unassigned=bool(mutation.missing),
+        written=annotated.written,
+        is_cut_short=annotated.is_cut_short,
+    )
+
+
+class _Annotated(NamedTuple):
+    """The change of the impact annotation, as a patch. `is_cut_short`: the deadline stopped the prediction."""
+
+    patch: tuple[PatchOperation, ...] = ()
+    written: Written | None = None
+    is_cut_short: bool = False
+
+
+def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Annotated:
+    """The change of the impact annotation on the patched object: set, remove or leave it."""
+    request, cluster, config = review.request, review.cluster, review.config
+    if request.operation not in STORING or request.subresource:
+        return _Annotated()
+    subject, text = request.subject._replace(object=apply_patch(request.object, patch)), None
+    impacts: list[Impact | None] = []
+
+    def compute() -> str | None:
+        assert cluster is not None
+        impacts.append(impact_of(subject, cluster, config, review.time.expired, review.impacts))
+        audience = Audience(config.disclose, request.namespace, shown=review.shown())
+        return impact_annotation.annotation(impacts[-1], bool(review.time.staleness), audience)
+
+    if cluster is not None and impact_annotation.wanted(subject, config):
+        recall = computed if request.dry_run else review.recall  # A later request must not get a dry run's annotation.
+        with suppress(InvalidObject):
+            text = recall(subject, compute)
+    is_cut_short = any(found.is_cut_short for found in impacts if found)
+    written = impact_annotation.written(subject, text) if impacts and text and not request.dry_run else None
+    if text is None:
+        text = impact_annotation.retained(subject, config)
+    if not text:
+        return _Annotated(tuple(drop(request.object, impact_annotation.PATH)), None, is_cut_short)
+    if text == at(request.object, *impact_annotation.PATH):
+        return _Annotated((), written, is_cut_short)
+    return _Annotated((set_value(request.object, impact_annotation.PATH, text),), written, is_cut_short)
+
+
+def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
+    """Return a warning that the namespace's default class does not exist; empty if `name` is "".
+
+    The Pod is admitted nevertheless, because its owner cannot fix the namespace.
+    """
+    request = review.request
+    action = review.config.action(unknown_default_class, Target.POD)
+    if not name or action is Action.OFF:
+        return ()
+    message = f'PriorityClass "{name}", the default of namespace "{request.namespace}", not found; none assigned'
+    remedy = f"create the PriorityClass, or change the namespace's annotation {DEFAULT_CLASS_ANNOTATION}"
+    subject, action = request.subject, Action.WARN if action is Action.DENY else action
+    location, rule = subject.locate(()), unknown_default_class.ID
+    return (Finding(location, Severity.WARNING, rule, subject.ref, Text(message, remedy), action),)
+
+
+def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
+    """Return the findings of the rules that deny the Pod with the assigned default class, but not without it, as
+    warnings.
+    """
+    request, cluster, config, time = review.request, review.cluster, review.config, review.time
+    if not assigned or cluster is None:
+        return ()
+    own = text_at(request.object, *CLASS)
+    config = config._replace(actions={**config.actions, **dict.fromkeys(impact_annotation.PREDICTING, Action.OFF)})
+
+    def denied(name: str) -> dict[str, Finding]:
+        subject = request.subject._replace(object=with_class(request.object, name, cluster))
+        found = evaluate(
+            EvaluationRequest(
+                ChangeSet((subject,)),
+                cluster,
+                config,
+                phase=Phase.VALIDATE,
+                now=time.now,
+                expired=time.expired,
+                disclose=config.disclose,
+            )
+        )
+        findings = (doubted(finding) if time.staleness else finding for finding in found)
+        return {finding.rule: finding for finding in findings if finding.action is Action.DENY}
+
+    with_it = denied(assigned)
+    without = denied(own) if with_it and own in (*cluster.priority_classes, "") else {}
+    why = "The Pod is admitted without this default"
+    return tuple(_not_assigned(finding, why) for rule, finding in with_it.items() if rule not in without)
+
+
+def _not_assigned(finding: Finding, why: str) -> Finding:
+    """Turn a denial into a warning, with the reason and a fix."""
+    remedy = "set another priorityClassName"
+    return finding.with_texts(lambda text: text.with_caveat(why)._replace(fix=remedy))._replace(action=Action.WARN)
+
 
 STALE_CACHE_KEY: Final = "stale-cache"
 """Key of the audit annotation if the cluster state is too old."""

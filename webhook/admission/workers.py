@@ -5,16 +5,15 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Where
 from forewarn.webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
-from forewarn.webhook.admission.steps import Where
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
     from collections.abc import Callable
 
+    from forewarn.webhook.admission.lanes import Step
     from forewarn.webhook.admission.replies import Reply
-    from forewarn.webhook.admission.steps import Step
 
 _WAITING: Final = 1024
 _REQUESTING: Final = 8

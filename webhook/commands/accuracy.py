@@ -11,8 +11,7 @@ from forewarn.policies.commands.cluster_command import add_output_option, output
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
-from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, RESULTS, WRONG, headlines
-from forewarn.webhook.accuracy_socket import path_of, request_table
+from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, RESULTS, WRONG, headlines, path_of, request_table
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:

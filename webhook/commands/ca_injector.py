@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.commands.parser import Parser
 from forewarn.webhook.apiserver import ApiError, ApiServer, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi
-from forewarn.webhook.controllers.ca_injector import CaInjector
+from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app

@@ -6,7 +6,7 @@ import argparse
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.commands.cluster_command import add_context_options, add_output_option, output_of, use_kubeconfig
 from forewarn.policies.commands.parser import Parser
@@ -14,14 +14,42 @@ from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, print_notice, wants_color
 from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.errors import UnknownContext
+from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
 from forewarn.webhook.doctor.client import Client, seconds_ahead
-from forewarn.webhook.doctor.examination import Now, examine
-from forewarn.webhook.doctor.report import Status, summary
+from forewarn.webhook.doctor.report import Status, bounded, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.report import Line
+
+
+class Now(NamedTuple):
+    """The time of the API server, and the seconds by which its clock is ahead of this machine's (None if unknown)."""
+
+    time: datetime
+    ahead: float | None = None
+
+
+def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> list[Line]:
+    """Return all lines of the report. `version`: the response of /version. `namespace`: the namespace for dry runs."""
+    registered = registration.check(client)
+    lines = [*registered.lines]
+    installed = installation.check(client, registered)
+    is_installed = bool(registered.webhooks) or not registered.is_known or installed.is_there
+    if is_installed:
+        lines += trust.check(client, registered, installed, now.time)
+        lines += installed.lines
+        read = configuration.read_configuration(client, installed)
+        lines += answers.check(client, registered, namespace, read[0], now.time)
+        replicas = answers.ask_replicas(client, installed)
+        lines += answers.of_replicas(replicas)
+        lines += answers.clocks(replicas, now.ahead)
+        lines += predictions.check(client, replicas, version, now.time.timestamp())
+        lines += configuration.check(client, installed, read, now.time)
+    return bounded(lines)
+
 
 WELL, PROBLEMS, USAGE, FAILED = range(4)
 _SECONDS: Final = 30.0

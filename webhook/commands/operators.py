@@ -1,4 +1,4 @@
-"""The program of the operators' pages, which `forewarn webhook serve --ui` runs: see `operators_process`.
+"""The program of the operators' pages, which `forewarn webhook serve --ui` runs: see `serve`.
 
 The lowest CPU priority and a limit of memory apply to this process and all its questions.
 """
@@ -30,8 +30,7 @@ from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered, limit_memory
 from forewarn.webhook.ui.server import serving
 from forewarn.webhook.ui.shown import Cluster
-from forewarn.webhook.ui.token_reviews import Tokens
-from forewarn.webhook.ui.viewers import Viewers
+from forewarn.webhook.ui.viewers import Tokens, Viewers
 
 if TYPE_CHECKING:
     from forewarn.webhook.settings import Settings

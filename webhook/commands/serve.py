@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
+import socket
+import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+import tempfile
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, NamedTuple
+from multiprocessing import Pipe
+from pathlib import Path
+from threading import Event, Lock, Thread, current_thread, main_thread
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import is_empty
@@ -19,16 +25,13 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import write_file
-from forewarn.webhook.accuracy import Accuracy
-from forewarn.webhook.accuracy_socket import path_of, serve_table
-from forewarn.webhook.admission.callers import BadTokens, Callers, none, read_tokens
+from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
+from forewarn.webhook.admission.callers import BadTokens, Callers, no_grants, none, read_tokens
 from forewarn.webhook.admission.endpoint import Endpoint
-from forewarn.webhook.admission.gate import Gate
 from forewarn.webhook.admission.recent_decisions import RecentDecisions
+from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.services import ignore
 from forewarn.webhook.admission.workers import Workers
-from forewarn.webhook.commands.in_cluster import InCluster, in_cluster
-from forewarn.webhook.commands.operators_process import OperatorsPages
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
 from forewarn.webhook.descriptors import TooFewDescriptors, divide, open_files, raise_limit, reserve
 from forewarn.webhook.health import Health
@@ -39,18 +42,12 @@ from forewarn.webhook.http.tls import (
     Demands,
     SwappingContext,
     TlsError,
+    distrust,
     read_authorities,
     read_certificate,
     untimely,
 )
-from forewarn.webhook.logs import (
-    count_dropped,
-    is_in_a_pod,
-    log_cannot_start,
-    log_event,
-    log_to_stderr,
-    use_level,
-)
+from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.reloading import Reloaded, check_regularly
 from forewarn.webhook.settings import configuration, parse_settings, unknown_variables
@@ -58,18 +55,146 @@ from forewarn.webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from socket import socket
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
-    from forewarn.webhook.admission.callers import Tokens
+    from forewarn.webhook.admission.callers import Grants, Tokens
+    from forewarn.webhook.admission.global_default import Reserve
     from forewarn.webhook.commands.state_source import StateSource
+    from forewarn.webhook.controllers.audit import Process
     from forewarn.webhook.descriptors import Shares
     from forewarn.webhook.informer.deltas import Changed
     from forewarn.webhook.settings import Settings
     from forewarn.webhook.x509 import Certificate
+
+
+class InCluster(NamedTuple):
+    """The additional state of a replica in a cluster.
+
+    `reserve`: reserves the global default. `grants`: the tokens in the webhook configurations, with their scopes.
+    `fault`: returns why the replica is not ready; "" if ready.
+    """
+
+    reserve: Reserve | None = None
+    grants: Grants = no_grants
+    fault: Callable[[], str] = lambda: ""
+    stop: Callable[[], None] = lambda: None
+
+
+def in_cluster(
+    settings: Settings,
+    state: StateSource,
+    contexts: SwappingContext,
+    metrics: Metrics,
+    config: Callable[[], Config],
+    fork: Callable[[Callable[[Any], Any]], Process],
+) -> InCluster:
+    """Start the background tasks of a replica; without `settings.namespace`, start nothing.
+
+    `fork`: creates a process for the audit. Raises ValueError if there is a namespace but no API server.
+    """
+    if not settings.namespace:
+        return InCluster(fault=lambda: distrust(contexts.rejection(contexts.certificate)))
+    if state.api is None:
+        raise ValueError("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE")
+    from forewarn.webhook.apiserver.typed_client import TypedApi
+    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.controllers.replica import ReplicaControllers
+
+    installation = Installation(settings.namespace, settings.identity or socket.gethostname())
+    auditor = None
+    if settings.audit_interval:
+        from forewarn.webhook.controllers.audit import Auditor
+
+        def on_time() -> ClusterSnapshot | None:
+            return None if state.staleness() else state.cluster()
+
+        api = TypedApi(state.api)
+        auditor = Auditor(api, installation, metrics, on_time, config, fork, settings.audit_interval)
+    upkeep = ReplicaControllers(
+        TypedApi(state.api),
+        installation,
+        metrics,
+        contexts,
+        state.cluster,
+        auditor=auditor,
+        from_files=settings.tls_cert is not None,
+    )
+
+    def changed(delta: Changed) -> None:
+        if delta.resource.kind == "PriorityClass":
+            upkeep.reservations.seen(delta.object)
+
+    state.listen(changed)
+    return InCluster(upkeep.reservations.reserve, upkeep.grants, upkeep.fault, upkeep.start())
+
+
+_PROGRAM: Final = "forewarn.webhook.commands.operators"
+_RESTART_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 5.0
+
+
+class OperatorsPages:
+    """Starts the process, and again if it ends. `recent`: the latest decisions and the accuracy, as JSON data."""
+
+    def __init__(self, settings: Settings, recent: Callable[[], Any]) -> None:
+        self._settings, self._recent = settings, recent
+        self._directory = Path(tempfile.mkdtemp(prefix="forewarn-ui-"))  # no other user may open it
+        self._stopped, self._lock = Event(), Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = Thread(target=self._run, name="pages", daemon=True)
+        self._thread.start()
+
+    def path(self) -> Path:
+        """The Unix socket on which the process listens."""
+        return self._directory / "socket"
+
+    def stop(self) -> None:
+        """End the process."""
+        self._stopped.set()
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+        self._thread.join(_STOP_SECONDS)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._serve()
+            except OSError as error:
+                log_event("the process of the pages cannot start", {"reason": str(error)}, logging.WARNING)
+            self._stopped.wait(_RESTART_SECONDS)
+
+    def _serve(self) -> None:
+        """Start the process, and answer its requests until it ends."""
+        ours, theirs = Pipe()
+        with ours:
+            with theirs, self._lock:
+                if self._stopped.is_set():
+                    return
+                self.path().unlink(missing_ok=True)
+                command = [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), str(self.path())]
+                self._process = subprocess.Popen(
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            with suppress(OSError, EOFError):
+                ours.send(self._settings)
+                while True:
+                    ours.recv_bytes(1)
+                    ours.send(self._recent())
+            self._process.kill()
+            status = self._process.wait()
+        if not self._stopped.is_set():
+            log_event("the process of the pages exited", {"status": status}, logging.WARNING)
+
 
 USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
@@ -410,7 +535,7 @@ def _write_ca(settings: Settings, ca: bytes) -> None:
         raise CannotStart(f"--write-ca {fault}", FAILED) from None
 
 
-def _bound(host: str, port: int) -> socket:
+def _bound(host: str, port: int) -> socket.socket:
     try:
         return bind(host, port)
     except OSError as error:

@@ -106,8 +106,7 @@ def from_watches(
     from forewarn.webhook.apiserver import ApiServer, connect
     from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.informer import Informer
-    from forewarn.webhook.informer.custom import follow_custom
-    from forewarn.webhook.informer.optional import follow_optional
+    from forewarn.webhook.informer.custom import follow_custom, follow_optional
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)

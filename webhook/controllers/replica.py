@@ -8,8 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from forewarn.webhook.apiserver.object_api import Forbidden
-from forewarn.webhook.controllers.global_default.monitor import GlobalDefaults
-from forewarn.webhook.controllers.global_default.reservation import RECONCILE_SECONDS, Reserver
+from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, GlobalDefaults, Reserver
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS
 from forewarn.webhook.controllers.registration import Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.callers import Grant
     from forewarn.webhook.apiserver.object_api import ObjectApi
-    from forewarn.webhook.controllers.audit.auditor import Auditor
+    from forewarn.webhook.controllers.audit import Auditor
     from forewarn.webhook.controllers.installation import Installation
     from forewarn.webhook.http.tls import SwappingContext
     from forewarn.webhook.metrics import Metrics

@@ -1,21 +1,55 @@
-"""Custom workloads: followed as soon as the API server serves their kinds, ignored before."""
+"""Kinds that not every API server serves (custom workloads, DRA devices, PodGroups): followed once they are served."""
 
 from __future__ import annotations
 
 import logging
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.webhook.apiserver.discovery import discover
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
 from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.raw_objects import mapping
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.kinds.registry import KindSpec
-    from forewarn.webhook.apiserver.discovery import Getter
+
+_WATCHED = frozenset(("list", "watch"))
+
+
+class Getter(Protocol):
+    """The methods of an API server that discovery needs."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The object at this path. Raises ApiError."""
+
+
+def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
+    """Return the KindSpec of a custom workload `group/Kind`, in the API server's preferred version.
+
+    `template`: path of the Pod template. Raises ApiError, with status 404 if the kind is not served or cannot be
+    watched.
+    """
+    group, _, name = kind.rpartition("/")
+    served = mapping(api.get(f"/apis/{group}").get("preferredVersion")) if group else {"groupVersion": "v1"}
+    version = str(served.get("groupVersion") or "")
+    for resource in _resources(api.get(f"/{'apis' if group else 'api'}/{version}")):
+        plural = str(resource.get("name") or "")
+        if resource.get("kind") == name and "/" not in plural and _is_watched(resource):
+            return KindSpec(version, name, plural, "workload:Workload", template=template, optional=True)
+    raise ApiError(404, f"{version} has no namespaced kind {name} that can be watched")
+
+
+def _resources(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    resources = found.get("resources")
+    return map(mapping, resources if isinstance(resources, list) else ())
+
+
+def _is_watched(resource: dict[str, Any]) -> bool:
+    verbs = resource.get("verbs")
+    return bool(resource.get("namespaced")) and isinstance(verbs, list) and set(map(str, verbs)) >= _WATCHED
+
 
 ASK_AGAIN_SECONDS: Final = 60.0
 
@@ -62,3 +96,38 @@ def _discover(
                 follow(spec)
         if wanted and stopped.wait(pause):
             return
+
+
+def follow_optional(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float = 60.0) -> Thread:
+    """Follow the kinds in `kinds.OPTIONAL` on a new thread, each once it is served, until `stopped`.
+
+    The kinds of DRA devices are followed once all of them are served. Until all of these are listed, forewarn does
+    not predict Pods that claim devices.
+    """
+    thread = Thread(target=_follow_when_served, args=(api, follow, stopped, pause), name="optional-kinds", daemon=True)
+    thread.start()
+    return thread
+
+
+def _follow_when_served(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:
+    wanted = [DEVICES, *((spec,) for spec in SEPARATE_KINDS)]
+    while wanted and not stopped.is_set():
+        for together in tuple(wanted):
+            try:
+                if _served(api, together):
+                    wanted.remove(together)
+                    for spec in together:
+                        follow(spec)
+            except Exception:
+                LOGGER.exception("internal error while discovering %s", together[0].name)
+        if wanted:
+            stopped.wait(pause)
+
+
+def _served(api: Getter, together: Sequence[KindSpec]) -> bool:
+    try:
+        found = api.get(f"/apis/{together[0].api_version}").get("resources")
+    except ApiError:
+        return False
+    plurals = {mapping(resource).get("name") for resource in found} if isinstance(found, list) else set()
+    return plurals >= {spec.plural for spec in together}

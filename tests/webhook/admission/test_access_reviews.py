@@ -22,7 +22,7 @@ from forewarn.webhook.admission.access_reviews import (
     AccessReviews,
 )
 from forewarn.webhook.admission.call import AdmissionCall, Hook
-from forewarn.webhook.admission.steps import Step, Where
+from forewarn.webhook.admission.lanes import Step, Where
 from forewarn.webhook.apiserver.object_api import Forbidden
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint

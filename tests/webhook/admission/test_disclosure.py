@@ -27,8 +27,8 @@ from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
 from forewarn.webhook.admission.impact_annotation import PATH
 from forewarn.webhook.admission.json_patch import apply_patch
-from forewarn.webhook.admission.repeated_warnings import WarningLimiter
 from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.services import WarningLimiter
 from tests.cases import cases
 from tests.webhook.builders import NOW, answer_now, cluster, endpoint, namespace, pod, priority_class, review
 from tests.webhook.running import Running, running

@@ -27,13 +27,12 @@ from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.callers import EVERYTHING, Callers
 from forewarn.webhook.admission.deadlines import DEFAULT_SECONDS, parse_timeout
-from forewarn.webhook.admission.decision import Decision, Verdict
+from forewarn.webhook.admission.decision import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, Decision, Verdict
 from forewarn.webhook.admission.directions import ROWS
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE, PARSED
-from forewarn.webhook.admission.stale_cache import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE
 from forewarn.webhook.apiserver.object_api import Forbidden
-from forewarn.webhook.controllers.global_default.reservation import Reserver
+from forewarn.webhook.controllers.global_default import Reserver
 from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.tls import Demands
 from forewarn.webhook.metrics import Metrics
@@ -149,7 +148,7 @@ def _(_: Running) -> None:
     assert "priority-field-changed" in rules(decided(Hook.VALIDATE, given))
 
 
-@row("forged-impact", "forewarn.webhook.admission.mutating._annotated")
+@row("forged-impact", "forewarn.webhook.admission.decide._annotated")
 def _(_: Running) -> None:
     forged = {
         **deployment(),
@@ -262,7 +261,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, changed, config=config).verdict is Verdict.ALLOWED
 
 
-@row("undecodable-object", "forewarn.webhook.admission.mutating.decide_mutation")
+@row("undecodable-object", "forewarn.webhook.admission.decide.decide_mutation")
 def _(_: Running) -> None:
     specs: tuple[object, ...] = ("text", 5, [], {"priorityClassName": {}}, {"priorityClassName": 5, "priority": "x"})
     for spec in specs:
@@ -335,7 +334,7 @@ def _(_: Running) -> None:
     assert "720 hours" in decision.response.audit["not-exempt"]
 
 
-@row("default-class-not-allowed", "forewarn.webhook.admission.mutating._denials_of")
+@row("default-class-not-allowed", "forewarn.webhook.admission.decide._denials_of")
 def _(_: Running) -> None:
     config = read_config("allowedClasses: [{classes: [batch-low], namespaces: [shop]}]", "c")
     given = review(pod(priority=0), namespace="batch")
@@ -345,7 +344,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, given, config=config).verdict is Verdict.ALLOWED
 
 
-@row("default-class-unknown", "forewarn.webhook.admission.mutating._missing_default")
+@row("default-class-unknown", "forewarn.webhook.admission.decide._missing_default")
 def _(_: Running) -> None:
     decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="odd"))
     assert decision.verdict is Verdict.WARNED
@@ -362,7 +361,7 @@ def _(_: Running) -> None:
     assert " Not confirmed by the API server. " in decision.response.warnings[0]
 
 
-@row("default-class-just-created", "forewarn.webhook.admission.mutating.decide_mutation")
+@row("default-class-just-created", "forewarn.webhook.admission.decide.decide_mutation")
 def _(_: Running) -> None:
     given, live = review(pod(priority=0), namespace="odd"), {"missing": PriorityClass("missing", 7)}
     for action in Action:
@@ -376,7 +375,7 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, given, confirm=dict).verdict is Verdict.WARNED
 
 
-@row("mirror-pod", "forewarn.webhook.admission.mutation._is_mirror")
+@row("mirror-pod", "forewarn.webhook.admission.decide._is_mirror")
 def _(_: Running) -> None:
     mirror = pod(priority=0, annotations={"kubernetes.io/config.mirror": "x"})
     by_node = {"username": "system:node:node-1", "groups": ["system:nodes"]}
@@ -385,21 +384,21 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod(priority=0), namespace="batch")).verdict is Verdict.PATCHED
 
 
-@row("stale-denial", "forewarn.webhook.admission.stale_cache.depends_on_cache")
+@row("stale-denial", "forewarn.webhook.admission.decision.depends_on_cache")
 def _(_: Running) -> None:
     live = {"nothing": PriorityClass("nothing", 7)}
     assert decided(Hook.VALIDATE, review(DANGLING), confirm=lambda: live).verdict is Verdict.ALLOWED
     assert decided(Hook.VALIDATE, review(DANGLING), confirm=dict).verdict is Verdict.DENIED
 
 
-@row("unconfirmed-denial", "forewarn.webhook.admission.stale_cache.unproven")
+@row("unconfirmed-denial", "forewarn.webhook.admission.decision.unproven")
 def _(_: Running) -> None:
     decision = decided(Hook.VALIDATE, review(DANGLING), confirm=unreachable)
     assert decision.verdict is Verdict.WARNED
     assert "Allowed: the API server did not confirm this." in decision.response.warnings[0]
 
 
-@row("stale-warning", "forewarn.webhook.admission.stale_cache.depends_on_cache")
+@row("stale-warning", "forewarn.webhook.admission.decision.depends_on_cache")
 def _(_: Running) -> None:
     live = {"nothing": PriorityClass("nothing", 7)}
     workload = review(deployment("nothing"))
@@ -407,16 +406,14 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, workload, confirm=dict).verdict is Verdict.WARNED
 
 
-@row("unconfirmed-warning", "forewarn.webhook.admission.stale_cache.unproven")
+@row("unconfirmed-warning", "forewarn.webhook.admission.decision.unproven")
 def _(_: Running) -> None:
     decision = decided(Hook.VALIDATE, review(deployment("nothing")), confirm=unreachable)
     assert decision.verdict is Verdict.WARNED
     assert " Not confirmed by the API server. " in decision.response.warnings[0]
 
 
-@row(
-    "no-cluster-state", "forewarn.webhook.admission.mutation.mutate", "forewarn.policies.evaluation.evaluator.evaluate"
-)
+@row("no-cluster-state", "forewarn.webhook.admission.decide.mutate", "forewarn.policies.evaluation.evaluator.evaluate")
 def _(_: Running) -> None:
     for hook in Hook:
         decision = decided(hook, review(pod("gold", 1000)), state=None)
@@ -427,7 +424,7 @@ def _(_: Running) -> None:
 @row(
     "late-cluster-state",
     "forewarn.webhook.admission.decide.evaluate_review",
-    "forewarn.webhook.admission.stale_cache.doubted",
+    "forewarn.webhook.admission.decision.doubted",
 )
 def _(_: Running) -> None:
     said = "no message from the API server for 121 s (--max-cache-age 120)"
@@ -463,7 +460,7 @@ def _(_: Running) -> None:
 
 @row(
     "takes-long",
-    "forewarn.webhook.admission.evaluation.Evaluation.attempt",
+    "forewarn.webhook.admission.endpoint.Evaluation.attempt",
     "forewarn.webhook.admission.prediction_process.Predictors.ask",
 )
 def _(_: Running) -> None:
@@ -574,7 +571,7 @@ def _(_: Running) -> None:
     assert json.loads(answer_now(taken, _call(Hook.MUTATE, body(NEW_DEFAULT))).body)["response"]["allowed"]
 
 
-@row("default-not-reservable", "forewarn.webhook.admission.evaluation.Evaluation._reserved")
+@row("default-not-reservable", "forewarn.webhook.admission.endpoint.Evaluation._reserved")
 def _(_: Running) -> None:
     def unreachable(_claim: DefaultCandidate, _seconds: float) -> NoReturn:
         raise ConnectionRefusedError("no route to the API server")
@@ -588,7 +585,7 @@ def _(_: Running) -> None:
         assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
 
 
-@row("default-lease-missing", "forewarn.webhook.controllers.global_default.reservation.Reserver._recreated")
+@row("default-lease-missing", "forewarn.webhook.controllers.global_default.Reserver._recreated")
 def _(_: Running) -> None:
     api = FakeApi()
 
@@ -687,7 +684,7 @@ def _bodies_that_are_too_large(served: Running) -> None:
     assert answer[1]["connection"] == "close"
 
 
-@row("no-memory", "forewarn.webhook.http.overload.InFlightLimiter.reserve")
+@row("no-memory", "forewarn.webhook.http.asgi.InFlightLimiter.reserve")
 def _(_: Running) -> None:
     large = body(pod("gold", 1000, uid="x" * 2 * MAX_SMALL))
     with running(endpoint(), replace(PATIENT, large_capacity=3 * MAX_SMALL)) as busy, busy.tls() as first:
@@ -716,7 +713,7 @@ def _(served: Running) -> None:
     assert reviewed(served.post("/mutate", nested))["allowed"]
 
 
-@row("slow-body", "forewarn.webhook.http.overload.InFlightLimiter._reconcile")
+@row("slow-body", "forewarn.webhook.http.asgi.InFlightLimiter._reconcile")
 def _(served: Running) -> None:
     with served.tls() as connection:
         begin(connection, body(pod()), 10)
@@ -766,7 +763,7 @@ def _(served: Running) -> None:
         is_status(served.post("/validate", body(None, operation)), 400)
 
 
-@row("too-many", "forewarn.webhook.admission.gate.Gate.enter")
+@row("too-many", "forewarn.webhook.admission.replies.Gate.enter")
 def _(_: Running) -> None:
     with running(endpoint(limit=1), Limits(drain=0)) as busy, busy.tls() as first:
         data = body(pod("gold", 1000))
@@ -795,7 +792,7 @@ def _with_slow_bodies(endpoint: Endpoint, limits: Limits, data: bytes, sent: int
         yield busy, first, second
 
 
-@row("crowded", "forewarn.webhook.http.overload.InFlightLimiter.enter")
+@row("crowded", "forewarn.webhook.http.asgi.InFlightLimiter.enter")
 def _(_: Running) -> None:
     data = body(pod("gold", 1000))
     with _with_slow_bodies(endpoint(limit=2), PATIENT, data, 10) as (busy, _first, _second):
@@ -809,7 +806,7 @@ def _(_: Running) -> None:
         _until(lambda: busy.endpoint.gate.inside == 0)
 
 
-@row("no-memory-for-small-bodies", "forewarn.webhook.http.overload.InFlightLimiter.hold")
+@row("no-memory-for-small-bodies", "forewarn.webhook.http.asgi.InFlightLimiter.hold")
 def _(_: Running) -> None:
     data, room = body(pod("gold", 1000)), 150_000 * PARSED
     padded = data + b" " * (60_000 - len(data))
@@ -863,7 +860,7 @@ def _(served: Running) -> None:
         is_status(served.post(path, b"{}"), 404)
 
 
-@row("not-http", "forewarn.webhook.http.protocol.Protocol.send_400_response")
+@row("not-http", "forewarn.webhook.http.server.Protocol.send_400_response")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"\0\1\2 nonsense\r\n\r\n")
@@ -871,7 +868,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("slow-header", "forewarn.webhook.http.protocol.Protocol._too_slow")
+@row("slow-header", "forewarn.webhook.http.server.Protocol._too_slow")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x")
@@ -881,8 +878,8 @@ def _(served: Running) -> None:
 
 @row(
     "large-header",
-    "forewarn.webhook.http.protocol.Protocol.data_received",
-    "forewarn.webhook.http.protocol.Protocol.on_headers_complete",
+    "forewarn.webhook.http.server.Protocol.data_received",
+    "forewarn.webhook.http.server.Protocol.on_headers_complete",
 )
 def _(served: Running) -> None:
     with served.tls() as connection:
@@ -901,7 +898,7 @@ def _(served: Running) -> None:
             assert code == 200 or is_status(answer, 431)
 
 
-@row("pipelined", "forewarn.webhook.http.protocol.Protocol.on_message_begin")
+@row("pipelined", "forewarn.webhook.http.server.Protocol.on_message_begin")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nContent-Length: 0\r\n\r\n" * 4)
@@ -916,7 +913,7 @@ def _(served: Running) -> None:
         assert silent[0].recv(1) == b""  # closed after a second in this test
 
 
-@row("idle-tls", "forewarn.webhook.http.protocol.Protocol._rest")
+@row("idle-tls", "forewarn.webhook.http.server.Protocol._rest")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         idle = [stack.enter_context(served.tls()) for _ in range(64)]
@@ -961,7 +958,7 @@ def _(_: Running) -> None:
         assert guarded.endpoint.gate.inside == 0
 
 
-@row("wrong-client-name", "forewarn.webhook.http.protocol.Protocol.connection_made")
+@row("wrong-client-name", "forewarn.webhook.http.server.Protocol.connection_made")
 def _(_: Running) -> None:
     authority = Authority.make(datetime.now(UTC))
     with TemporaryDirectory() as directory:
@@ -1018,7 +1015,7 @@ def _(_: Running) -> None:
         stopping.join()
 
 
-@row("stopping", "forewarn.webhook.admission.gate.Gate.enter")
+@row("stopping", "forewarn.webhook.admission.replies.Gate.enter")
 def _(_: Running) -> None:
     with running() as server:
         server.endpoint.gate.stopping = True

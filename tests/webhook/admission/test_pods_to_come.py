@@ -161,7 +161,7 @@ def test_an_object_does_not_count_against_itself() -> None:
 def test_a_prediction_process_counts_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(predictors=Forking(answers=True))
     assert not world.asks(made("first", "gold"))
-    monkeypatch.setattr("forewarn.webhook.admission.evaluation._ATTEMPT_SECONDS", dict.fromkeys(range(9), -1.0))
+    monkeypatch.setattr("forewarn.webhook.admission.endpoint._ATTEMPT_SECONDS", dict.fromkeys(range(9), -1.0))
     assert is_preempted(world.asks(made("second", "mid")))
 
 

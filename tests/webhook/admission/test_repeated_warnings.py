@@ -18,14 +18,14 @@ from forewarn.policies.rules import RULES
 from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.decision import Decision, Verdict
 from forewarn.webhook.admission.messages import BEST
-from forewarn.webhook.admission.repeated_warnings import (
+from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.services import (
     FULL,
     REMEMBERED,
     SECONDS,
     TOGETHER,
     WarningLimiter,
 )
-from forewarn.webhook.admission.review import parse_review
 from tests.webhook.admission.test_disclosure import STARVING, STATE, _named, _pod_spec, _running
 from tests.webhook.builders import (
     OBJECTS,

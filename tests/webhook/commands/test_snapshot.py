@@ -16,7 +16,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.commands.impersonation import AS
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
 from forewarn.policies.sources import SourceError, load_cluster
-from forewarn.webhook.apiserver.redaction import redacted
+from forewarn.webhook.commands.snapshot import redacted
 from tests.builders import make_node, make_pod
 from tests.in_process import without_head
 from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class

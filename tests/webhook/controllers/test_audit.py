@@ -19,9 +19,16 @@ from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
-from forewarn.webhook.controllers.audit.auditor import Auditor
-from forewarn.webhook.controllers.audit.reports import MAX_EVENTS, publish
-from forewarn.webhook.controllers.audit.scan import MAX_REPORTED, SHARE, Audited, Throttle, scan
+from forewarn.webhook.controllers.audit import (
+    MAX_EVENTS,
+    MAX_REPORTED,
+    SHARE,
+    Audited,
+    Auditor,
+    Throttle,
+    publish,
+    scan,
+)
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.tls import SwappingContext

@@ -65,7 +65,7 @@ class Issuing:
         self.issuer = Issuer(self.api, SECRET, LEAF, ("forewarn.forewarn.svc",), Metrics(), self.clock)
 
     def reconcile(self) -> None:
-        """As webhook.controllers.ca_injector does it."""
+        """As webhook.controllers.certificate_authority does it."""
         registration = Registration(self.api)
         self.issuer.reconcile(registration.reconcile() or ())
         current = self.issuer.authorities.current

@@ -11,8 +11,7 @@ import pytest
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.protocol import Protocol
-from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.http.server import Protocol, bind, serve_health
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.metrics import Metrics
 from tests.hostile.floods import HEALTH_PORT, Flood
@@ -67,7 +66,7 @@ def test_a_closed_connection_leaves_nothing_for_the_garbage_collector(name: str,
 def test_refused_requests_of_strangers_are_logged_a_few_times_a_second(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.webhook.http.protocol._REJECTED", RareEvents())
+    monkeypatch.setattr("forewarn.webhook.http.server._REJECTED", RareEvents())
     with running() as server:
         for _ in range(50):
             with server.tls() as client:

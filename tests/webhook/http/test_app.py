@@ -89,7 +89,7 @@ def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.Mo
         evaluated.append(current_thread().name)
         return evaluate_review(*given)
 
-    monkeypatch.setattr("forewarn.webhook.admission.evaluation.evaluate_review", decided)
+    monkeypatch.setattr("forewarn.webhook.admission.endpoint.evaluate_review", decided)
     for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
         by_asgi(endpoint(), "/validate", data, JSON)
     assert set(evaluated) == {"evaluate"}

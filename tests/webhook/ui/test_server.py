@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from forewarn.webhook.ui.access import Access
-from forewarn.webhook.ui.answers import MAX_ANSWERS, Answers
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.links import CommandLine
 from forewarn.webhook.ui.processes import Step
 from forewarn.webhook.ui.server import MAX_CONNECTIONS, bound, serving
-from forewarn.webhook.ui.shown import Cluster, Shown
+from forewarn.webhook.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
 from tests.webhook.ui.test_processes import wait_until
 
 MAX_SECONDS = 120.0
@@ -114,7 +113,7 @@ def test_recent_answers_are_stored_and_old_ones_removed() -> None:
 
 
 def test_large_answers_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.ui.answers.MAX_BYTES", 1000)
+    monkeypatch.setattr("forewarn.webhook.ui.shown.MAX_BYTES", 1000)
     answers = Answers()
     for name in ("risk", "audit"):
         answers.put(CommandLine(name), {"title": "t", "markup": "x" * 900, "scripts": [], "document": {}})

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.webhook.admission.access_reviews import ALLOWED_SECONDS, DENIED_SECONDS
-from forewarn.webhook.ui.token_reviews import FORGET_SECONDS, OF_ALL, OF_AN_ADDRESS, Tokens, TooManyInvalid
+from forewarn.webhook.ui.viewers import FORGET_SECONDS, OF_ALL, OF_AN_ADDRESS, Tokens, TooManyInvalid
 from tests.webhook.ui.test_viewers import MAX_SECONDS, Api
 
 HOME = "10.0.0.1"

@@ -18,8 +18,7 @@ from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind
 from forewarn.webhook.apiserver.object_api import ObjectApiError
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.shown import Cluster, Shown
-from forewarn.webhook.ui.token_reviews import Tokens
-from forewarn.webhook.ui.viewers import MAX_NEW_REVIEWS, MAX_SESSIONS, READ, SESSION_SECONDS, Viewers
+from forewarn.webhook.ui.viewers import MAX_NEW_REVIEWS, MAX_SESSIONS, READ, SESSION_SECONDS, Tokens, Viewers
 from tests.json_outputs import validator
 
 LOCAL = {"Host": "localhost:8080", "X-Forewarn-Client": "127.0.0.1"}

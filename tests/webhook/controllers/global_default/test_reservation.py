@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, ObjectApiError
-from forewarn.webhook.controllers.global_default.reservation import (
+from forewarn.webhook.controllers.global_default import (
     CLASSES,
     LEASE_SECONDS,
     RECONCILE_SECONDS,

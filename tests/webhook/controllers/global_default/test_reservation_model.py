@@ -14,10 +14,10 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-import forewarn.webhook.controllers.global_default.reservation as module
+import forewarn.webhook.controllers.global_default as module
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.apiserver.object_api import ObjectApiError
-from forewarn.webhook.controllers.global_default.reservation import CLASSES, Reserver
+from forewarn.webhook.controllers.global_default import CLASSES, Reserver
 from forewarn.webhook.controllers.leader import Lease
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases

@@ -16,19 +16,22 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import quote
-from forewarn.policies.kube_apiserver.priority import already_default
+from forewarn.policies.kube_apiserver.priority import already_default, default_priority_class
 from forewarn.policies.objects.fields import at
+from forewarn.webhook.admission.global_default import several
 from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApiError
 from forewarn.webhook.controllers.leader import Lease, Observation
 from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.admission.global_default import DefaultCandidate
     from forewarn.webhook.apiserver.object_api import ObjectApi
     from forewarn.webhook.metrics import Metrics
+
 
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 RECONCILE_SECONDS: Final = 5.0
@@ -246,3 +249,24 @@ def _taken(name: str) -> str:
         f"another request is making PriorityClass {quote(name)} the global default, and there can be only one. If that "
         f"request fails, the reservation ends within {LEASE_SECONDS} seconds"
     )
+
+
+class GlobalDefaults:
+    """Counts the global default PriorityClasses, and logs each set of several once. For one thread."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._reported: tuple[str, ...] = ()
+
+    def reconcile(self, classes: Mapping[str, PriorityClass]) -> None:
+        """Update the metric with the number of global defaults, and log their names if there are several."""
+        names = tuple(sorted(found.name for found in classes.values() if found.global_default))
+        counts, message = default_priority_class(classes.values()), several(classes.values())
+        self._metrics.global_defaults.set(len(names))
+        if counts is None or not message:
+            self._reported = ()
+        elif names != self._reported:
+            log_event(
+                "multiple global default PriorityClasses", {"classes": names, "effective": counts.name}, logging.ERROR
+            )
+            self._reported = names

@@ -1,1 +1,0 @@
-"""The audit by the leader: periodic, at low cost, with results as metrics and objects."""

@@ -1,1 +1,0 @@
-"""Ensures that only one PriorityClass becomes the global default: reservation by Lease, and a monitor."""
