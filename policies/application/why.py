@@ -161,10 +161,10 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
         near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
         if namespace != request.namespace and namespace_not_found(cluster, namespace):
             near += f"; for a workload, use KIND/NAME with one of {', '.join(kind_names())}"
-        notes = [f"{near}{quota_hint(cluster, namespace)}", *evidence.missing()]
+        near += quota_hint(cluster, namespace)
         if evidence.not_read:  # they could name a Pod that was deleted
-            raise SourceError(key, "; ".join(notes))
-        raise InvalidInput(f"{key}: {'; '.join(notes)}")
+            raise SourceError(key, "; ".join([near, *evidence.missing()]))
+        raise InvalidInput(f"{key}: {near}")
     prediction = diagnosis.prediction
     return PodWhy(
         head_of(cluster, prediction.assumes if prediction is not None else ()),
@@ -192,10 +192,7 @@ def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence,
         first = request.name.partition("/")[0]
         if (first, evidence.name) in cluster.pods:
             near = f"; for the Pod, use pod/{evidence.name} -n {first}"
-        missing = "".join(f"; {sentence}" for sentence in evidence.missing())
-        raise InvalidInput(
-            f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}{missing}"
-        )
+        raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
     return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing())
 
 

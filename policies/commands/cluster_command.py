@@ -259,6 +259,11 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     return options
 
 
+def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:
+    """The error for a value of `-o`."""
+    return f"-o {cut(form, 40)}: unknown format{near}; use {', '.join(formats)}, or FORMAT=FILE"
+
+
 class _Output(argparse.Action):
     """Stores `FORMAT[=FILE]` as `output` and `output_file`, and sets `output_given`."""
 
@@ -269,7 +274,7 @@ class _Output(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
         form, sign, file = value.partition("=")
         if form not in self._formats:
-            parser.error(f"-o {cut(form, 40)}: write {', '.join(self._formats)}, or FORMAT=FILE")
+            parser.error(unknown_format(form, self._formats))
         if sign and not file:
             parser.error(f"-o {form}=: name a file")
         if getattr(namespace, "output_given", False):

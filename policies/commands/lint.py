@@ -19,6 +19,7 @@ from forewarn.policies.commands.cluster_command import (
     choose_cluster,
     loaded,
     parsed,
+    unknown_format,
 )
 from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
 from forewarn.policies.commands.parser import Parser, add_rule_options
@@ -66,7 +67,7 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
         if form not in FORMATS:
             from forewarn.policies.rules.support.names import nearest  # only when something is wrong
 
-            raise ValueError(f"--output {output}: there are {', '.join(FORMATS)}{nearest(form, FORMATS)}")
+            raise ValueError(unknown_format(form, FORMATS, nearest(form, FORMATS)))
         found.append((form, target))
     if sum(not target for _, target in found) > 1 and any(not t and f not in ("text", "github") for f, t in found):
         raise ValueError("--output: one format for standard output; write the others to files: -o sarif=report.sarif")

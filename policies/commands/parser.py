@@ -57,6 +57,11 @@ class Parser(argparse.ArgumentParser):
         from difflib import get_close_matches
 
         options = [name for name in self._option_string_actions if name[:2] == "--"]
+        arguments = {f"--{action.dest}": action.metavar for action in self._actions if not action.option_strings}
+        if unknown and unknown[1] in arguments:
+            return f"; write {self.prog} {' '.join(map(str, arguments.values()))}"
+        if choice and f"--{choice[1]}" in options:
+            return f"; did you mean --{choice[1]}?"
         known = choice[2].replace("'", "").split(", ") if choice else options
         near = get_close_matches((choice or unknown)[1][:80], known)  # type: ignore[index]
         return f"; did you mean {near[0]}?" if near else ""

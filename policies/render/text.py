@@ -59,11 +59,15 @@ def render(
         yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"
 
 
+_MAX_REPLACED: Final = 3
+"""Maximum invalid bytes in a source line that is shown; with more of them, it is no text."""
+
+
 def _excerpt(finding: Finding, line: str | None, paint: Painter) -> Iterator[str]:
     """The source line with its caret, cut to the width of a screen around the value."""
     place = finding.location
     gutter = " " * len(str(place.line))
-    if line is not None:
+    if line is not None and line.count("\ufffd") <= _MAX_REPLACED:
         start = max(0, place.column - 80)
         shown = "".join(" " if c in "\t\r" or not c.isprintable() else c for c in line[start : start + 160]).rstrip()
         width = max(1, min(place.end_column, start + 161) - place.column)

@@ -265,8 +265,8 @@ class _Loading:
             raise SourceError(name, error.problem, error.line) from None
         except Fault as error:
             raise SourceError(name, error.message, error.start) from None
-        except UnicodeError as error:
-            raise SourceError(name, f"not a text file: {error}") from None
+        except UnicodeError:
+            raise SourceError(name, "not a text file") from None
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise SourceError(name, reason(error)) from None
 

@@ -477,7 +477,7 @@ def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> 
     assert "-o text: a part is written as json, which `forewarn whatif merge` reads" in err
     status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "-o", "pdf")
     assert status == 2
-    assert "-o pdf: write text, json, markdown, html" in err
+    assert "-o pdf: unknown format; use text, json, markdown, html" in err
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

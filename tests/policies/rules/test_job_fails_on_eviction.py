@@ -101,4 +101,4 @@ def test_whatif_says_that_the_job_fails(
         assert ("BackoffLimitExceeded" in out) is fails
         fix = "ignore DisruptionTarget in the first podFailurePolicy rule of the failed Jobs"
         assert (fix in out) is fails
-        assert ("1 Job failed" in out) is (fails and form != "text")
+        assert ("1 Job failed" in out) is fails
