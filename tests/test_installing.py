@@ -50,7 +50,9 @@ def test_what_pip_complains_of_is_shown_with_its_status(tmp_path: Path) -> None:
 
 
 def test_make_help_lists_every_target_in_one_group_and_six_first() -> None:
-    done = subprocess.run(["make", "help"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], capture_output=True, text=True, check=True, timeout=60
+    )
     first, *groups = done.stdout.split(":\n")
     lines = [line for line in done.stdout.splitlines() if line.startswith("  make ")]
     targets = re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
