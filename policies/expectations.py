@@ -13,6 +13,7 @@ from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.simulation.events_file import EntryFault, seconds
 from forewarn.policies.simulation.summary import timeline_lines, unsettled
@@ -356,7 +357,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
     if expectation.pending is not None:
         for standing in answer.standings:
             if standing.pending and _is_selected(expectation.pending, standing, answer):
-                yield f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {standing.message}"
+                yield f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {in_short(standing.message)}"
     if expectation.preempted is not None:
         yield from _preempted(expectation, answer)
 
@@ -369,7 +370,7 @@ def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
         if standing.missed and _is_selected(selector, standing, answer):
-            reason = standing.message or standing.failure or sentence(standing.again, standing.kind)
+            reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
     if not answer.summary.settled:

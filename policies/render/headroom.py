@@ -8,6 +8,7 @@ from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.lines import limited
 from forewarn.policies.render.markdown import text_of
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.headroom import within
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         yield f"  and {len(headroom.groups) - _MAX_GROUPS} more node groups; use -o json for all"
     if headroom.reasons:
         yield "why no more fit:"
-        yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in headroom.reasons[:_SHOWN])
+        yield from (f"  {plural(count, 'node')}: {in_short(reason)}" for reason, count in headroom.reasons[:_SHOWN])
     for stranded in headroom.stranded[:_SHOWN]:
         free = stranded_text(stranded)
         if free:

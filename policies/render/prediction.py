@@ -16,6 +16,7 @@ from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.why.why_not import explanations, why_not
 
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if prediction.error:
         return cycle_error(prediction)
     if prediction.preemption.ineligible_reason:
-        return f"fits on no node and may not preempt: {prediction.preemption.ineligible_reason}"
+        return f"fits on no node and may not preempt: {in_short(prediction.preemption.ineligible_reason)}"
     return "fits on no current node, even after preempting all Pods of lower priority"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def summary_lines(summary: Summary, paint: Painter = plain) -> Iterator[str]:
         before = " (unchanged)" if waiting.before == waiting.pods else ""
         who = f"{waiting.group}: {plural(waiting.pods, 'Pod')} Pending{before}"
         yield paint(f"{who}, priority {waiting.priority}", "warning") + (
-            f": {waiting.message}" if waiting.message else ""
+            f": {in_short(waiting.message)}" if waiting.message else ""
         )
     yield from (paint(line, "warning") for line in missing(summary))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.recreated import sentence
@@ -14,6 +15,7 @@ from forewarn.policies.render.lines import MAX_LINES, limited
 from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import pairs
 from forewarn.policies.whatif.class_change import running_text
 
@@ -250,14 +252,18 @@ def _rejected_by_quota(summary: Summary) -> Iterator[str]:
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
-    """Yield the lines for these workloads, those with the same reason together; only the first line has the reason."""
-    groups: dict[str, list[WorkloadCount]] = {}
-    for standing in standings:
-        reason = standing.message if standing.pending else ""
-        groups.setdefault(reason or f"workload {standing.workload} {standing.priority}", []).append(standing)
-    for first, *others in groups.values():
-        yield tell(first)
-        yield from (tell(other._replace(message=_SAME)) for other in others)
+    """Yield the lines for these workloads, those of one priority with the same reason together; of lines with the same
+    reason in a row, only the first has the reason.
+    """
+    before = ""
+    for _, equal in groupby(standings, lambda standing: standing.priority):
+        groups: dict[str, list[WorkloadCount]] = {}
+        for standing in equal:
+            groups.setdefault(in_short(standing.message) if standing.pending else "", []).append(standing)
+        for reason, group in groups.items():
+            for standing in group:
+                yield tell(standing._replace(message=_SAME) if reason and reason == before else standing)
+                before = reason
 
 
 def _short(workload: WorkloadCount) -> str:
@@ -282,7 +288,7 @@ def _workload_text(workload: WorkloadCount) -> str:
 
 def _waiting(workload: WorkloadCount) -> str:
     unchanged = " (unchanged)" if workload.pending == workload.pending_before else ""
-    why = f": {workload.message}" if workload.message else ""
+    why = f": {in_short(workload.message)}" if workload.message else ""
     return f"{workload.pending} Pending{unchanged}{why}"
 
 
@@ -423,7 +429,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
 
 
 def _row(workload: WorkloadCount) -> str:
-    why = text_of(cut(one_line(workload.message or workload.failure), _LONGEST))
+    why = text_of(cut(one_line(in_short(workload.message) or workload.failure), _LONGEST))
     named = text_of(workload.priority_class or "-")
     counts = f"{workload.before} → {workload.after} | {workload.pending}"
     return f"| {text_of(workload.workload)} | {named} | {workload.priority} | {counts} | {why} |"

@@ -15,7 +15,7 @@ from forewarn.policies.metering import meter
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
 from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
-from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.reasons import NOT_HELPFUL, Reason
 from forewarn.policies.scheduling.victim import (
     NOW,
     MissingNode,
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.victim import Victim
 
-NEVER: Final = "not eligible due to preemptionPolicy=Never."
-TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+NEVER: Final = Reason("not eligible due to preemptionPolicy=Never.", "preemptionPolicy is Never")
+TERMINATING: Final = Reason(
+    "not eligible due to a terminating pod on the nominated node.", "a Pod on the nominated node terminates"
+)
 NO_VICTIMS: Final = unresolvable(
     Reason("No preemption victims found for incoming pod", "no Pod of lower priority to preempt")
 )
-NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
-"""The reason of nodes on which preemption is not tried."""
 _LOWEST: Final = -(2**62)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
+from forewarn.policies.findings import plural
+from forewarn.policies.objects.fields import NOTHING
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 CREATE_IT: Final = "create what is missing first"
 RECREATE_IT: Final = "recreate the claim after its deletion"
@@ -41,6 +44,49 @@ def joined(reasons: Iterable[str], separator: str = " and ") -> Reason:
     fixes = dict.fromkeys(fix for reason in several for fix in reason.fixes)
     short = separator.join(reason.short for reason in several)
     return Reason(separator.join(several), short, *fixes, of_volumes=any(reason.of_volumes for reason in several))
+
+
+NOT_HELPFUL: Final = Reason("Preemption is not helpful for scheduling")
+"""The reason of nodes on which preemption is not tried."""
+
+
+class FitError(str):
+    """kube-scheduler's message for a Pod that fits on no node, exactly as upstream writes it (`FitError.Error`).
+
+    `reasons`: reason -> number of nodes; 0 for a reason about no node. `preemption`: why preemption does not
+    help; "" if it was not tried.
+    """
+
+    reasons: Mapping[str, int]
+    preemption: str
+
+    def __new__(cls, text: str, reasons: Mapping[str, int] = NOTHING, preemption: str = "") -> Self:
+        """Make a message from upstream's text."""
+        message = super().__new__(cls, text)
+        message.reasons, message.preemption = reasons, preemption
+        return message
+
+    @property
+    def short(self) -> str:
+        """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority to preempt`."""
+        counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
+        parts = [
+            f"{plural(nodes, 'node')}: {as_reason(reason).short}" if nodes else as_reason(reason).short
+            for reason, nodes in counted
+        ]
+        return "; ".join([*parts, *filter(None, [_not_preempting(self.preemption)])])
+
+
+def in_short(message: str) -> str:
+    """Return a message of kube-scheduler in forewarn's words; another text unchanged."""
+    return message.short if isinstance(message, (FitError, Reason)) else message
+
+
+def _not_preempting(why: str) -> str:
+    if not isinstance(why, FitError):
+        return in_short(why)
+    others = [as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL]
+    return ": ".join(["preemption does not help", *filter(None, [" or ".join(others)])])
 
 
 def not_found(resource: str, name: str, context: str = "") -> Reason:

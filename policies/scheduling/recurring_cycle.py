@@ -23,7 +23,8 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResource
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL, pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.vectorized.candidates import candidates_on
 from forewarn.policies.scheduling.vectorized.constraints import (

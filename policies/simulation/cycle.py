@@ -19,6 +19,7 @@ from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResour
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
 from forewarn.policies.scheduling.pod_groups import without_gang_scheduling
+from forewarn.policies.scheduling.reasons import FitError
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import framework_of, unmodelled
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
@@ -210,7 +211,7 @@ class SchedulingAlgorithm:
         best = cycle.best_nodes()
         if not best:
             nodes = len(snapshot.node_infos)
-            why = f"0/{nodes} nodes are available: no node is helped by it."
+            why: str = FitError(f"0/{nodes} nodes are available: no node is helped by it.")
             if nodes <= MIN_FEASIBLE_NODES:
                 why = fit_error(nodes, cycle.unhelped())
             return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
@@ -278,7 +279,7 @@ def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.
     return np.array([row["total"] for row in scored.scores.values()])
 
 
-def _message_of(prediction: Prediction) -> str:
+def _message_of(prediction: Prediction) -> FitError:
     """Return upstream's message for a Pod that fits on no node."""
     reasons = Counter(reason for status in prediction.rejection.statuses for reason in status.reasons)
     return fit_error(len(prediction.snapshot.node_infos), reasons, prediction.pre_filter)
@@ -312,25 +313,25 @@ def _not_simulated(profile: Profile, points: Sequence[tuple[str, str]]) -> str:
     return ""
 
 
-def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:
+def _with_preemption(snapshot: Snapshot, message: FitError, why: str) -> str:
     """Return the message with the reason (`why`) why preemption does not help."""
     claims = "" if snapshot.semantics.successful_preemptions_are_reported else f"{NO_CLAIMS}, "
-    return f"{message} {claims}preemption: {why}"
+    return FitError(f"{message} {claims}preemption: {why}", message.reasons, why)
 
 
-def _without_preemption(prediction: Prediction, message: str) -> str:
+def _without_preemption(prediction: Prediction, message: FitError) -> str:
     """Return the message for a profile without a plugin that preempts."""
     returns_claims = DynamicResources.name in prediction.framework.profile.at("postFilter")
     is_silent = prediction.snapshot.semantics.successful_preemptions_are_reported
     return f"{message} {NO_CLAIMS}" if returns_claims and not is_silent else message
 
 
-def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> str:
+def _with_candidate(snapshot: Snapshot, message: FitError, candidate: Candidate) -> FitError:
     """Return the message with the result of preemption; unchanged in releases that do not report this result."""
     if not snapshot.semantics.successful_preemptions_are_reported:
         return message
     found = f"found a potential placement for pod on node {candidate.node_name}"
-    return f"{message} preemption: {found}, preempting {len(candidate.victims)} victims"
+    return FitError(f"{message} preemption: {found}, preempting {len(candidate.victims)} victims", message.reasons)
 
 
 def _reject_member(cycle: Cycle | RecurringCycle) -> Rejected:
@@ -350,7 +351,7 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
     return None
 
 
-def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:
+def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> FitError:
     """Return upstream's exact message for an unschedulable Pod. `reasons`: reason -> number of nodes.
 
     `nodes`: number of all nodes. `pre_filter`: the status with which PreFilter rejected the Pod, if it did. The text
@@ -358,6 +359,6 @@ def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None 
     """
     message = f"0/{nodes} nodes are available:"
     if pre_filter is not None:
-        return f"{message} {', '.join(pre_filter.reasons)}."
+        return FitError(f"{message} {', '.join(pre_filter.reasons)}.", dict.fromkeys(pre_filter.reasons, 0))
     counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
-    return f"{message} {', '.join(counted)}." if counted else message
+    return FitError(f"{message} {', '.join(counted)}." if counted else message, reasons)

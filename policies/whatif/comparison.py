@@ -223,7 +223,7 @@ def _compared(
     nodes: Container[str],
     names: Names,
 ) -> list[WorkloadCount]:
-    """Return the workloads that differ or have Pending Pods, those with the most lost replicas first.
+    """Return the workloads that differ or have Pending Pods: those that miss Pods first, by priority.
 
     The mappings are by (kind, `namespace/name`) of the workload, but `messages` (why its Pods are Pending) by displayed
     name. `nodes`: the nodes that exist at the end.
@@ -240,7 +240,7 @@ def _compared(
             with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
             failure = failures.get(workload, "")
             found.append(WorkloadCount(*about, *counts, message, origin.again, origin.kind, with_node, failure))
-    return sorted(found, key=lambda s: (-s.missed, -s.lost, -s.pending, s.workload))
+    return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))
 
 
 def _failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:

@@ -267,7 +267,7 @@ def test_what_headroom_draws_is_the_cluster_as_it_is_and_filled_up(capsys: pytes
     assert all([new, 1] == flat[1] for flat in data["pods"])
     assert data["pushes"] == {}
     assert "4 more Pods" in text
-    assert "Insufficient cpu" in text
+    assert "insufficient cpu" in text
 
 
 def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixture[str]) -> None:

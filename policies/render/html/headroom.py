@@ -10,6 +10,7 @@ from forewarn.policies.render.headroom import limits_text, size_of, stranded_tex
 from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.node_bands import NodeBands
 from forewarn.policies.whatif.placed import Placed
 
@@ -72,7 +73,7 @@ def _number(count: Count) -> str:
 
 
 def _why(headroom: Headroom) -> Iterator[Element]:
-    rows = [(reason, count) for reason, count in headroom.reasons]
+    rows = [(in_short(reason), count) for reason, count in headroom.reasons]
     shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
     stranded = [(" and ".join(s.scarce), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
     beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))

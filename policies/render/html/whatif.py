@@ -33,6 +33,7 @@ from forewarn.policies.render.whatif import (
     too_few_healthy,
     without_it,
 )
+from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 
@@ -125,8 +126,7 @@ def _classes(answer: Answer) -> Iterator[Element]:
 def _workloads(answer: Answer) -> Iterator[Element]:
     standings = answer.standings
     rows = (
-        (s.workload, s.priority_class or "-", s.priority, s.before, s.after, s.pending, s.message or s.failure)
-        for s in standings
+        (s.workload, s.priority_class or "-", *s[3:6], s.pending, in_short(s.message) or s.failure) for s in standings
     )
     heads = ("workload", "class", "priority", "before", "after", "Pending", "reason")
     shown = element("p", "No workload changes.")

@@ -13,6 +13,7 @@ from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
+from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -242,7 +243,7 @@ def not_predicted(details: NotPredicted, audience: Audience) -> Text:
 
 
 def stays_pending(details: StaysPending, audience: Audience) -> Text:
-    """The text for Pending Pods: `2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu,
+    """The text for Pending Pods: `2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 insufficient cpu,
     1 cordoned)`.
     """
     impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.unfinished(details.impact, audience))
@@ -263,7 +264,7 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     if stuck.pre_filter is not None:
         return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), gaps)
     reason = stuck.preemption.ineligible_reason
-    even = f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
+    even = f"and may not preempt ({in_short(reason)})" if reason else "even with preemption"
     nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), gaps)
@@ -276,13 +277,8 @@ def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:
     return (f"Its rollout terminates {pods} before that",)
 
 
-def _reason(text: str) -> str:
-    """kube-scheduler's reason, without the start of its sentence and without a full stop."""
-    return text.rstrip(".").removeprefix("not eligible due to ")
-
-
 def nodes_that_fit(reasons: Sequence[tuple[Reason, int]], audience: Audience) -> str:
-    """Return a phrase with the reasons: `0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`.
+    """Return a phrase with the reasons: `0/3 nodes fit (2 insufficient cpu, 1 cordoned)`.
 
     No numbers for an audience that sees only ranges. For a reason about no single node: `no node can fit (reason)`.
     """

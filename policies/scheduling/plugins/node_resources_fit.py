@@ -232,7 +232,7 @@ def reason_of(resource: str) -> Reason:
     """Return kube-scheduler's reason for an insufficient resource. Source: upstream `fitsRequest`."""
     if resource == "pods":
         return Reason("Too many pods", "maximum number of Pods reached", "add nodes")
-    return Reason(f"Insufficient {resource}", "", "lower requests", resource=resource)
+    return Reason(f"Insufficient {resource}", f"insufficient {resource}", "lower requests", resource=resource)
 
 
 def _insufficient(wanted: Sequence[str], bits: int) -> Status:

@@ -178,5 +178,5 @@ def test_of_a_daemon_that_does_not_fit_its_own_node_is_named() -> None:
             EvaluationRequest(ChangeSet((ReviewedObject(object=obj),)), state, Config(), phase=Phase.LINT, now=NOW)
         )
     ]
-    said = "3 of 4 new Pods stay Pending even with preemption: 0/3 nodes fit (Insufficient cpu)"
+    said = "3 of 4 new Pods stay Pending even with preemption: 0/3 nodes fit (insufficient cpu)"
     assert any(message.endswith(said) for message in messages), messages

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.policies.rules.support.predictions import fix_of
-from forewarn.policies.scheduling import plugins, preemption
+from forewarn.policies.scheduling import plugins, preemption, reasons
 from forewarn.policies.scheduling.plugins import node_resources_fit
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
-from forewarn.policies.scheduling.reasons import Reason, joined, not_found
+from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, joined, not_found
 from forewarn.policies.scheduling.status import Status
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +27,7 @@ def constants() -> dict[str, str]:
     ]
     return {
         str(reason): str(Path(str(module.__file__)).resolve())
-        for module in (*modules, preemption)
+        for module in (*modules, preemption, reasons)
         for value in vars(module).values()
         for reason in (value.reasons if isinstance(value, Status) else (value,))
         if isinstance(reason, Reason)
@@ -68,3 +68,28 @@ def test_no_code_compares_the_texts() -> None:
 def test_a_reason_knows_its_fix(reasons: list[Reason], fix: str) -> None:
     assert fix_of([(reason, 1) for reason in reasons]) == fix
     assert fix_of([(joined(reasons), 1)]) == fix
+
+
+NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("counts", "why", "short"),
+    [
+        ({reason_of("cpu"): 2}, preemption.NEVER, "2 nodes: insufficient cpu; preemptionPolicy is Never"),
+        (
+            {reason_of("cpu"): 1, reason_of("pods"): 2},
+            FitError("raw", {NOT_HELPFUL: 2}),
+            "2 nodes: maximum number of Pods reached; 1 node: insufficient cpu; preemption does not help",
+        ),
+        (
+            {reason_of("cpu"): 2},
+            FitError("raw", {NOT_HELPFUL: 1, NO_VICTIMS: 1}),
+            "2 nodes: insufficient cpu; preemption does not help: no Pod of lower priority to preempt",
+        ),
+        ({not_found("persistentvolumeclaim", "data"): 0}, "", 'persistentvolumeclaim "data" not found'),
+    ],
+)
+def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], why: str, short: str) -> None:
+    message = FitError("0/3 nodes are available: …", counts, why)
+    assert (message, message.short) == ("0/3 nodes are available: …", short)

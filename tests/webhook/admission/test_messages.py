@@ -192,7 +192,7 @@ def test_line_breaks_become_spaces() -> None:
 
 
 def test_a_sentence_that_does_not_fit_is_left_out_and_the_fix_stays() -> None:
-    first = "1 of 9 new Pods stay Pending and may not preempt: 0/9 nodes fit (Insufficient cpu)"
+    first = "1 of 9 new Pods stay Pending and may not preempt: 0/9 nodes fit (insufficient cpu)"
     second = "Assumes no PersistentVolumeClaims; no PersistentVolumes; no StorageClasses; no CSINodes; no CSIDrivers"
     told = finding(f"{first}. {second}", "fits-nowhere", remediation="lower requests")
     assert warnings_of([told]) == (f"{first}. Fix: lower requests [fits-nowhere]",)
