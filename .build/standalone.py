@@ -3,8 +3,9 @@
 `{}` in the name of OUTPUT becomes the Python and the machine that the file needs, `py3.13-linux-x86_64`.
 
 A zip file that Python runs. numpy and libyaml are libraries of the machine, which nothing loads out of a zip:
-so the first start unpacks it, under the name of its content, into $XDG_CACHE_HOME/forewarn (~/.cache/forewarn), and
-later ones only look whether that is there.
+so the first start unpacks them and forewarn, under the name of the content, into $XDG_CACHE_HOME/forewarn
+(~/.cache/forewarn), and later ones only look whether that is there. Python loads all else from the zip file. Files
+are what unpacking costs, so there is bytecode, but no source.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Final
 
 _LEFT_OUT: Final = ("tests", "bin", "__pycache__", "*.pyc", "*.pyi", "*.lib", "*.a", "direct_url.json", "RECORD")
 """The last two say from where on this machine pip has installed it."""
+_ASYNCHRONOUS: Final = ("aio", "aio[hs]*", "attr", "attrs*", "frozenlist*", "multidict*", "propcache*", "yarl*")
+"""The asynchronous half of the kubernetes client and what only it needs: forewarn does not use it."""
 _MAIN: Final = '''"""Unpack what is in this file, once, and start it."""
 
 import os
@@ -30,6 +33,7 @@ import sys
 NAME = "{name}"
 SEAL = 0o1700
 VERSION = {version}
+UNPACKED = {unpacked}
 
 
 def unpack(here):
@@ -41,7 +45,7 @@ def unpack(here):
     scratch = tempfile.mkdtemp(prefix=".unpacking-", dir=os.path.dirname(here))
     try:
         with zipfile.ZipFile(os.path.abspath(sys.argv[0])) as archive:
-            archive.extractall(scratch)
+            archive.extractall(scratch, (name for name in archive.namelist() if name.partition("/")[0] in UNPACKED))
         os.chmod(scratch, SEAL)
         os.rename(scratch, here)
     except OSError:
@@ -77,7 +81,7 @@ def main():
             return "forewarn: cannot be unpacked into %s: %s" % (here, why)
     if not is_sealed(here):
         return "forewarn: %s was not unpacked by this file. Fix: remove it" % here
-    sys.path[0] = here
+    sys.path[:1] = here, sys.path[0]
     if os.path.basename(sys.argv[0]).startswith("kubectl-forewarn"):
         from forewarn.webhook.commands.kubectl_plugin import main
     else:
@@ -95,14 +99,22 @@ def build(directory: Path, output: Path) -> None:
     """Write `output`, of what `pip install --target` has put into `directory`. The same content, the same name."""
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch, "tree")
-        shutil.copytree(directory, tree, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        shutil.copytree(directory, tree, ignore=shutil.ignore_patterns(*_LEFT_OUT, *_ASYNCHRONOUS))
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # who unpacks it does not keep the times of files
-        compileall.compile_dir(tree, quiet=2, invalidation_mode=mode, stripdir=str(tree))
+        compileall.compile_dir(tree, quiet=2, invalidation_mode=mode, stripdir=str(tree), legacy=True)
+        for source in tree.rglob("*.py"):
+            if source.with_suffix(".pyc").exists():
+                source.unlink()
+        native = {path.relative_to(tree).parts[0] for path in tree.rglob("*.so*")}
         content = hashlib.sha256()
         for path in sorted(path for path in tree.rglob("*") if path.is_file()):
             content.update(str(path.relative_to(tree)).encode() + b"\0" + path.read_bytes())
         (tree / "__main__.py").write_text(
-            _MAIN.format(name=content.hexdigest()[:20], version=tuple(sys.version_info[:2]))
+            _MAIN.format(
+                name=content.hexdigest()[:20],
+                version=tuple(sys.version_info[:2]),
+                unpacked=sorted({"forewarn", *native}),
+            )
         )
         output.parent.mkdir(parents=True, exist_ok=True)
         _write(tree, output)
