@@ -126,7 +126,9 @@ def _notices(
 
         yield from written_lines(writer(result.findings))
     if not options.quiet:
-        yield from _summary(result, fixed, head=options.output not in WITH_HEAD)
+        yield from () if options.output == "text" else _verdict(result, head=options.output not in WITH_HEAD)
+        if fixed:
+            yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
 
 def _writer(run: Run) -> Callable[[Sequence[Finding]], Written]:
@@ -175,7 +177,7 @@ def _printed(output: Output, options: argparse.Namespace, result: Audit, changes
     from forewarn.policies.render.head import below_title, on_page
 
     if output.form == "text":
-        text = _text(output, options, result.findings, changes)
+        text = _text(output, options, result, changes)
     elif output.form == "json":
         from forewarn.policies.render.report import as_json
 
@@ -207,26 +209,25 @@ def _printed(output: Output, options: argparse.Namespace, result: Audit, changes
     return Printed([text], lambda: text)
 
 
-def _text(output: Output, options: argparse.Namespace, findings: list[Finding], changes: list[Change] | None) -> str:
+def _text(output: Output, options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> str:
     from forewarn.policies.render.audit import render, render_summary
     from forewarn.policies.render.changes import lines as lines_of
 
     color = wants_color(output.color, sys.stdout)
-    paint = painter(color)
+    paint, findings = painter(color), result.findings
+    verdict = () if options.quiet else _verdict(result, head=True)
     lines = render(findings, paint) if options.verbose else render_summary(findings, paint, output.width)
-    lines = chain(lines, () if changes is None else lines_of(changes, options.since))
+    lines = chain(verdict, lines, () if changes is None else lines_of(changes, options.since))
     return "".join(clean(line, color) + "\n" for line in lines)
 
 
-def _summary(result: Audit, fixed: int, *, head: bool) -> Iterator[str]:
+def _verdict(result: Audit, *, head: bool) -> Iterator[str]:
     from forewarn.policies.render.audit import summary
     from forewarn.policies.render.head import line_of
 
     yield summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed)
     if head:
         yield line_of(result.head)
-    if fixed:
-        yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
 
 def argument_parser() -> argparse.ArgumentParser:

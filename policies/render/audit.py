@@ -70,4 +70,4 @@ def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: in
     counts = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
     found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""
-    return f"{plural(objects, 'object')} and {plural(pods, 'Pod')} checked: {found}"
+    return f"{found}: {plural(objects, 'object')} and {plural(pods, 'Pod')} checked"

@@ -56,11 +56,11 @@ def render(
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
+    yield paint(verdict(outcomes), "warning" if any(each.status for each in outcomes) else "good")
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
         yield paint(clean(row), "error") if outcome.reason else clean(row)
-    yield paint(verdict(outcomes), "warning" if any(each.status for each in outcomes) else "good")
     for outcome, row in zip(outcomes, rows, strict=True) if in_full else ():
         if outcome.reason and row.endswith(one_line(outcome.reason)):
             continue
@@ -74,13 +74,15 @@ def render(
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
     """Return one sentence with the numbers of clusters, of clusters without a result, and of clusters with exit
-    status 1.
+    status 1, and the worst of several with a result.
     """
     unknown = sum(bool(each.reason) for each in outcomes)
     failed = sum(each.status == 1 and not each.reason for each in outcomes)
     parts = [plural(len(outcomes), "cluster")]
     parts += [f"{unknown} without an answer"] if unknown else []
     parts += [f"{failed} with exit status 1"] if failed else []
+    ranked = [each for each in outcomes if any(each.rank)]
+    parts += [f"the worst is {name_of(ranked[0])}"] if ranked and len(outcomes) > 1 else []
     return ", ".join(parts)
 
 
@@ -99,7 +101,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
-    lines = [f"## forewarn {command}: {verdict(outcomes)}", ""]
+    lines = [f"## forewarn {command}: {text_of(verdict(outcomes))}", ""]
     lines += markdown_table([head.capitalize() for head in ("CLUSTER", *heads)], _rows(heads, outcomes))
     for each in outcomes if in_full else ():
         if not each.reason:

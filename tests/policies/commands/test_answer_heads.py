@@ -29,7 +29,7 @@ MORE: Final = {
 }
 ANSWERS: Final = [*(name for name in {**COMMANDS, **MORE} if name != "ui")]
 WITHOUT_TEXT: Final = ("dry-run",)
-ON_STDERR: Final = ("audit", "lint")
+ON_STDERR: Final = ("lint",)
 
 
 def asked(command: str, directory: Path, *more: str) -> tuple[str, str]:

@@ -86,17 +86,17 @@ def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixt
     ],
 )
 def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str) -> None:
-    found, _, err = run(capsys, *arguments)
+    found, out, err = run(capsys, *arguments)
     assert found == status
-    assert said in err
+    assert said in (err if status > 1 else out.partition(":")[0])
 
 
 def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     baseline = str(tmp_path / "known.json")
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
-    status, out, err = run(capsys, "--cluster", SHOWN, "--baseline", baseline, "--fail-on", "note")
-    assert (status, out) == (0, "")
-    assert "no findings (7 suppressed)" in err
+    status, out, _ = run(capsys, "--cluster", SHOWN, "--baseline", baseline, "--fail-on", "note")
+    assert status == 0
+    assert out.startswith("no findings (7 suppressed): ")
 
 
 def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tm
     _, out, _ = run(capsys, "--cluster", after, "--since", before, "-v")
     assert "a restart now would preempt 1 Pod on node-1: reports/nightly-9" in out
     assert f"since {before}: no changes\n" in out
-    status, out, err = run(capsys, "--cluster", after, "--baseline", baseline, "--fail-on", "note")
-    assert (status, out) == (0, "")
-    assert "no findings (7 suppressed)" in err
+    status, out, _ = run(capsys, "--cluster", after, "--baseline", baseline, "--fail-on", "note")
+    assert status == 0
+    assert out.startswith("no findings (7 suppressed): ")
 
 
 def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[st
         )
     )
     (tmp_path / "cluster.yaml").write_text(text)
-    _, out, err = run(capsys, "--cluster", str(tmp_path / "cluster.yaml"))
+    _, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.yaml"))
     assert "restart-stays-pending" not in out
-    assert "(1 suppressed)" in err
+    assert "(1 suppressed)" in out
 
 
 def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
         for n in range(100)
     ]
     (tmp_path / "cluster.json").write_text(cluster_text(classes))
-    _, out, err = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
+    _, out, _ = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
     assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
-    assert len(out.splitlines()) == 22
-    assert "100 notes" in err
+    assert len(out.splitlines()) == 24
+    assert out.startswith("100 notes: ")
 
 
 def cells_of(text: str) -> list[list[str]]:
@@ -318,7 +318,7 @@ def test_a_restart_that_a_quota_blocks_is_found(
     cluster.append(quota.status(hard={"pods": str(hard)}, used={"pods": "1"}).obj)
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text(cluster))
-    _, out, _ = run(capsys, "--cluster", str(path), "-v", "--select", "restart-stays-pending")
+    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "restart-stays-pending")
     message = "Deployment team/a: a restart now would not finish: exceeded quota: pods, requested: pods=1"
     assert (message in out) is rejected
     assert bool(out) is rejected
@@ -407,7 +407,7 @@ def test_restarts_that_preempt_only_placeholders_are_one_note(
 
 
 def test_the_summary_has_a_line_for_each_rule_the_worst_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "--cluster", SHOWN)
+    _, out, _ = run(capsys, "-q", "--cluster", SHOWN)
     lines = [re.split("  +", line) for line in out.splitlines()]
     assert lines[0] == ["SEVERITY", "RULE", "COUNT", "FIRST FINDING"]
     assert lines[1][:3] == ["error", "unknown-priority-class", "1"]
@@ -418,11 +418,11 @@ def test_the_summary_has_a_line_for_each_rule_the_worst_first(capsys: pytest.Cap
 
 def test_the_summary_is_cut_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
     with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="80", NO_COLOR="1"):
-        _, narrow, _ = run(capsys, "--cluster", SHOWN)
+        _, narrow, _ = run(capsys, "-q", "--cluster", SHOWN)
     assert max(map(len, narrow.splitlines())) == 120
     assert "…" in narrow
     with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="200", NO_COLOR="1"):
-        assert run(capsys, "--cluster", SHOWN)[1] == run(capsys, "--cluster", SHOWN, "--color", "never")[1]
+        assert run(capsys, "-q", "--cluster", SHOWN)[1] == run(capsys, "-q", "--cluster", SHOWN, "--color", "never")[1]
 
 
 @pytest.mark.parametrize(("new", "effective", "other"), [(10, "new", "old"), (5_000, "old", "new")])
