@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import VERSION
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import cut, quote
 from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.terminal import as_invoked, complain, is_about_output
 
@@ -179,7 +179,9 @@ def _run(name: str, arguments: list[str]) -> int:
             raise
         return complain(name, f"{missing.name} is not installed; install forewarn with the extra `webhook`", 3)
     if function is None:
-        return complain("", f"unknown command {cut(_words(name, arguments), 80)!r}{_did_you_mean(name, arguments)}", 2)
+        return complain(
+            "", f"unknown command {quote(cut(_words(name, arguments), 80))}{_did_you_mean(name, arguments)}", 2
+        )
     gc.enable()
     return function(arguments)
 
@@ -197,7 +199,7 @@ def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
     last_words |= {change: f"whatif {change}" for change in changes(COMMANDS["whatif"])}
     near = get_close_matches(_words(name, arguments)[:80], COMMANDS, n=1)
     near = near or [last_words[each] for each in get_close_matches(name[:80], last_words, n=1)]
-    return f"; did you mean {near[0]!r}?" if near else "; see `forewarn --help`"
+    return f"; did you mean {quote(near[0])}?" if near else "; see `forewarn --help`"
 
 
 def _write_no_more() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.commands.cluster_command import add_output_option, output_of
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.findings import Severity, cut
+from forewarn.policies.findings import Severity, cut, quote
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
 from forewarn.policies.rules.support.documentation import documentation_of
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
         known[name] = rule
     if name not in known:
         near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; see `forewarn lint --list-rules`"
-        return complain("explain", f"no rule {cut(name, 80)!r}{hint}", 2)
+        hint = f'; did you mean "{near[0]}"?' if near else "; see `forewarn lint --list-rules`"
+        return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
     with output_of(options):
         if options.output == "json":
             sys.stdout.write(as_json(_as_dict(known[name])))

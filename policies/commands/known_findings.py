@@ -25,7 +25,7 @@ FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": 
 
 def read_baseline(path: str | None) -> dict[str, Any] | None:
     """Read a baseline file; None for None. Raises ValueError."""
-    return None if path is None else _read(path, "a baseline")
+    return None if path is None else _read(path, "a baseline. Fix: write one with --write-baseline")
 
 
 def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -35,7 +35,7 @@ def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
     """
     if options.since is None:
         return None
-    found = _read(options.since, "a report of -o json")
+    found = _read(options.since, "a report. Fix: write one with -o json")
     if options.several and not isinstance(found.get("clusters"), list):
         raise ValueError(f"{options.since}: not a report on several clusters: no list clusters")
     return found

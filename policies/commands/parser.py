@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from forewarn.policies.findings import cut, no_command, one_line
+from forewarn.policies.findings import cut, no_command, one_line, quote
 from forewarn.policies.terminal import as_invoked, columns
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ _LONGEST: Final = 400
 _UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 
 _NO_VALUE: Final = re.compile(r"argument ((?:-\w/)?(--[\w-]+)): expected one argument$")
-_NO_CHOICE: Final = re.compile(r"argument .{1,200}: invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
+_NO_CHOICE: Final = re.compile(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
+_QUOTE: Final = "'"
 _UNEXPECTED: Final = re.compile(r"unrecognized arguments: ([^- ]\S*)$")
 
 
@@ -43,7 +44,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, with the nearest option if one is misspelled, and exit with status 2."""
-        text = cut(no_command(one_line(message)), _LONGEST)
+        text = _NO_CHOICE.sub(lambda m: f"{m[1]}: {quote(m[2])} is not one of {m[3].replace(_QUOTE, '')}", message)
+        text = cut(no_command(one_line(text)), _LONGEST)
         print(as_invoked(f"{self.prog}: {text}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
         self.exit(2, f"Run `{self.prog} --help` for its options.\n")
 
@@ -60,11 +62,11 @@ class Parser(argparse.ArgumentParser):
         arguments = {f"--{action.dest}": action.metavar for action in self._actions if not action.option_strings}
         if unknown and unknown[1] in arguments:
             return f"; write {self.prog} {' '.join(map(str, arguments.values()))}"
-        if choice and f"--{choice[1]}" in options:
-            return f"; did you mean --{choice[1]}?"
-        known = choice[2].replace("'", "").split(", ") if choice else options
-        near = get_close_matches((choice or unknown)[1][:80], known)  # type: ignore[index]
-        return f"; did you mean {near[0]}?" if near else ""
+        if choice and f"--{choice[2]}" in options:
+            return f"; did you mean --{choice[2]}?"
+        known = choice[3].replace(_QUOTE, "").split(", ") if choice else options
+        near = get_close_matches((choice[2] if choice else unknown[1])[:80], known)  # type: ignore[index]
+        return f"; did you mean {quote(near[0]) if choice else near[0]}?" if near else ""
 
     def _form_of(self, option: str) -> str:
         """A message suffix with the form of an option's value; "" for a value of any form.
@@ -88,7 +90,7 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         digits = text[1:] if text[:1] == "-" else text
         if not digits.isdecimal() or not digits.isascii():
-            given = f", not {cut(text, 40)!r}" if text else ""
+            given = f", not {quote(cut(text, 40))}" if text else ""
             raise argparse.ArgumentTypeError(f"must be a whole number{given}")
         if len(digits) > 18 or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"must be between {least} and {most}")

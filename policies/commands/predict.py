@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     if bool(options.filename) == bool(options.pod):
-        parser.error("give one of -f and --pod")
+        parser.error("give -f FILE or --pod NAMESPACE/NAME")
     if options.replicas is not None and not options.filename:
         parser.error("--replicas goes with -f")
     if options.cascade and (not options.filename or options.replicas is not None or options.output != "text"):

@@ -215,7 +215,12 @@ class _Loading:
             self._file(file)
         if not self._found:
             what = f"no Kubernetes objects found in {', '.join(_SUFFIXES)} files"
-            raise SourceError(source, what if os.path.isdir(source) else "no Kubernetes objects found")
+            raise SourceError(
+                source,
+                what
+                if os.path.isdir(source)
+                else "no Kubernetes objects found. Fix: pass the output of `forewarn snapshot`",
+            )
 
     @property
     def origin(self) -> Origin:

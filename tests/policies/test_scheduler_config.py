@@ -81,7 +81,7 @@ def test_what_openshift_changes() -> None:
     [
         ("openshift-high", "no such file or preset"),
         ("defautl", 'did you mean "default"?'),
-        ("away.yaml", "away.yaml: No such file or directory"),
+        ("away.yaml", "away.yaml: no such file or directory"),
     ],
 )
 def test_what_is_no_configuration(given: str, told: str) -> None:

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     except BadReview as fault:
-        return _complain(f"{options.file}: {fault}", FAILED)
+        return _complain(f"{options.file}: {fault}. Fix: pass an AdmissionReview as JSON", FAILED)
     return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
 
 

@@ -94,7 +94,7 @@ def fault_of(error: YAMLError, document: Document) -> Fault:
     """The Fault for an error of the parser, with positions in characters."""
     if isinstance(error, ReaderError):
         start = len(document.data[: error.position].decode("utf-8", "ignore"))
-        if document.data[: error.position].count("\ufffd".encode()) > 1:
+        if document.data.count(b"\0") > 1 or document.data[: error.position].count("\ufffd".encode()) > 1:
             return Fault("not a text file")
         if error.reason != "control characters are not allowed":
             return Fault(f"this is not UTF-8: {error.reason}", start, start + 1)

@@ -308,7 +308,7 @@ def decoding_faults(config: Any) -> list[FieldError]:
     """Return the errors because of which kube-scheduler cannot decode a configuration."""
     if not isinstance(config, Mapping):
         return [FieldError((), f"a configuration is an object, not {json_type(config)}")]
-    faults = _of_struct(config, CONFIGURATION, ()) + _of_header(config, (), KIND, must_be_given=True)
+    faults = _of_header(config, (), KIND, must_be_given=True) or _of_struct(config, CONFIGURATION, ())
     if faults:
         return faults
     for number, profile in enumerate(config.get("profiles") or ()):

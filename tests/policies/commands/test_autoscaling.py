@@ -287,7 +287,7 @@ def test_a_group_adds_no_nodes_to_what_is_lost(
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("- nam: a\n", "groups.yaml:1:3: [0]: unknown key"), (None, "No such file")]
+    ("text", "problem"), [("- nam: a\n", "groups.yaml:1:3: [0]: unknown key"), (None, "no such file")]
 )
 def test_node_groups_that_cannot_be_read_are_wrong_usage(
     text: str | None, problem: str, cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

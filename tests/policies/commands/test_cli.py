@@ -87,7 +87,7 @@ def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytes
 
 def test_an_unknown_command_and_no_command_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lnit"]) == 2
-    assert "unknown command 'lnit'" in capsys.readouterr().err
+    assert 'unknown command "lnit"' in capsys.readouterr().err
     assert main([]) == 2
 
 
@@ -200,7 +200,7 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
     assert main(["lint", "--list-rules"]) == 0
     assert capsys.readouterr().out == listed
     assert main(["explain", "unknown-priorityclass"]) == 2
-    assert "did you mean unknown-priority-class?" in capsys.readouterr().err
+    assert 'did you mean "unknown-priority-class"?' in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -333,7 +333,7 @@ def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
 
 def test_an_admission_configuration_that_cannot_be_read_is_wrong_usage() -> None:
     done = _run("lint", "--admission-config", "none.yaml", "-", stdin=POD)
-    assert (done.returncode, done.stderr) == (2, "forewarn lint: none.yaml: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (2, "forewarn lint: none.yaml: no such file or directory\n")
 
 
 def test_who_interrupts_a_command_is_told_so_in_one_line(

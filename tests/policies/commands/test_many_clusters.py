@@ -58,7 +58,9 @@ def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
     status, out, _ = run(capsys, "audit", "--clusters", f"{snapshots}/*")
     assert status == 3
     assert first_words(out) == ["prod-c", "prod-a", "prod-b"]
-    assert out.splitlines()[2].endswith(f"no answer: {snapshots}/prod-c.yaml: no Kubernetes objects found")
+    assert out.splitlines()[2].endswith(
+        f"no answer: {snapshots}/prod-c.yaml: no Kubernetes objects found. Fix: pass the output of `forewarn snapshot`"
+    )
     assert out.count("no answer: ") == 1
     assert "3 clusters, 1 without an answer, 1 with exit status 1" in out
     assert "\n\nprod-a\n1 error, 4 warnings, 2 notes: 11 objects and 4 Pods checked\n" in out

@@ -127,12 +127,12 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ([], 2, "give one of -f and --pod"),
-        (["-f", "a", "--pod", "b"], 2, "give one of"),
+        ([], 2, "give -f FILE or --pod"),
+        (["-f", "a", "--pod", "b"], 2, "give -f FILE"),
         (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
         (["-f", "x", "--replicas", "-1"], 2, "must be between 0 and"),
         (["-f", "x", "--replicas", "9" * 30], 2, "--replicas: must be between 0 and"),
-        (["-f", "x", "--replicas", "two"], 2, "--replicas: must be a whole number, not 'two'"),
+        (["-f", "x", "--replicas", "two"], 2, '--replicas: must be a whole number, not "two"'),
         (["-f", "x"], 3, "no kubeconfig found"),
         (["--pod", "x"], 3, "no kubeconfig found"),
         (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),

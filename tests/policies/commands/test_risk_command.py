@@ -429,4 +429,4 @@ def test_what_is_no_earlier_report_is_wrong_usage(
     (tmp_path / "before.json").write_text(report)
     status, out, err = run(capsys, "risk", "--cluster", SHOWN, "--since", str(tmp_path / "before.json"))
     assert (status, out) == (2, "")
-    assert "before.json: not a report of" in err
+    assert "before.json: not a report" in err

@@ -114,7 +114,7 @@ def test_a_restarted_daemon_set_loses_its_place_to_pending_pods(capsys: pytest.C
     [
         (("add", "node", "n9"), 'node "n9" not found'),
         (("add", "pool", "x"), "invalid selector"),
-        (("add", "zone", "a"), "invalid choice"),
+        (("add", "zone", "a"), "is not one of"),
         (("restart", "job/x"), "use KIND/NAME with one of deployment"),
         (("restart", "deployment/agent"), "not found"),
         (("add", "node", "n1", "--count", "0"), "must be between 1 and"),

@@ -61,10 +61,10 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("whatif uprade", "; did you mean upgrade?"),
-        ("whatif lose zon eu-1a", "; did you mean zone?"),
-        ("whatif upgrade --fail-on blokced", "; did you mean blocked?"),
-        ("whatif lose xyz a", "(choose from 'node', 'zone', 'pool')"),
+        ("whatif uprade", '; did you mean "upgrade"?'),
+        ("whatif lose zon eu-1a", '; did you mean "zone"?'),
+        ("whatif upgrade --fail-on blokced", '; did you mean "blocked"?'),
+        ("whatif lose xyz a", "is not one of node, zone, pool"),
         (
             "whatif upgrade --away 10d",
             "argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",

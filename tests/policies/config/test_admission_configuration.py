@@ -97,8 +97,8 @@ def test_a_fault_is_told_with_its_place(tmp_path: Path, text: str, fault: str) -
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
         load_limited_resources(tmp_path / "none.yaml")
     outer = written(tmp_path, f"{HEAD}plugins:\n- name: ResourceQuota\n  path: gone.yaml\n")
-    with pytest.raises(ConfigError, match=r"gone\.yaml: No such file"):
+    with pytest.raises(ConfigError, match=r"gone\.yaml: no such file"):
         load_limited_resources(outer)

@@ -300,7 +300,7 @@ def test_the_file_is_searched_upward_to_the_root_of_the_repository(tmp_path: Pat
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: No such file or directory"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: no such file or directory"):
         load_config(tmp_path / "none.yaml")
 
 

@@ -219,7 +219,7 @@ def test_review_mutates_applies_the_patch_and_validates(
         (
             ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"],
             2,
-            "none: No such file",
+            "none: no such file",
         ),
         (
             ["webhook", "serve"],

@@ -1,0 +1,40 @@
+"""Sixty mistakes: each error says what is wrong, where, and what would be right. Recorded; UPDATE=1 records again."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forewarn.policies.cli import main
+
+RECORDED = Path(__file__).parents[1] / "cases/mistakes.yaml"
+MISTAKES: list[dict[str, Any]] = yaml.safe_load(RECORDED.read_text())
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["command"])
+def test_an_error_is_as_recorded(
+    mistake: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    (tmp_path / "binary").write_bytes(b"PNG\x00\x00\x01")
+    (tmp_path / "empty").touch()
+    try:
+        status = main(shlex.split(mistake["command"].replace("CLUSTER", CLUSTER).replace("TMP", str(tmp_path))))
+    except SystemExit as error:  # of argparse
+        status = int(error.code or 0)
+    out, err = capsys.readouterr()
+    recorded = {"status": status, "error": err.replace(str(tmp_path), "TMP").splitlines()}
+    if os.environ.get("UPDATE"):
+        mistake.update(recorded)
+        RECORDED.write_text(yaml.safe_dump(MISTAKES, sort_keys=False, width=1000))
+    assert {"status": status, "error": recorded["error"]} == {key: mistake[key] for key in ("status", "error")}
+    assert not out
+    assert status in (2, 3)
+
+
+def test_sixty_mistakes_are_recorded() -> None:
+    assert len({mistake["command"] for mistake in MISTAKES}) >= 60
