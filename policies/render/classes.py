@@ -43,7 +43,7 @@ _OLD: Final = "old value"
 def render(levels: Classes, paint: Painter = plain) -> Iterator[str]:
     """The table of costs and the matrix, as lines."""
     yield paint(_title(levels), "bold")
-    yield from table(HEADS, _rows(levels), paint, texts=_TEXTS)
+    yield from table(HEADS, rows(levels), paint, texts=_TEXTS)
     yield ""
     yield _MATRIX
     if len(levels.classes) > MAX_COLUMNS:
@@ -55,7 +55,7 @@ def render(levels: Classes, paint: Painter = plain) -> Iterator[str]:
 
 def markdown(levels: Classes) -> str:
     """The table of costs and the matrix as Markdown."""
-    lines = [f"### {_title(levels)}", "", *markdown_table(HEADS, _rows(levels)), "", _MATRIX, ""]
+    lines = [f"### {_title(levels)}", "", *markdown_table(HEADS, rows(levels)), "", _MATRIX, ""]
     lines += markdown_table(_matrix_heads(levels), _matrix(levels))
     lines += ["", *(f"- {note}" for note in notes(levels))]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -85,8 +85,7 @@ def count(levels: Classes) -> int:
 
 def shares(levels: Classes) -> str:
     """Return `63 % of cpu and 41 % of memory`: the requests of running Pods as shares of the allocatable amounts."""
-    size, has = sum(level.running.memory for level in levels.classes), levels.allocatable
-    return f"{percent_of_cpu(levels)} % of cpu and {_percent(size, has.memory)} % of memory"
+    return f"{percent_of_cpu(levels)} % of cpu and {percent_of_memory(levels)} % of memory"
 
 
 def percent_of_cpu(levels: Classes) -> int:
@@ -94,11 +93,17 @@ def percent_of_cpu(levels: Classes) -> int:
     return _percent(sum(level.running.milli_cpu for level in levels.classes), levels.allocatable.milli_cpu)
 
 
+def percent_of_memory(levels: Classes) -> int:
+    """Return the percentage of the allocatable memory that running Pods request."""
+    return _percent(sum(level.running.memory for level in levels.classes), levels.allocatable.memory)
+
+
 def _percent(part: int, whole: int) -> int:
     return round(100 * part / whole) if whole > 0 else 0
 
 
-def _rows(levels: Classes) -> list[list[str | int]]:
+def rows(levels: Classes) -> list[list[str | int]]:
+    """Return the cells below HEADS."""
     return [
         [
             number,

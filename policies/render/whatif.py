@@ -66,9 +66,9 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     return ", ".join(effects) or f"no workload's new Pods change priority, {none}"
 
 
-def verdict(answer: Answer) -> str:
+def verdict(answer: Answer, change: ClassChange | None = None) -> str:
     """Return one sentence with the effects that need attention, or with the statement that there are none."""
-    text = headline(answer)
+    text = headline(answer, change)
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -100,10 +100,9 @@ def _progress(answer: Answer) -> str:
     return new_pods(answer.summary) if answer.summary.new_pods and answer.summary.all_run_at is None else ""
 
 
-def lead(answer: Answer) -> str:
-    """Return the verdict, and sentences with the time of the steady state."""
-    sentences = (f"{text[:1].upper()}{text[1:]}." for text in (settled(answer.summary), *of_runs(answer)))
-    return " ".join((verdict(answer), *sentences))
+def times(answer: Answer) -> str:
+    """Return sentences with the time of the steady state."""
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (settled(answer.summary), *of_runs(answer)))
 
 
 def of_runs(answer: Answer) -> Iterator[str]:
@@ -395,7 +394,7 @@ def _totals(totals: Iterable[Total]) -> Iterator[str]:
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    lines = [f"### {text_of(answer.title)}", "", lead(answer), ""]
+    lines = [f"### {text_of(answer.title)}", "", f"{verdict(answer)} {times(answer)}", ""]
     if change is not None:
         told_of_class = (
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)

@@ -21,12 +21,14 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.config import ConfigError
 from forewarn.policies.findings import one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.render.classes import percent_of_cpu, percent_of_memory, rows
 from forewarn.policies.render.head import line_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import described
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.policies.whatif.priority_levels import priority_levels
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.links import is_name
@@ -115,8 +117,18 @@ def shown_of(state: State, source: str) -> Shown:
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
     pools = [each for each in pools_of(cluster) if is_name(each)]
-    head, picture = line_of(head_of(cluster)), of_cluster(cluster)
-    return Shown(one_line(source), counts, state.named, picture, document_of(cluster), classes, pools, one_line(head))
+    head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), priority_levels(cluster)
+    totals = {
+        "nodes": f"{len(cluster.objects.nodes)}",
+        "running": plural(sum(level.running.pods for level in levels.classes), "Pod"),
+        "Pending": plural(sum(level.pending for level in levels.classes), "Pod"),
+        "cpu requested": f"{percent_of_cpu(levels)} %",
+        "memory requested": f"{percent_of_memory(levels)} %",
+    }
+    return Shown(
+        *(one_line(source), counts, state.named, picture, document_of(cluster), classes, pools, one_line(head)),
+        *(totals, rows(levels)),
+    )
 
 
 def answering(load: Load) -> Load:

@@ -181,7 +181,8 @@ class _Pages:
     def cluster(self) -> str:
         """Nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
-        return self._page("cluster", view, markup=view.markup, scripts=("page.js",), command=CommandLine("classes"))
+        more = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
+        return self._page("cluster", view, CommandLine("classes"), scripts=("page.js",), **more)
 
     def predict(self) -> str:
         """A manifest, and its prediction."""
@@ -278,8 +279,7 @@ class _Pages:
 
 def _choices(shown: Shown) -> dict[str, Any]:
     found = shown.document["nodes"]
-    changes = {key: change.name for key, change in CHANGES.items()}
-    return {"changes": changes, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
+    return {"changes": CHANGES, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
 
 
 def _command_line(page: str) -> CommandLine:

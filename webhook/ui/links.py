@@ -15,21 +15,31 @@ _LONGEST: Final = 20_000
 
 
 class Change(NamedTuple):
-    """A change on the page: its name, the request type, and the field with what is selected."""
+    """A change on the page: its name, the request type, and the field with what is selected.
+
+    `hint`: what the name on the page is. `number`: the field with a number; "" without one.
+    """
 
     name: str
     request: str
     field: str
+    hint: str
+    number: str = ""
 
 
 CHANGES: Final = {
-    "lose-node": Change("Lose nodes", "LoseNodes", "names"),
-    "lose-zone": Change("Lose a zone", "LoseZone", "zone"),
-    "lose-pool": Change("Lose a pool", "LosePool", "selector"),
-    "drain": Change("Drain nodes", "Drain", "names"),
-    "class": Change("Change a PriorityClass", "ChangeClass", "name"),
+    "lose-node": Change("Lose nodes", "LoseNodes", "names", "nodes"),
+    "lose-zone": Change("Lose a zone (outage)", "LoseZone", "zone", "zone"),
+    "lose-pool": Change("Lose a pool", "LosePool", "selector", "LABEL=VALUE"),
+    "drain": Change("Drain nodes", "Drain", "names", "nodes"),
+    "upgrade": Change("Upgrade the nodes of a pool", "Upgrade", "pool", "LABEL=VALUE"),
+    "add-node": Change("Add nodes", "Add", "node", "node like which the new ones are", "count"),
+    "restart": Change("Restart a workload", "Restart", "workload", "KIND/NAME"),
+    "scale": Change("Scale a workload", "Scale", "workload", "KIND/NAME", "replicas"),
+    "class": Change("Change a PriorityClass", "ChangeClass", "name", "PriorityClass"),
 }
 """Value of `change` -> the change."""
+_IN_NAMESPACE: Final = ("restart", "scale")
 _SEVERAL: Final = "names"
 """The field for several names."""
 
@@ -108,7 +118,21 @@ def _whatif(query: Mapping[str, str]) -> CommandLine | None:
     for word in names:
         _check(word)
     value = names if change.field == _SEVERAL else name
-    return CommandLine("whatif", (*key.split("-"), *names), ((change.field, value),), change.request)
+    words, fields = [*key.split("-"), *names], [(change.field, value)]
+    if key == "upgrade":
+        words.insert(1, "--pool")
+    if change.number:
+        number = _integer(query, "number", f"the number of {_COUNTED[key]}", range(10_001))
+        number = 1 if number is None else number
+        words += [f"{number}"] if key == "scale" else [f"--count={number}"]
+        fields.append((change.number, number))
+    if key in _IN_NAMESPACE and (namespace := _word(query, "namespace")):
+        words += ["-n", namespace]
+        fields.append(("namespace", namespace))
+    return CommandLine("whatif", tuple(words), tuple(fields), change.request)
+
+
+_COUNTED: Final = {"add-node": "nodes", "scale": "replicas"}
 
 
 def _class_change(query: Mapping[str, str]) -> tuple[list[str], list[tuple[str, Any]]]:

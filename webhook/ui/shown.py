@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from forewarn.policies.render.html.elements import Page, data
+from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.render.classes import HEADS
+from forewarn.policies.render.html.elements import Page, data, element, section, table, tile
 from forewarn.policies.render.html.nodes import nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from forewarn.policies.documents.ui import UiCluster
     from forewarn.webhook.ui.links import CommandLine
@@ -81,6 +83,9 @@ class Shown(NamedTuple):
     pools: Sequence[str] = ()
     """Each as `LABEL=VALUE`."""
     head: str = ""
+    totals: Mapping[str, str] = NOTHING
+    levels: Sequence[Sequence[str | int]] = ()
+    """The rows of `forewarn classes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,8 @@ class View:
 
     shown: Shown
     markup: Markup
+    totals: Markup
+    levels: Markup
     document: str
     answers: Answers = field(default_factory=Answers)
 
@@ -118,4 +125,12 @@ def markup_of(*parts: Any) -> Markup:
 
 
 def _view(shown: Shown) -> View:
-    return View(shown, markup_of(nodes(shown.picture), data("nodes-data", shown.picture)), json.dumps(shown.document))
+    tiles = (tile(name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
+    levels = table("PriorityClasses", HEADS[1:], (row[1:] for row in shown.levels), len(shown.levels))
+    return View(
+        shown,
+        markup_of(nodes(shown.picture), data("nodes-data", shown.picture)),
+        markup_of(element("dl", *tiles, class_="tiles")),
+        markup_of(section("PriorityClasses", "levels", levels)),
+        json.dumps(shown.document),
+    )

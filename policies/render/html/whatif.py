@@ -28,9 +28,10 @@ from forewarn.policies.render.whatif import (
     affected,
     class_change,
     fix_of_failures,
-    lead,
     new_node_lines,
+    times,
     too_few_healthy,
+    verdict,
     without_it,
 )
 from forewarn.policies.scheduling.reasons import in_short
@@ -55,19 +56,22 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     bands = NodeBands(answer.occupancy, answer.preemptions)
     drawn = node_data(bands, answer.preemptions)
     parts = [
-        _header(answer),
+        _header(answer, change),
         *_change(change),
+        *_other_facts(answer, notes),
+        *_workloads(answer),
         nodes(drawn),
         *_classes(answer),
         *preemption_section(answer.preemptions),
+        *_autoscalers(answer),
+        *_timeline(answer),
     ]
-    parts += [*_workloads(answer), *_autoscalers(answer), *_timeline(answer), *_other_facts(answer, notes)]
     parts.append(data("nodes-data", drawn))
     skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
     return Page(answer.title, parts, skip)
 
 
-def _header(answer: Answer) -> Element:
+def _header(answer: Answer, change: ClassChange | None) -> Element:
     pending = sum(standing.pending for standing in answer.standings)
     before = sum(standing.pending_before for standing in answer.standings)
     broken = sum(answer.summary.violated_pdbs.values())
@@ -87,8 +91,8 @@ def _header(answer: Answer) -> Element:
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", display_text(answer.title)),
-        element("p", lead(answer), class_="lead"),
+        element("h1", display_text(verdict(answer, change).removesuffix("."))),
+        element("p", display_text(f"{answer.title}. {times(answer)}"), class_="lead"),
         *(element("p", display_text(line)) for line in without_it(answer)),
         figures,
     )

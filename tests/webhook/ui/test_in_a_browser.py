@@ -80,7 +80,7 @@ def test_a_zone_loss_by_keyboard_alone(page: Any, ui: Served) -> None:
     tab_to(page, "Lose zone b")
     page.keyboard.press("Enter")
     page.wait_for_selector("main > header")
-    assert page.inner_text("h1").startswith("zone b lost")
+    assert page.inner_text("main .lead").startswith("zone b lost")
     tab_to(page, "play")
     page.keyboard.press("Enter")
     until(page, "document.getElementById('moment-told').value === 'after'")
@@ -97,7 +97,7 @@ def test_nodes_are_selected_and_lost_by_keyboard_alone(page: Any, ui: Served) ->
     page.focus("#name")
     page.keyboard.press("Enter")
     page.wait_for_selector("main > header")
-    assert page.inner_text("h1") == "lost: 2 nodes (a-1, a-2) with 4 Pods"
+    assert page.inner_text("main .lead").startswith("loss of 2 nodes (a-1, a-2) with 4 Pods")
 
 
 def tab_to(page: Any, name: str) -> None:
@@ -206,7 +206,7 @@ def test_a_cluster_that_changed_is_read_again(browser: Any, tmp_path: Path) -> N
         page.click("#reload")
         until(page, "document.getElementById('copied').textContent.includes('not reloaded')")
         show(page, ui, LOST)
-        assert page.inner_text("h1").startswith("zone a lost"), "the earlier cluster stays"
+        assert page.inner_text("main .lead").startswith("zone a lost"), "the earlier cluster stays"
 
 
 def test_a_closed_tab_ends_its_question(browser: Any, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_two_tabs_ask_different_questions(page: Any, ui: Served) -> None:
     page.goto(ui.base + "/whatif?change=drain&name=b-2")
     for tab, node in ((other, "b-1"), (page, "b-2")):
         tab.wait_for_selector("main > header")
-        assert tab.inner_text("h1").startswith(f"drain of node {node} ")
+        assert tab.inner_text("main .lead").startswith(f"drain of node {node} ")
 
 
 def test_the_nodes_are_searched_and_filtered_by_class(page: Any) -> None:

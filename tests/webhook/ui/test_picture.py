@@ -15,7 +15,7 @@ pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser
 
 PICTURE = Path("docs/guides/ui.png")
-SIZE = {"width": 1180, "height": 820}
+SIZE = {"width": 1180, "height": 900}
 MAX_BYTES = 150_000
 TEXTS = ("What if", "Change it", "2 of 2 new Pods would preempt other Pods", "reports/nightly-4")
 TOLERANCE = 12.0

@@ -1,9 +1,14 @@
 // The form of a question: the fields that its change has, and nodes by clicks on their cells.
 const byId = (id) => document.getElementById(id);
-const [change, name, ofClass] = ["change", "name", "class-change"].map(byId);
+const [change, name, ofClass, inNamespace, withNumber] =
+  ["change", "name", "class-change", "in-namespace", "with-number"].map(byId);
 
 change.addEventListener("change", () => {
+  const { hint, number } = change.selectedOptions[0].dataset;
   ofClass.hidden = ofClass.disabled = change.value !== "class";
+  inNamespace.hidden = inNamespace.disabled = hint !== "KIND/NAME";
+  withNumber.hidden = withNumber.disabled = number === undefined;
+  name.placeholder = hint;
   name.value = "";
 });
 
