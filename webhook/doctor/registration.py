@@ -35,9 +35,9 @@ _SELECTED: Final = {
 }
 """Selector of a webhook -> path and name of the objects to which doctor applies it."""
 _PODS_AND_WORKLOADS: Final = (
-    ("", "v1", "pods", "CREATE"),
-    ("apps", "v1", "deployments", "CREATE"),
-    ("batch", "v1", "jobs", "CREATE"),
+    ("", "v1", "pods", "CREATE", "Namespaced"),
+    ("apps", "v1", "deployments", "CREATE", "Namespaced"),
+    ("batch", "v1", "jobs", "CREATE", "Namespaced"),
 )
 
 
@@ -111,9 +111,22 @@ def check(client: Client) -> Registered:
         webhooks |= ours
         others[kind] = [(w.configuration, w.fields) for name, w in zip(names, found, strict=True) if name not in ours]
         lines += _configuration(client, kind, ours)
+    registered = Registered(webhooks, known, lines)
+    lines += _elsewhere(registered)
     if webhooks:
         lines += _others(others)
-    return Registered(webhooks, known, lines)
+    return registered
+
+
+def _elsewhere(registered: Registered) -> Iterator[Line]:
+    """Report the webhooks that are called at another Service than most."""
+    usual = service_name(registered.service)
+    for name, webhook in registered.webhooks.items():
+        if webhook.service is not None and service_name(webhook.service) != usual:
+            own, most = ("/".join(names) for names in (service_name(webhook.service), usual))
+            text = f"{name} is called at the Service {own}, the others at {most}"
+            field, value = ("name", usual[1]) if webhook.service.get("name") != usual[1] else ("namespace", usual[0])
+            yield AREA.problem(webhook.kind, text, webhook.patch("replace", f"clientConfig/service/{field}", value))
 
 
 def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
@@ -271,7 +284,9 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
             for kind in others
             for configuration, webhook in others[kind]
             if webhook.get("failurePolicy") != "Ignore"
-            and _is_covered(("scheduling.k8s.io", "v1", "priorityclasses", "CREATE"), _objects(webhook.get("rules")))
+            and _is_covered(
+                ("scheduling.k8s.io", "v1", "priorityclasses", "CREATE", "Cluster"), _objects(webhook.get("rules"))
+            )
         }
     )
     if blocking:
@@ -279,13 +294,13 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
         yield AREA.ok("other webhooks", text)
 
 
-Rule = tuple[str, str, str, str]
-"""Group, version, resource and operation of a webhook rule."""
+Rule = tuple[str, str, str, str, str]
+"""Group, version, resource, operation and scope of a webhook rule."""
 
 
 def _rules(webhook: ApiObject) -> list[Rule]:
     return [
-        (group, version, resource, operation)
+        (group, version, resource, operation, rule["scope"])
         for rule in _objects(webhook.get("rules"))
         for group in _texts(rule, "apiGroups")
         for version in _texts(rule, "apiVersions")
@@ -296,7 +311,7 @@ def _rules(webhook: ApiObject) -> list[Rule]:
 
 def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
     """Report whether one of these webhook rules matches. `*` matches all resources, `*/*` also subresources."""
-    group, version, resource, operation = rule
+    group, version, resource, operation, scope = rule
     subresource = resource.partition("/")[2]
     same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
     return any(
@@ -304,12 +319,13 @@ def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
         and {version, "*"} & {*_texts(found, "apiVersions")}
         and same & {*_texts(found, "resources")}
         and {operation, "*"} & {*_texts(found, "operations")}
+        and found.get("scope", "*") in (scope, "*")
         for found in rules
     )
 
 
 def _words(rule: Rule) -> str:
-    group, _, resource, operation = rule
+    group, _, resource, operation, _ = rule
     return f"{operation} of {resource}{'.' + group if group else ''}"
 
 

@@ -116,7 +116,7 @@ def test_markdown_has_the_head_below_its_title(command: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("command", IN_HTML)
 def test_pages_have_the_head(command: str, tmp_path: Path) -> None:
-    assert f"</header><p>{line(tmp_path)}" in asked(command, tmp_path, "-o", "html")[0]
+    assert f'</header><p class="dim">{line(tmp_path)}' in asked(command, tmp_path, "-o", "html")[0]
 
 
 def test_what_is_missing_is_named_once_for_all_objects(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -278,6 +278,9 @@ def change(*path: Any, to: Any) -> Callable[[World], None]:
     return changed
 
 
+RULES: Final = shipped()[VALIDATING]["validate.forewarn.dev"]["rules"]
+
+
 def of_webhook(name: str, field: str, value: Any) -> Callable[[World], None]:
     return lambda world: world.webhook(name).update({field: value})
 
@@ -461,6 +464,20 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         VALIDATING,
         "problem",
         "admissionReviewVersions is v1beta1, and forewarn answers only v1",
+    ),
+    (
+        "one webhook's Service",
+        called("validate.forewarn.dev", service={"namespace": "forewarn", "name": "forwarn"}),
+        VALIDATING,
+        "problem",
+        "validate.forewarn.dev is called at the Service forewarn/forwarn, the others at forewarn/forewarn",
+    ),
+    (
+        "the scope of a rule",
+        of_webhook("validate.forewarn.dev", "rules", [rule | {"scope": "Cluster"} for rule in RULES]),
+        VALIDATING,
+        "problem",
+        "validate.forewarn.dev is not called for CREATE of pods",
     ),
     ("this clock", ahead("/version", 400), "clocks", "warning", "the clock of this machine is "),
     (
@@ -890,7 +907,7 @@ def test_each_thing_that_goes_wrong_is_told_with_a_fix(
 
 REPAIRED = (
     *("exact", "fails open", "fails closed", "time", "namespaces", "one condition more", "path", "no ports"),
-    *("some namespaces", "no objects", "review versions"),
+    *("some namespaces", "no objects", "review versions", "one webhook's Service"),
     *("a port that is not there", "the health port", "another Service", "another namespace", "a label more"),
     *("no selector", "too wide a selector"),
 )
