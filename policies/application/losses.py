@@ -1,4 +1,4 @@
-"""The effects of many losses: the cluster is loaded once, and each loss is simulated in a fork.
+"""The effects of many losses, and risks of workloads: the cluster is loaded once, each loss is simulated in a fork.
 
 Loading a cluster of 150,000 Pods takes longer than the simulation of one lost node. A fork has the complete state
 immediately, and changes stay in the fork, so each result equals a separate simulation. The events before a loss, and
@@ -7,18 +7,34 @@ the first syncs of controllers, happen before the forks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from forewarn.policies.application.cluster import counted_results
+from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.kinds.registry import NODE, POD
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.process_pool import mapped
+from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.scheduling.bulk import prepare_for_all
+from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.simulation.dump import not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.comparison import at_rest
+from forewarn.policies.whatif.questions import Question, each_node_lost, each_zone_lost, namespace_not_found
+from forewarn.policies.whatif.risk import Risks, Tried, risks
+from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.questions import Question
+
+    Kind = Literal["node", "zone"]
 
 
 class Counting(Protocol):
@@ -70,3 +86,120 @@ def _would_be_quiet(simulation: Simulation) -> bool:
     """
     (quiet,) = mapped([simulation], Simulation.run_first_syncs, lambda _: False)
     return bool(quiet)
+
+
+_NOTHING: Final = "nothing"
+"""The name of the question about the outcome without a change."""
+_MAX_NOTES: Final = 10
+_NO_GROUPS: Final = Autoscaling()
+
+
+def whatif_each(
+    cluster: Cluster,
+    kind: Kind,
+    *,
+    until: float = DEFAULT_UNTIL,
+    autoscaling: Autoscaling = _NO_GROUPS,
+    part: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Simulate the loss of each node or each zone separately, on all CPUs; the worst case is the first row.
+
+    `until`: simulated seconds. `part`: selects cases by name. Raises InvalidObject for a cluster without any.
+    """
+    cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
+    cache = cluster.cache
+    questions = _losses(cluster, kind)
+    if not questions:
+        raise InvalidObject(f"the cluster has no {kind}s")
+    names, tallies, world = part([*questions]), list[Tally](), world_with(cache, [], until)
+
+    def counting(simulation: Simulation) -> Tally:
+        tallies.append(Tally(simulation, autoscaling))
+        return tallies[0]
+
+    results = counted(world, [Question(_NOTHING), *(questions[name] for name in names)], counting)
+    without_change = row_of(_NOTHING, next(iter(results)))
+    counts = list(counted_results(results, len(names), progress))
+    rows = worst_first(row_of(name, tallied) for name, tallied in zip(names, counts, strict=True))
+    limits = list(dict.fromkeys(note for tallied in counts for note in tallied["not_modelled"]))[:_MAX_NOTES]
+    nothing_else = at_rest(world) and not (without_change.fewer or without_change.preempted or without_change.pending)
+    snapshot, victims = cache.snapshot(), any(row.preempted or row.violated_pdbs for row in rows)
+    running = (pod for pod in snapshot.pods.values() if pod.node_name)
+    head = head_of(snapshot, assumptions(snapshot.objects, running, victims=victims, created=True))
+    (tally,) = tallies
+    before, without = RunningAndPending(tally.running, tally.pending), None if nothing_else else without_change
+    return Sweep(head, kind, before, rows, without, [*not_simulated(cache), *limits])
+
+
+def names_of(cluster: Cluster, kind: Kind) -> list[str]:
+    """The names of all cases, for example `node a-1`."""
+    return [*_losses(cluster, kind)]
+
+
+def _losses(cluster: Cluster, kind: Kind) -> dict[str, Question]:
+    loss = each_node_lost if kind == "node" else each_zone_lost
+    return {question.title: question for question in loss(cluster.snapshot)}
+
+
+@dataclass(frozen=True)
+class Workloads:
+    """The workloads of a namespace, or of a PriorityClass ("": workloads without a class); None: all."""
+
+    namespace: str | None = None
+    priority_class: str | None = None
+
+    def __str__(self) -> str:
+        """A phrase, for example ` of class gold in namespace shop`."""
+        name = self.priority_class
+        of_class = "" if name is None else f" of class {name}" if name else " without a class"
+        return of_class if self.namespace is None else f"{of_class} in namespace {self.namespace}"
+
+    def has(self, namespace: str, priority_class: str) -> bool:
+        """Report whether a workload is one of these."""
+        return self.namespace in (None, namespace) and self.priority_class in (None, priority_class)
+
+    def require(self, cluster: ClusterSnapshot) -> None:
+        """Check the names. Raises InvalidInput for an unknown namespace or class, and InvalidObject for names without a
+        running workload.
+        """
+        unknown = namespace_not_found(cluster, self.namespace) if self.namespace is not None else ""
+        if (name := self.priority_class) and name not in cluster.priority_classes:
+            unknown += f"; PriorityClass {name} not found{suggested(name, cluster.priority_classes)}"
+        if unknown:
+            raise InvalidInput(unknown.removeprefix("; "))
+        if str(self):
+            raise InvalidObject(f"no running workload{self}")
+
+
+_ALL: Final = Workloads()
+
+
+def risk(
+    cluster: Cluster,
+    workloads: Workloads = _ALL,
+    *,
+    most: int = 100,
+    until: float = DEFAULT_UNTIL,
+    progress: Progress | None = None,
+) -> Risks:
+    """List the PriorityClasses that can preempt each workload, and the nodes and zones that it cannot lose.
+
+    `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. Raises InvalidInput for unknown
+    names.
+    """
+
+    def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+        return counted_results(counted(world, questions, Tried), len(questions), progress)
+
+    cluster.require(NODE, POD)
+    snapshot = cluster.snapshot
+    running = (pod for pod in snapshot.pods.values() if pod.node_name)
+    if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
+        workloads.require(snapshot)
+    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose)
+    selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
+    if not selected:
+        workloads.require(snapshot)
+    head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
+    return replace(answer, workloads=selected, head=head)

@@ -165,7 +165,7 @@ def _changes(
     previous = earlier_report(previous, options.since, run)
     if previous is None:
         return None
-    from forewarn.policies.render.changes import of_findings
+    from forewarn.policies.render.audit import of_findings
 
     try:
         return of_findings(findings, previous)
@@ -210,8 +210,8 @@ def _printed(output: Output, options: argparse.Namespace, result: Audit, changes
 
 
 def _text(output: Output, options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> str:
+    from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.audit import render, render_summary
-    from forewarn.policies.render.changes import lines as lines_of
 
     color = wants_color(output.color, sys.stdout)
     paint, findings = painter(color), result.findings

@@ -224,7 +224,7 @@ REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
 def _check_lists(options: argparse.Namespace | Run, cluster: ClusterSnapshot) -> None:
     """Raise SourceError if the cluster state lacks a list that the command requires (REQUIRED_LISTS)."""
     if required := REQUIRED_LISTS.get(options.command, ()):
-        from forewarn.policies.application.lists import require_lists
+        from forewarn.policies.application.cluster import require_lists
 
         has_groups = bool(getattr(options, "node_templates", None))
         require_lists(cluster, required, options.cluster, has_groups=has_groups)

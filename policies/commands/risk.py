@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.application.risk import Workloads
+    from forewarn.policies.application.losses import Workloads
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.risk import Risks
 
@@ -42,7 +42,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
 
-_MODULES: Final = ("sources.cluster", "render.risk", "application.risk", "simulation.dump")
+_MODULES: Final = ("sources.cluster", "render.risk", "application.losses", "simulation.dump")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(run: Run, options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
     from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.application.risk import Workloads, risk
+    from forewarn.policies.application.losses import Workloads, risk
     from forewarn.policies.simulation.dump import DumpCache
 
     previous = earlier_report(previous, options.since, run)
@@ -88,7 +88,7 @@ def _evaluated(options: argparse.Namespace, risks: Risks, printed: Printed) -> E
 
 
 def _printed(output: Output, options: argparse.Namespace, risks: Risks) -> Printed:
-    from forewarn.policies.render.changes import lines as lines_of
+    from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.html.risk import report
     from forewarn.policies.render.markdown import changes as as_list
     from forewarn.policies.render.risk import markdown, render, render_summary
@@ -111,7 +111,7 @@ def _with_changes(options: argparse.Namespace, risks: Risks, previous: dict[str,
     """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
     from dataclasses import replace
 
-    from forewarn.policies.render.changes import of_risks
+    from forewarn.policies.render.audit import of_risks
 
     try:
         if isinstance(rows := previous.get("workloads"), list):

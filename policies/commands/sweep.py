@@ -41,7 +41,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     """
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.application.digested_cache import DigestedCache
-    from forewarn.policies.application.sweep import names_of, whatif_each
+    from forewarn.policies.application.losses import names_of, whatif_each
     from forewarn.policies.simulation.dump import DumpCache
 
     cache = DigestedCache() if shard else DumpCache()

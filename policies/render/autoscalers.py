@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
-    from forewarn.policies.whatif.autoscalers import Autoscalers, Counted, WithNodes
-    from forewarn.policies.whatif.launches import Launches
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Counted, Launches, WithNodes
     from forewarn.policies.whatif.scale_up import NotHelped, Plan, ScaleUp
 
 MAX_LINES: Final = 20

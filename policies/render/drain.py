@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.lines import MAX_LINES, limited
+from forewarn.policies.render.table import MAX_LINES, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.lines import limited
 from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.table import limited
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.headroom import within
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, QuotaRoom, Stranded
     from forewarn.policies.whatif.placeholders import ForGroup, ForPool, Placeholders
-    from forewarn.policies.whatif.quota_room import QuotaRoom
 
 _SHOWN: Final = 5
 _LONGEST: Final = 40

@@ -11,7 +11,7 @@ from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.render import Painter, autoscalers, plain
-from forewarn.policies.render.lines import MAX_LINES
+from forewarn.policies.render.table import MAX_LINES
 from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of

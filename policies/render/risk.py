@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.lines import limited
 from forewarn.policies.render.markdown import cell_of, text_of
-from forewarn.policies.render.table import page_table
+from forewarn.policies.render.table import limited, page_table
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:

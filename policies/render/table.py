@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     Rows = Sequence[Sequence[str | int]]
+
 
 LONGEST: Final = 48
 """Maximum characters of a cell of `page_table` on a terminal that is not in the last column."""
@@ -68,3 +70,14 @@ def _aligned(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> Iterator[st
             for cell, width, is_left in zip(row, widths, left, strict=True)
         )
         yield "  ".join(cells).rstrip()
+
+
+MAX_LINES: Final = 20
+"""Maximum lines of one kind."""
+
+
+def limited(lines: Iterable[str], count: int, one: str, many: str, indent: str = "  ") -> Iterator[str]:
+    """Yield the first MAX_LINES lines, and the number of the others. `one`, `many`: the noun for lines."""
+    yield from (f"{indent}{line}" for line in islice(lines, MAX_LINES))
+    if count > MAX_LINES:
+        yield f"{indent}and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"

@@ -11,10 +11,9 @@ from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
-from forewarn.policies.render.lines import MAX_LINES, limited
 from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.render.table import MAX_LINES, limited, markdown_table, table
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import pairs
 from forewarn.policies.whatif.class_change import running_text

@@ -22,14 +22,13 @@ from forewarn.policies.simulation.arriving import arrive
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_view import ControllerView
-from forewarn.policies.simulation.controller_workers import ControllerWorkers
+from forewarn.policies.simulation.controller_workers import ControllerWorkers, StorageControllers
 from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
 from forewarn.policies.simulation.quotas import Quotas
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
-from forewarn.policies.simulation.storage_controllers import StorageControllers
 from forewarn.policies.simulation.taint_evictions import DeviceTaintEvictions, TaintEvictions
 from forewarn.policies.simulation.timeline import Timeline
 

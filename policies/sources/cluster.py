@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import os
 import re
@@ -9,26 +10,156 @@ import zlib
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeGuard, cast
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.origin import TIME, Origin
+from forewarn.policies.cluster.views import key_of
 from forewarn.policies.findings import cut, listed, one_line
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, incomplete_list, is_snapshot_version, listed_as_empty
+from forewarn.policies.kinds.registry import (
+    NODE,
+    POD_TEMPLATE_PATHS,
+    incomplete_list,
+    is_snapshot_version,
+    listed_as_empty,
+)
 from forewarn.policies.manifests import NO_KIND, Fault, items_of, values
-from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, ref_of
+from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.sources.errors import SourceError, reason
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
-from forewarn.policies.sources.identities import Identities
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
-from forewarn.policies.sources.text import TextStream
 
 if TYPE_CHECKING:
+    from codecs import IncrementalDecoder
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import Finding
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.sources.reports import Written
-    from forewarn.policies.sources.text import Bytes
+
+
+_FIX: Final = "Fix: pass the objects of one cluster at one time"
+
+
+class _Seen(NamedTuple):
+    uid: str
+    source: str
+    file: str
+    line: int
+    allocatable: ResourceList | None
+
+
+class Identities:
+    """The objects read so far. A later source may replace an object that has no UID, an earlier one may not."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str, str], _Seen] = {}
+
+    def check(self, obj: ApiObject, source: str, file: str, line: int) -> None:
+        """Raise SourceError if an earlier object of the same name has another UID, or is a Node of the same source
+        with other allocatable resources.
+        """
+        kind = group_kind(obj)
+        if not at(obj, "metadata", "name"):  # an empty list, or a version
+            return
+        uid = at(obj, "metadata", "uid")
+        allocatable = read_resource_list(obj, ("status", "allocatable"), obj) if kind == NODE else None
+        now = _Seen(uid if isinstance(uid, str) else "", source, file, line, allocatable)
+        before = self._seen.setdefault((kind, *key_of(obj, kind)), now)
+        if before is now:
+            return
+        if before.uid and now.uid and before.uid != now.uid:
+            raise _mixed(obj, "has another UID", before, now)
+        if before.allocatable != now.allocatable and before.source == now.source:
+            raise _mixed(obj, "has other allocatable resources", before, now)
+
+
+def _mixed(obj: ApiObject, how: str, before: _Seen, now: _Seen) -> SourceError:
+    place = f"{before.file}:{before.line}" if before.line else before.file
+    return SourceError(now.file, f"{ref_of(obj)} {how} than in {place}: these are two clusters. {_FIX}", now.line)
+
+
+_GZIP: Final = b"\x1f\x8b"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BLOCK: Final = 1 << 16
+_NO_SPACE: Final = re.compile(r"\S")
+
+
+class Bytes(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read at most `size` bytes, or all for -1; b"" at the end."""
+
+
+class TextStream:
+    """The text of a file or pipe. Raises UnicodeDecodeError; for compressed data also OSError, EOFError, zlib.error."""
+
+    def __init__(self, binary: Bytes) -> None:
+        start = binary.read(2)
+        self._binary: Bytes = _Prefixed(start, binary)
+        if start == _GZIP:
+            import gzip
+
+            packed = gzip.GzipFile(fileobj=cast("IO[bytes]", self._binary))
+            start = packed.read(2)
+            self._binary = _Prefixed(start, packed)
+        encoding = "utf-16" if start in _UTF_16 else "utf-8-sig"
+        self._decoder: IncrementalDecoder = codecs.getincrementaldecoder(encoding)()
+        self._seen = ""
+
+    def first(self, count: int = 1) -> str:
+        """The first characters that are not spaces, without consuming them; fewer at the end."""
+        blocks, found = [self._seen], _without_space(self._seen, count)
+        while len(found) < count:
+            more = self._decode(_BLOCK)
+            if not more:
+                break
+            blocks.append(more)
+            found += _without_space(more, count - len(found))
+        self._seen = "".join(blocks)
+        return found
+
+    def read(self, size: int, /) -> str:
+        """Read about `size` characters, or all for -1; "" at the end."""
+        if size < 0:
+            seen, self._seen = self._seen, ""
+            return seen + self._decode(-1)
+        if not self._seen:
+            return self._decode(size)
+        seen, self._seen = self._seen, ""
+        return seen
+
+    def _decode(self, size: int) -> str:
+        while True:
+            data = self._binary.read(size)
+            text = self._decoder.decode(data, not data or size < 0)
+            if text or not data or size < 0:
+                return text
+
+
+def _without_space(text: str, count: int) -> str:
+    return "".join(islice((match.group() for match in _NO_SPACE.finditer(text)), count))
+
+
+class _Prefixed:
+    """Bytes that were already read, followed by the rest of a stream."""
+
+    def __init__(self, start: bytes, rest: Bytes) -> None:
+        self._start, self._rest = start, rest
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self._start:
+            return self._rest.read(size)
+        start, self._start = self._start, b""
+        if 0 <= size <= len(start):
+            self._start = start[size:]
+            return start[:size]
+        return start + self._rest.read(size if size < 0 else size - len(start))
+
 
 GROUP: Final = "forewarn.sources"
 """Entry-point group of sources `NAME[:ARGUMENT]`: functions of the argument (may be "") that yield API objects.

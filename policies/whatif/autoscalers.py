@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
-from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
-    is_expendable,
-    without_expendable,
-)
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
+from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
+from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
-from forewarn.policies.whatif.launches import launch, launches_as_dict
 from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
 
 if TYPE_CHECKING:
@@ -42,8 +42,83 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.whatif.launches import Launches
     from forewarn.policies.whatif.scale_up import Plan
+
+
+MAX_ROUNDS: Final = 20
+"""Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
+_LONGEST: Final = 300
+"""Maximum characters of Karpenter's reason for a Pod without a node."""
+
+
+class Launch(NamedTuple):
+    """Equal nodes: their NodePool and instance type. `workloads`: workload -> number of Pods that need these nodes."""
+
+    node_pool: str
+    instance_type: str
+    nodes: int
+    workloads: dict[str, int]
+
+
+class Launches(NamedTuple):
+    """The nodes that Karpenter launches. `left`: (workload, reason) -> number of Pods without a place.
+
+    `not_predicted`: what forewarn does not model, or "".
+    """
+
+    launches: Sequence[Launch] = ()
+    left: Mapping[tuple[str, str], int] = MappingProxyType({})
+    arrivals: Sequence[Arrival] = ()
+    not_predicted: str = ""
+
+
+def launch(
+    karpenter: Karpenter, pods: Sequence[Pod], snapshot: Snapshot, workload_of: Callable[[Pod], str]
+) -> Launches:
+    """Return the nodes that Karpenter launches until no further node helps."""
+    arrivals: list[Arrival] = []
+    errors: dict[str, str] = {}
+    try:
+        for _ in range(MAX_ROUNDS):
+            more, errors = karpenter.decide(pods, snapshot, arrivals)
+            arrivals += more
+            if not more:
+                break
+    except NotPredicted as reason:
+        return Launches(not_predicted=str(reason))
+    workloads = {pod.key: workload_of(pod) for pod in pods}
+    left = Counter((workloads[key], cut(one_line(why), _LONGEST)) for key, why in errors.items())
+    return Launches(_merged(arrivals, workloads), dict(left), arrivals)
+
+
+def _merged(arrivals: Sequence[Arrival], workloads: dict[str, str]) -> list[Launch]:
+    counts: Counter[tuple[str, str]] = Counter()
+    pods: dict[tuple[str, str], Counter[str]] = {}
+    for arrival in arrivals:
+        kind = arrival.group, str(at(arrival.node, "metadata", "labels", "node.kubernetes.io/instance-type"))
+        counts[kind] += 1
+        pods.setdefault(kind, Counter()).update(workloads[key] for key in arrival.pods)
+    return [Launch(*kind, nodes, dict(pods[kind])) for kind, nodes in counts.items()]
+
+
+def launches_as_dict(launches: Launches) -> dict[str, Any]:
+    """Return the nodes as a JSON object."""
+    return {
+        "launches": [
+            {
+                "nodePool": each.node_pool,
+                "instanceType": each.instance_type,
+                "nodes": each.nodes,
+                "workloads": [{"workload": name, "pods": pods} for name, pods in each.workloads.items()],
+            }
+            for each in launches.launches
+        ],
+        "noLaunch": [
+            {"workload": workload, "pods": pods, "reason": why} for (workload, why), pods in launches.left.items()
+        ],
+        "notPredicted": launches.not_predicted,
+    }
+
 
 NODE_DELAY: Final = 180.0
 """Seconds from a scale-up until the new nodes are ready."""

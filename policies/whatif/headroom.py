@@ -11,14 +11,16 @@ from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable
-from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.quota import first_rejected
 from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import pod_template_of
@@ -34,7 +36,6 @@ from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.autoscalers import below_cutoff
-from forewarn.policies.whatif.quota_room import quota_room, without_status
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
@@ -46,7 +47,43 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.quota_room import QuotaRoom
+
+
+_MOST: Final = 2**31 - 1
+"""Maximum replicas of a workload: quotas that admit more limit nothing."""
+
+
+class QuotaRoom(NamedTuple):
+    """The number of further Pods that all quotas admit, the quota that rejects the next Pod, and upstream's message."""
+
+    pods: int
+    quota: str
+    message: str
+
+
+def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_name: str) -> QuotaRoom | None:
+    """Return the room in the quotas for Pods like `pod`; None if no quota limits them. Raises InvalidObject, TooLarge.
+
+    `pod`: the API object before admission. `class_name`: its PriorityClass after admission; "" without.
+    """
+    if not (stored := cluster.quotas_of(namespace)):
+        return None
+    check_quotas(len(stored))
+    for quota in stored:
+        check_quota_extent(quota.spec, quota.name)
+    counted = counted_by_quotas(pod, class_name, cluster)
+    first, check = first_rejected(counted, [quota.in_force() for quota in stored], replicas=_MOST)
+    if not first:
+        return None
+    fault = check.faults[0]
+    return QuotaRoom(first - 1, fault.quota, fault.message)
+
+
+def without_status(cluster: ClusterSnapshot, namespace: str) -> tuple[str, ...]:
+    """Return a sentence for each quota of which the usage is unknown."""
+    names = [quota.name for quota in cluster.quotas_of(namespace) if not quota.used]
+    return tuple(f"nothing of ResourceQuota {name} is used: it has no status" for name in names)
+
 
 MAX_SEQUENTIAL: Final = 2_000
 """Maximum Pods that are scheduled one after the other, if no faster method can count them."""

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import headroom as headroom
     from forewarn.policies.application.lint import Lint as Lint
     from forewarn.policies.application.lint import lint as lint
+    from forewarn.policies.application.losses import Workloads as Workloads
+    from forewarn.policies.application.losses import risk as risk
+    from forewarn.policies.application.losses import whatif_each as whatif_each
     from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
-    from forewarn.policies.application.risk import Workloads as Workloads
-    from forewarn.policies.application.risk import risk as risk
-    from forewarn.policies.application.sweep import whatif_each as whatif_each
     from forewarn.policies.application.whatif import WhatIf as WhatIf
     from forewarn.policies.application.whatif import whatif as whatif
     from forewarn.policies.application.why import PodWhy as PodWhy
@@ -72,9 +72,8 @@ _MODULES: Final = {
         *("LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
         *("Restart", "Scale", "Apply", "Delete", "Events", "ChangeClass"),
     ),
-    "policies.application.sweep": ("whatif_each",),
     "policies.whatif.sweep": ("Sweep",),
-    "policies.application.risk": ("risk", "Workloads"),
+    "policies.application.losses": ("risk", "whatif_each", "Workloads"),
     "policies.whatif.risk": ("Risks",),
     "policies.application.expectations": ("test", "ExpectationsRequest"),
     "policies.expectations": ("Expectations",),

@@ -14,8 +14,8 @@ import yaml
 from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.cluster import Cluster
+from forewarn.policies.application.losses import Workloads, risk
 from forewarn.policies.application.predict import PredictRequest, predict
-from forewarn.policies.application.risk import Workloads, risk
 from forewarn.policies.application.whatif import whatif
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS

@@ -9,7 +9,6 @@ from forewarn.policies.findings import duration
 from forewarn.policies.render import autoscalers
 from forewarn.policies.render.drain import emptied
 from forewarn.policies.render.headroom import cpu, memory
-from forewarn.policies.render.html.charts import cascade
 from forewarn.policies.render.html.elements import (
     Amount,
     Page,
@@ -22,7 +21,7 @@ from forewarn.policies.render.html.elements import (
     tile,
 )
 from forewarn.policies.render.html.node_data import node_data
-from forewarn.policies.render.html.nodes import nodes, preemption_section
+from forewarn.policies.render.html.nodes import cascade, nodes, preemption_section
 from forewarn.policies.render.simulation import missing, violated
 from forewarn.policies.render.whatif import (
     affected,

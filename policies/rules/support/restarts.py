@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+from base64 import b85decode, b85encode
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
@@ -24,9 +27,12 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import Workload
     from forewarn.policies.scheduling.reasons import Reason
+    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
     Simulate = Callable[[Sequence[int]], list[Any]]
     """Returns the results of a batch of restarts."""
+
 
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
@@ -111,11 +117,6 @@ class Restarts:
         self, workloads: Sequence[Workload], postponed: Sequence[tuple[object, int, int]], simulations: Simulations
     ) -> Iterator[tuple[int, Restart | None]]:
         """Yield the number of each workload with its restart, in the order of `postponed`, as far as `most` allows."""
-        from forewarn.policies.rules.support.transfer import (  # the linter starts without it
-            received,
-            sent,
-            settled_impact,
-        )
 
         context, most = self._context, simulations.most
         assert context.cluster is not None
@@ -208,3 +209,44 @@ def restarted(obj: ApiObject) -> ReviewedObject:
     return ReviewedObject(
         {**obj, "spec": {**mapping(obj, "spec"), "template": new_template}}, Operation.UPDATE, old=obj
     )
+
+
+def sent(value: Any, snapshot: Snapshot) -> str:
+    """Return a value as text; the Snapshot of the cluster is sent as a reference."""
+    data = io.BytesIO()
+    _Pickler(data, snapshot).dump(value)
+    return b85encode(data.getvalue()).decode()
+
+
+def received(text: str, snapshot: Snapshot) -> Any:
+    """Return the value of `sent`, from another process of this program."""
+    return _Unpickler(io.BytesIO(b85decode(text)), snapshot).load()
+
+
+def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
+    """Return the impact with predictions that keep only their outcomes and this Snapshot."""
+
+    def plain(predictions: tuple[Prediction, ...]) -> tuple[Prediction, ...]:
+        return tuple(prediction.settled(snapshot, not prediction.fits) for prediction in predictions)
+
+    return impact._replace(predictions=plain(impact.predictions), by_waiting=plain(impact.by_waiting))
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, data: io.BytesIO, snapshot: Snapshot) -> None:
+        super().__init__(data, pickle.HIGHEST_PROTOCOL)
+        self._snapshot = snapshot
+
+    def persistent_id(self, obj: Any) -> str | None:
+        """Return a reference for the Snapshot; None for other objects."""
+        return "snapshot" if obj is self._snapshot else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: io.BytesIO, snapshot: Snapshot) -> None:
+        super().__init__(data)
+        self._snapshot = snapshot
+
+    def persistent_load(self, _: Any) -> Snapshot:
+        """Return the Snapshot for its reference."""
+        return self._snapshot

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
-from forewarn.policies.scheduling.configuration.plugin_arguments import READERS
+from forewarn.policies.scheduling.configuration.plugin_arguments import (
+    READERS,
+    REMOVED_PLUGINS,
+    Expansion,
+    backoff,
+    validate,
+)
 from forewarn.policies.scheduling.configuration.schema import (
     API_VERSION,
     KIND,
@@ -18,7 +24,6 @@ from forewarn.policies.scheduling.configuration.schema import (
     decoding_faults,
     plugin_sets,
 )
-from forewarn.policies.scheduling.configuration.validation import REMOVED_PLUGINS, Expansion, backoff, validate
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
 if TYPE_CHECKING:

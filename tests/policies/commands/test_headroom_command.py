@@ -18,9 +18,8 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
-from forewarn.policies.whatif.headroom import Headroom, headroom
+from forewarn.policies.whatif.headroom import Headroom, headroom, quota_room
 from forewarn.policies.whatif.node_groups import read_node_groups
-from forewarn.policies.whatif.quota_room import quota_room
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import without_head

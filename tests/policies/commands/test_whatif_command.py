@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import main
-from forewarn.policies.render.lines import limited
+from forewarn.policies.render.table import limited
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.in_process import without_head
 

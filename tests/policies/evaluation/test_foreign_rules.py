@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.commands.rule_examples import findings_of
+from forewarn.policies.commands.explain import findings_of
 from forewarn.policies.config import ConfigError
 from forewarn.policies.config.load import read_config
 from forewarn.policies.evaluation.foreign_rules import GROUP

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.rule_examples import cluster_of, findings_of, reviewed
+from forewarn.policies.commands.explain import cluster_of, findings_of, reviewed
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.evaluation import evaluator
 from forewarn.policies.evaluation.evaluator import _CLUSTER, Phase, _target
