@@ -192,6 +192,7 @@ def test_the_action_installs_itself_and_lints(
     contexts = {
         "${{ github.action_path }}": str(checkout),
         "${{ inputs.working-directory }}": "tree",
+        "${{ inputs.command }}": "lint",
         "${{ inputs.args }}": ". -o text -o github\n  -o sarif=out.sarif\n--ignore pinned-priority $(touch harm)\n",
     }
     given = {name: contexts[text] for name, text in step["env"].items()}
@@ -254,7 +255,7 @@ def test_the_action_runs_nothing_of_the_checkout(
     (step,) = action["runs"]["steps"]
     harm = tmp_path / "harm"
     _make_hostile(tree, harm)
-    given = {"ACTION": str(checkout), "DIRECTORY": ".", "ARGUMENTS": ". -o text"}
+    given = {"ACTION": str(checkout), "DIRECTORY": ".", "COMMAND": "lint", "ARGUMENTS": ". -o text"}
     assert given.keys() == step["env"].keys()
     environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp")}
     done = _run(step["run"], tree, environment | {"PYTHONPATH": f".:{tree}"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.documents.diff import AffectedNamespace as _AffectedNamespace
     from forewarn.policies.documents.diff import Concerned
     from forewarn.policies.documents.whatif import WhatIf as _WhatIf
     from forewarn.policies.manifests.differences import ChangedObject, Difference
@@ -41,20 +42,35 @@ _ORDER: Final = (
 """Source: helm, pkg/release/v1/util/kind_sorter.go, `InstallOrder`; Argo CD sorts alike within a wave."""
 
 
+class AffectedNamespace(NamedTuple):
+    """The Pods of a namespace that a change affects. `owner`: the value of the label that names owners, or "".
+
+    `preempted`, `pending` (more Pending Pods), `lost`: numbers of Pods.
+    """
+
+    namespace: str
+    owner: str
+    preempted: int
+    pending: int
+    lost: int
+
+
 class OnCluster(NamedTuple):
     """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
 
-    `rejected`: objects that the API server rejects, with the reason.
+    `rejected`: objects that the API server rejects, with the reason. `namespaces`: the most affected first.
     """
 
     cluster: str
     answer: WhatIf | None = None
     reason: str = ""
     rejected: Sequence[str] = ()
+    namespaces: Sequence[AffectedNamespace] = ()
 
     def to_dict(self) -> Concerned:
         """The JSON object."""
-        document: Concerned = {"cluster": self.cluster, "rejected": list(self.rejected)}
+        document: Concerned = {"cluster": self.cluster, "rejected": list(self.rejected), "namespaces": []}
+        document["namespaces"] = [cast("_AffectedNamespace", each._asdict()) for each in self.namespaces]
         if self.reason:
             document["reason"] = self.reason
         if self.answer is not None:
@@ -86,6 +102,7 @@ class DiffRequest(NamedTuple):
     - `paths`: files or directories in both versions; all if empty. `rendering`: what helm and kustomize may do; None:
       charts and kustomizations are compared as they are.
     - `namespace`: of objects whose manifests leave it open. `prune`: objects that `head` lacks are deleted.
+    - `owner_label`: the label of Namespaces that names their owner.
     """
 
     base: str = ""
@@ -95,6 +112,7 @@ class DiffRequest(NamedTuple):
     prune: bool = False
     rendering: RenderRequest | None = RenderRequest()
     config: Config = Config()
+    owner_label: str = ""
 
 
 def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
@@ -124,10 +142,25 @@ def _on_cluster(
     if not concerned:
         return OnCluster(name)
     try:
-        answer = whatif(load(), _Applied(concerned, request.namespace, request.prune))
-        return OnCluster(name, answer, "", [one_line(str(fault)) for fault in answer.faults])
+        cluster = load()
+        namespaces = cluster.cache.snapshot().namespaces
+        answer = whatif(cluster, _Applied(concerned, request.namespace, request.prune))
+        owners = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
+        rejected = [one_line(str(fault)) for fault in answer.faults]
+        return OnCluster(name, answer, "", rejected, _affected(answer, owners))
     except NO_ANSWER as fault:
         return OnCluster(name, reason=one_line(str(fault)))
+
+
+def _affected(applied: WhatIf, owners: Mapping[str, str]) -> list[AffectedNamespace]:
+    preempted = Counter(preemption.victim.partition("/")[0] for preemption in applied.preemptions)
+    pending, lost = Counter[str](), Counter[str]()
+    for workload in applied.workloads:
+        pending[workload.namespace] += max(workload.pending - workload.pending_before, 0)
+        lost[workload.namespace] += workload.missed
+    counts = {name: (preempted[name], pending[name], lost[name]) for name in {*preempted, *pending, *lost}}
+    affected = [AffectedNamespace(name, owners.get(name, ""), *each) for name, each in counts.items() if any(each)]
+    return sorted(affected, key=lambda each: (-max(each[2:]), each.namespace))
 
 
 def conditions(diff: Diff) -> set[str]:

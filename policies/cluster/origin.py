@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -18,3 +19,10 @@ class Origin:
     cluster: str = ""
     time: str = ""
     is_read: bool = False
+
+
+def age_of(origin: Origin, now: datetime) -> float | None:
+    """The age of a cluster state in seconds; None if its time is unknown."""
+    if not origin.time:
+        return None
+    return (now - datetime.strptime(origin.time, TIME).replace(tzinfo=UTC)).total_seconds()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.diff import DiffRequest, conditions, diff
 from forewarn.policies.application.findings import configured
+from forewarn.policies.cluster.origin import age_of
 from forewarn.policies.commands.cluster_command import (
     LIVE,
     add_cluster_option,
@@ -21,22 +23,26 @@ from forewarn.policies.commands.cluster_command import (
     parsed,
     status_of_conditions,
 )
+from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.commands.simulated import simulated_until
 from forewarn.policies.config import find_config
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import cut, duration
 from forewarn.policies.lint.input import RenderRequest
 from forewarn.policies.simulation.dump import DumpCache
+from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.errors import MissingFile
 from forewarn.policies.sources.files import STDIN
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
+from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, print_notice, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.cluster.origin import Origin
     from forewarn.policies.releases.release import Release
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -64,6 +70,7 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
         options.prune,
         RenderRequest(options.kustomize_flag) if options.render else None,
         configured(options.config or find_config(os.curdir)),
+        options.owner_label,
     )
     result = diff(request, _clusters(options, release) if release else {})
     if options.output == "json":
@@ -73,6 +80,13 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in rendering.render(result, painter(color)))
+    if options.comment:
+        is_needed = any(map(rendering.needs_attention, result.clusters)) or bool(result.objects and not result.clusters)
+        try:
+            address = post(as_markdown(rendering.markdown(result)), os.environ, is_needed=is_needed)
+        except NoComment as fault:
+            return complain("diff", f"--comment: {fault}", FAILED)
+        print_notice(f"comment: {address or 'none, because nothing needs attention'}")
     if any(cluster.reason for cluster in result.clusters):
         return FAILED
     return status_of_conditions(conditions(result), options.fail_on)
@@ -83,6 +97,8 @@ def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callab
         cache = DumpCache()
         load_cluster(*sources, into=cache)
         settle(cache, release)
+        if options.max_age is not None:
+            _check_age(cache.snapshot().origin, options.max_age)
         return Cluster(cache, sources=sources)
 
     if not options.several:
@@ -91,6 +107,14 @@ def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callab
                 raise MissingFile(cut(source, 200), "no such file or directory")
         return {_name_of(options.cluster[0]): partial(loaded, *options.cluster)}
     return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(options)}
+
+
+def _check_age(origin: Origin, most: float) -> None:
+    """Raise SourceError for a state that is older, or whose time is unknown."""
+    age = age_of(origin, datetime.now(UTC))
+    if age is None or age > most:
+        is_old = "of unknown age" if age is None else f"{duration(age)} old"
+        raise SourceError("", f"the state is {is_old}; --max-age is {duration(most)}. Fix: write a new snapshot")
 
 
 def _name_of(source: str) -> str:
@@ -125,6 +149,12 @@ def _parser() -> Parser:
         action="store_true",
         help="deleted objects are deleted in the cluster, as by Argo CD or Flux with pruning",
     )
+    help_text = "label of Namespaces that names their owner, such as team"
+    add("--owner-label", default="", metavar="LABEL", help=help_text)
+    help_text = "give no answer about a cluster whose state is older, such as 24h"
+    add("--max-age", type=simulated_until, metavar="DURATION", help=help_text)
+    help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
+    add("--comment", action="store_true", help=help_text)
     add_cluster_option(add, required=False, several=True)
     add_release_options(add)
     add_namespace_option(add)

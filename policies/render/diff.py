@@ -10,7 +10,7 @@ from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.render.table import limited, markdown_table, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _NAMED: Final = 3
 _HEADS: Final = ("CLUSTER", "PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS", "REJECTED")
+_HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", "PREEMPTED", "MORE PENDING", "REPLICAS LOST")
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -53,9 +54,21 @@ def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
 
 def _details(cluster: OnCluster, applied: WhatIf, paint: Painter) -> Iterator[str]:
     yield line_of(applied.head)
+    yield from limited(_namespaces(cluster), len(cluster.namespaces), "namespace", "namespaces", "")
     yield from (f"rejected: {reason}" for reason in cluster.rejected)
     yield from islice(whatif.render(applied.answer, None, paint), 1, None)
     yield from (f"note: {note}" for note in applied.notes_without_faults)
+
+
+def _namespaces(cluster: OnCluster) -> Iterator[str]:
+    for each in cluster.namespaces:
+        owner = f" (owner {one_line(each.owner)})" if each.owner else ""
+        effects = (
+            f"{plural(each.preempted, 'Pod')} preempted" if each.preempted else "",
+            f"{plural(each.pending, 'more Pod')} Pending" if each.pending else "",
+            f"{plural(each.lost, 'replica')} lost" if each.lost else "",
+        )
+        yield f"namespace {each.namespace}{owner}: {', '.join(filter(None, effects))}"
 
 
 def verdict(diff: Diff) -> str:
@@ -69,7 +82,7 @@ def verdict(diff: Diff) -> str:
     )
     if not diff.clusters:
         return counts
-    effects = [f"{cluster.cluster}: {_effect(cluster)}" for cluster in diff.clusters if _needs_attention(cluster)]
+    effects = [f"{cluster.cluster}: {_effect(cluster)}" for cluster in diff.clusters if needs_attention(cluster)]
     more = [f"{len(effects) - _NAMED} more clusters"] if len(effects) > _NAMED else []
     return "; ".join([counts, *(effects[:_NAMED] or [_NO_EFFECT]), *more])
 
@@ -77,7 +90,8 @@ def verdict(diff: Diff) -> str:
 _NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 
 
-def _needs_attention(cluster: OnCluster) -> bool:
+def needs_attention(cluster: OnCluster) -> bool:
+    """Report whether a change affects a cluster, or has no answer about it."""
     concerned = cluster.reason or cluster.answer is not None
     return bool(concerned) and _effect(cluster) != _NO_EFFECT
 
@@ -113,7 +127,11 @@ def markdown(diff: Diff) -> str:
     parts = [f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}")]
     parts += ["\n".join(f"- {text_of(note)}" for note in diff.notes)] if diff.notes else []
     if diff.clusters:
-        parts.append("\n".join(markdown_table(_HEADS, [_row(cluster) for cluster in diff.clusters])))
+        heads = [head.capitalize() for head in _HEADS]
+        parts.append("\n".join(markdown_table(heads, [_row(cluster) for cluster in diff.clusters])))
+    if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
+        heads = [head.capitalize() for head in _HEADS_OF_NAMESPACES]
+        parts.append("\n".join(markdown_table(heads, affected[:_MAX_OBJECTS])))
     if diff.objects:
         rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
         more = [f"- and {len(rows) - _MAX_OBJECTS} more"] if len(rows) > _MAX_OBJECTS else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,6 +103,43 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     assert done.returncode == 1
     assert done.stdout.startswith("1 object created; full: 1 replica lost, 1 Pod preempted\n")
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
+
+
+def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    snapshot(tmp_path / "full.yaml", 2, ("batch", 2, "low"))
+    owned = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "web<b>"}}}
+    write(tmp_path / "one.yaml", owned)
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
+    given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
+    told = "  namespace shop (owner web<b>): 1 Pod preempted, 1 replica lost\n"
+    assert told in forewarn("diff", *given, "--owner-label", "team").stdout
+    assert "  namespace shop: 1 Pod preempted, 1 replica lost\n" in forewarn("diff", *given).stdout
+    (row,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"][0]["namespaces"]
+    assert row == {"namespace": "shop", "owner": "", "preempted": 1, "pending": 0, "lost": 1}
+    markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
+    assert "| full | shop | web\\<b\\> | 1 | 0 | 1 |" in markdown
+
+
+@pytest.mark.parametrize(("age", "why"), [("2h", ""), ("30m", "the state is 1 h "), ("5m", "--max-age is 5 min")])
+def test_an_old_state_gives_no_answer(
+    age: str, why: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "full.yaml", 2)
+    hour_ago = f"{datetime.now(UTC) - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    write(tmp_path / "new.yaml", {**CLASSES[0], "metadata": {"name": "new", "creationTimestamp": hour_ago}})
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web")]})
+    given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "new.yaml", "--max-age", age)
+    done = forewarn("diff", *given)
+    assert done.returncode == (3 if why else 0)
+    assert why in done.stdout
+
+
+def test_a_state_of_unknown_age_is_too_old(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    snapshot(tmp_path / "full.yaml", 2)
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web")]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--max-age", "24h")
+    assert done.returncode == 3
+    assert "full: the state is of unknown age; --max-age is 24 h. Fix: write a new snapshot\n" in done.stdout
 
 
 def test_a_directory_concerns_the_cluster_of_its_name(

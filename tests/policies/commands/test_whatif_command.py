@@ -596,7 +596,7 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
 
 def test_markdown_of_a_class_is_a_list_of_lists_and_a_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "class", "batch", "--value", "200000", "--cluster", SHOWN, "-o", "markdown")
-    assert "\n- new Pods\\:\n  - reports/nightly" in out
+    assert "\n- new Pods:\n  - reports/nightly" in out
     assert "\n\n8 → 8 running, 0 Pending" in out
 
 
