@@ -13,7 +13,7 @@ from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest
-from forewarn.policies.lint.versions import check_paths, manifests, read_version, versions
+from forewarn.policies.lint.versions import check_paths, manifests, not_compared, read_version, versions
 from forewarn.policies.manifests.destinations import clusters_of, destinations
 from forewarn.policies.manifests.differences import differences
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping, string_map
@@ -82,7 +82,8 @@ class OnCluster(NamedTuple):
 class Diff(Document):
     """The difference between two versions of manifests.
 
-    `base`, `head`: names of the versions. `notes`: what was not compared.
+    `base`, `head`: names of the versions. `not_compared`: changed objects of other kinds that can change Pods.
+    `notes`: what could not be read.
     """
 
     base: str
@@ -90,6 +91,7 @@ class Diff(Document):
     objects: Sequence[ChangedObject]
     clusters: Sequence[OnCluster]
     notes: Sequence[str]
+    not_compared: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"<Diff {self.base} → {self.head}: {plural(len(self.objects), 'object')}>"
@@ -125,9 +127,12 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         check_paths(request.paths, base, head)
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
         found = differences(before, after)
+        others = not_compared(base, head, changed)
         deployed = destinations(manifests(head.root), clusters) if found and clusters else {}
     results = [_on_cluster(name, load, found, deployed, clusters, request) for name, load in clusters.items()]
-    return Diff(base.name, head.name, [each.changed for each in found], results if found else [], [*notes, *more])
+    return Diff(
+        base.name, head.name, [each.changed for each in found], results if found else [], [*notes, *more], others
+    )
 
 
 def _on_cluster(

@@ -13,14 +13,18 @@ from forewarn.policies.lint.dependencies import is_affected
 from forewarn.policies.lint.input import LintRequest, read_input
 from forewarn.policies.lint.rendering import render
 from forewarn.policies.lint.tools import Trees, find_program
-from forewarn.policies.manifests.differences import Version
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.manifests.differences import Version, other_objects
 from forewarn.policies.manifests.groups import kustomized
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.errors import MissingFile
+from forewarn.policies.sources.files import MANIFESTS
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from forewarn.policies.objects.fields import ApiObject
 
 _WORK_TREE: Final = "working tree"
 
@@ -121,11 +125,28 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     for diagnostic in given.diagnostics:
         if diagnostic.rule == "parse-error":
             where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
-            notes.append(f"{side.name}: {where}:{diagnostic.location.line}: {diagnostic.message}")
+            if where in changed:
+                notes.append(f"{side.name}: {where}:{diagnostic.location.line}: {diagnostic.message}")
     templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
     notes += [f"{side.name}: {path}: a template, not compared" for path in sorted(templates & {*changed})]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
     return Version(members, side.root), notes
+
+
+def not_compared(base: Side, head: Side, changed: Iterable[str]) -> list[str]:
+    """Return the changed objects that `differences` does not compare, as `PATH: KIND NAMESPACE/NAME`, sorted."""
+    found = []
+    for path in sorted(changed):
+        if path.endswith(MANIFESTS):
+            old, new = (_others(os.path.join(side.root, path)) for side in (base, head))
+            found += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name) != new.get(name)]
+    return found
+
+
+def _others(path: str) -> dict[str, ApiObject]:
+    with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
+        return other_objects([value for value, _ in values(read_file(path), path)])
+    return {}
 
 
 def manifests(root: str) -> Iterator[tuple[str, bytes]]:

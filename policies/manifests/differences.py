@@ -18,6 +18,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
+from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind
 from forewarn.policies.objects.pod_spec import pod_requests
 from forewarn.policies.objects.workload import pod_template_of
@@ -123,7 +124,42 @@ def _by_place(version: Version) -> dict[_Place, ReviewedObject]:
     }
 
 
+def other_objects(values: Iterable[Any]) -> dict[str, ApiObject]:
+    """Return the objects that `differences` does not compare and that can change Pods: display name -> object.
+
+    These are objects of GitOps tools, and other objects with a field that can be about Pods.
+    """
+    found: dict[str, ApiObject] = {}
+    pending = list(values)
+    while pending:
+        obj = pending.pop()
+        if (items := items_of(obj)) is not None:
+            pending += items
+        elif isinstance(obj, OBJECT) and isinstance(obj.get("kind"), str) and _can_change_pods(obj):
+            names = (at(obj, "metadata", key) for key in ("namespace", "name"))
+            found[f"{obj['kind']} {'/'.join(str(name) for name in names if name)}"] = obj
+    return found
+
+
+def _can_change_pods(obj: ApiObject) -> bool:
+    if group_kind(obj) in _IGNORED or obj["kind"] in _OF_TOOLS:
+        return group_kind(obj) not in _IGNORED
+    stack: list[Any] = [obj]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, OBJECT):
+            if _ABOUT_PODS & value.keys():
+                return True
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
+    return False
+
+
+_OF_TOOLS: Final = frozenset(("Application", "ApplicationSet", "HelmChart", "HelmChartConfig", "HelmRelease"))
+_ABOUT_PODS: Final = frozenset(("priorityClassName", "replicas", "requests", "minReplicas", "maxReplicas"))
 _KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
+_IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition"}
 
 
 def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:

@@ -39,6 +39,7 @@ def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
     yield paint(verdict(diff), "bold")
     yield f"compared: {diff.base} → {diff.head}"
     yield from (f"note: {note}" for note in diff.notes)
+    yield from (f"not compared: {one_line(name)}" for name in diff.not_compared[:_MAX_OBJECTS])
     for directory, objects in groupby(diff.objects[:_MAX_OBJECTS], key=lambda changed: changed.directory):
         yield f"{directory}:"
         yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
@@ -73,13 +74,16 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
 
 def verdict(diff: Diff) -> str:
     """Return one sentence: how many objects change, and the effects on clusters that need attention."""
+    others = plural(len(diff.not_compared), "changed object") + " not compared" if diff.not_compared else ""
     if not diff.objects:
-        return NOTHING
+        unread = "not everything could be compared" if diff.notes else ""
+        return "; ".join(filter(None, [NOTHING, others, unread]))
     operations = [changed.operation for changed in diff.objects]
     counts = ", ".join(
         plural(operations.count(operation), f"object {operation}", f"objects {operation}")
         for operation in dict.fromkeys(operations)
     )
+    counts = ", ".join(filter(None, [counts, others]))
     if not diff.clusters:
         return counts
     effects = [f"{cluster.cluster}: {_effect(cluster)}" for cluster in diff.clusters if needs_attention(cluster)]
@@ -126,6 +130,8 @@ def markdown(diff: Diff) -> str:
     """The comparison as a comment on a pull request: the verdict, a row for each cluster, details folded."""
     parts = [f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}")]
     parts += ["\n".join(f"- {text_of(note)}" for note in diff.notes)] if diff.notes else []
+    if others := [f"- not compared: {text_of(one_line(name))}" for name in diff.not_compared[:_MAX_OBJECTS]]:
+        parts.append("\n".join(others))
     if diff.clusters:
         heads = [head.capitalize() for head in _HEADS]
         parts.append("\n".join(markdown_table(heads, [_row(cluster) for cluster in diff.clusters])))

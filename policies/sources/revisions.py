@@ -88,6 +88,9 @@ class Repository(NamedTuple):
                 raise SourceError(commit, f"more than {MAX_FILES:,} files")
             fields, _, path = line.partition(b"\t")
             mode, _, name, size = fields.decode().split()
+            if size == "BAD":
+                missing = f"{os.fsdecode(path)} is not in this partial clone"
+                raise SourceError(commit, f"{missing}. Fix: fetch all objects, as a clone without --filter does")
             yield _Entry(mode, name, 0 if size == "-" else int(size), os.fsdecode(path))
 
     def _asked(self, *arguments: str) -> str:

@@ -208,6 +208,57 @@ def test_deleted_objects_stay_unless_the_tool_prunes(
     assert [sum(each["running"]["after"] for each in answer["workloads"]) for answer in answers] == [2, 0]
 
 
+def test_changed_objects_that_are_not_compared_are_named(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    def scaler(most: int) -> dict[str, Any]:
+        metadata = {"name": "web", "namespace": "shop"}
+        spec = {"maxReplicas": most}
+        return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+
+    def release(version: str) -> dict[str, Any]:
+        spec = {"chart": {"spec": {"chart": "loki", "version": version}}}
+        metadata = {"name": "loki"}
+        return {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": metadata, "spec": spec}
+
+    def others(text: str) -> list[dict[str, Any]]:
+        definition = {"spec": {"versions": [{"schema": {"properties": {"replicas": {"description": text}}}}]}}
+        kinds = (
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition),
+            ("v1", "ConfigMap", {"data": {"a": text}}),
+        )
+        return [
+            {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **more} for version, kind, more in kinds
+        ]
+
+    before = {"a.yaml": [scaler(1), *others("one")], "b.yaml": [release("1")], "c.yaml": [release("1")]}
+    after = {"a.yaml": [scaler(2), *others("two")], "b.yaml": [release("2")], "c.yaml": [release("1")]}
+    sides = versions(before, after)
+    (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
+    lines = forewarn("diff", *sides).stdout.splitlines()
+    nothing = "no change of priorities, requests, replicas, quotas or PDBs"
+    assert lines[0] == f"{nothing}; 2 changed objects not compared; not everything could be compared"
+    assert lines[3:] == [
+        "not compared: a.yaml: HorizontalPodAutoscaler shop/web", "not compared: b.yaml: HelmRelease loki",
+    ]  # fmt: skip
+    text = forewarn("diff", *sides, "-o", "markdown").stdout
+    assert "- not compared: b.yaml: HelmRelease loki" in text
+
+
+def test_a_partial_clone_without_an_object_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "whole/web.yaml", deployment("web"))
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(tmp_path / "whole"))
+    for words in (["init", "-q"], ["config", "uploadpack.allowFilter", "true"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    part = str(tmp_path / "part")
+    subprocess.run(["git", "clone", "-qn", "--filter=blob:none", f"file://{tmp_path}/whole", part], check=True)
+    subprocess.run(["git", "-C", part, "config", "--remove-section", "remote.origin"], check=True)  # fetches nothing
+    monkeypatch.chdir(part)
+    done = forewarn("diff", "HEAD", "HEAD")
+    assert done.returncode == 3
+    assert "web.yaml is not in this partial clone. Fix: fetch all objects" in done.stderr
+
+
 def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         identity = ("-c", "user.name=nobody", "-c", "user.email=", "-c", "init.defaultBranch=main")
