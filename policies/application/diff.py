@@ -13,7 +13,7 @@ from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest
-from forewarn.policies.lint.versions import check_paths, manifests, not_compared, read_version, versions
+from forewarn.policies.lint.versions import check_paths, manifests, may_differ, not_compared, read_version, versions
 from forewarn.policies.manifests.destinations import clusters_of, destinations
 from forewarn.policies.manifests.differences import differences
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping, string_map
@@ -123,11 +123,13 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
     `clusters`: name -> a function that loads the cluster. Raises SourceError, MissingFile if no version has a path.
     """
     lint = LintRequest(request.paths, request.config, request.namespace, rendering=request.rendering)
-    with versions(request.base, request.head) as (base, head, changed):
+    with versions(request.base, request.head) as both:
+        base, head, changed = both
         check_paths(request.paths, base, head)
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
-        found = differences(before, after)
-        others = not_compared(base, head, changed)
+        differs = may_differ(both)
+        found = [each for each in differences(before, after) if differs(each.changed.directory)]
+        others = not_compared(base, head, changed, request.paths)
         deployed = destinations(manifests(head.root), clusters) if found and clusters else {}
     results = [_on_cluster(name, load, found, deployed, clusters, request) for name, load in clusters.items()]
     return Diff(

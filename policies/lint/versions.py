@@ -6,6 +6,7 @@ import os
 import tempfile
 from contextlib import contextmanager, suppress
 from filecmp import cmp
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
@@ -22,7 +23,7 @@ from forewarn.policies.sources.files import MANIFESTS
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
 
@@ -133,11 +134,32 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     return Version(members, side.root), notes
 
 
-def not_compared(base: Side, head: Side, changed: Iterable[str]) -> list[str]:
-    """Return the changed objects that `differences` does not compare, as `PATH: KIND NAMESPACE/NAME`, sorted."""
-    found = []
+def may_differ(found: Versions) -> Callable[[str], bool]:
+    """Return whether the objects of a directory may differ: it depends on a changed file, or only one version has it.
+
+    Whether a base is read by itself or rendered depends on all kustomizations that name it, also in other directories.
+    """
+
+    @cache
+    def differs(directory: str) -> bool:
+        sides = [os.path.realpath(side.root) for side in (found.base, found.head)]
+        places = [os.path.join(root, directory) for root in sides]
+        return not all(map(os.path.isdir, places)) or any(
+            is_affected(place, [os.path.join(root, path) for path in found.changed])
+            for root, place in zip(sides, places, strict=True)
+        )
+
+    return differs
+
+
+def not_compared(base: Side, head: Side, changed: Iterable[str], within: Sequence[str]) -> list[str]:
+    """Return the changed objects that `differences` does not compare, as `PATH: KIND NAMESPACE/NAME`, sorted.
+
+    `within`: the paths to compare, all if empty.
+    """
+    found, prefixes = [], tuple(os.path.join(os.path.normpath(path), "") for path in within)
     for path in sorted(changed):
-        if path.endswith(MANIFESTS):
+        if path.endswith(MANIFESTS) and (not prefixes or f"{path}{os.sep}".startswith(prefixes)):
             old, new = (_others(os.path.join(side.root, path)) for side in (base, head))
             found += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name) != new.get(name)]
     return found

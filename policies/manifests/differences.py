@@ -159,7 +159,7 @@ def _can_change_pods(obj: ApiObject) -> bool:
 _OF_TOOLS: Final = frozenset(("Application", "ApplicationSet", "HelmChart", "HelmChartConfig", "HelmRelease"))
 _ABOUT_PODS: Final = frozenset(("priorityClassName", "replicas", "requests", "minReplicas", "maxReplicas"))
 _KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
-_IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition"}
+_IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition", "/PersistentVolumeClaim"}
 
 
 def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
@@ -198,7 +198,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, OBJECT) and all(isinstance(inner, str) for inner in value.values()):
+    if isinstance(value, OBJECT) and all(isinstance(inner, (str, int, float)) for inner in value.values()):
         return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _LONGEST)
     return cut(value if isinstance(value, str) else str(value), _LONGEST)
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from forewarn.policies.lint.versions import may_differ
+from forewarn.policies.lint.versions import versions as read_versions
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -243,6 +245,20 @@ def test_changed_objects_that_are_not_compared_are_named(
     ]  # fmt: skip
     text = forewarn("diff", *sides, "-o", "markdown").stdout
     assert "- not compared: b.yaml: HelmRelease loki" in text
+
+
+def test_only_directories_that_depend_on_a_changed_file_may_differ(tmp_path: Path) -> None:
+    """Whether `base` is rendered alone depends on `gone`, which only one version has; `overlay` stays as it is."""
+    for side in ("one", "two"):
+        write(tmp_path / side / "base/web.yaml", deployment("web"))
+        write(tmp_path / side / "overlay/kustomization.yaml", {"resources": ["../base"]})
+        write(tmp_path / side / "other/kustomization.yaml", {"resources": ["../patched"]})
+        write(tmp_path / side / "patched/web.yaml", deployment("web", 1 if side == "one" else 2))
+    write(tmp_path / "one/gone/kustomization.yaml", {"resources": ["../base"]})
+    with read_versions(str(tmp_path / "one"), str(tmp_path / "two")) as both:
+        assert sorted(both.changed) == ["gone/kustomization.yaml", "patched/web.yaml"]
+        names = ("base", "overlay", "other", "patched", "gone")
+        assert [name for name in names if may_differ(both)(name)] == ["other", "patched", "gone"]
 
 
 def test_a_partial_clone_without_an_object_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
