@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from contextlib import contextmanager, suppress
 from filecmp import cmp
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.lint.dependencies import is_affected
@@ -15,7 +16,7 @@ from forewarn.policies.lint.input import LintRequest, read_input
 from forewarn.policies.lint.rendering import render
 from forewarn.policies.lint.tools import Trees, find_program
 from forewarn.policies.manifests import Fault, values
-from forewarn.policies.manifests.differences import Version, other_objects
+from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.manifests.groups import kustomized
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.errors import MissingFile
@@ -23,9 +24,7 @@ from forewarn.policies.sources.files import MANIFESTS
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from forewarn.policies.objects.fields import ApiObject
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _WORK_TREE: Final = "working tree"
 
@@ -161,14 +160,26 @@ def not_compared(base: Side, head: Side, changed: Iterable[str], within: Sequenc
     for path in sorted(changed):
         if path.endswith(MANIFESTS) and (not prefixes or f"{path}{os.sep}".startswith(prefixes)):
             old, new = (_others(os.path.join(side.root, path)) for side in (base, head))
-            found += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name) != new.get(name)]
+            found += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name, []) != new.get(name, [])]
     return found
 
 
-def _others(path: str) -> dict[str, ApiObject]:
+def _others(path: str) -> Mapping[str, list[Any]]:
     with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
-        return other_objects([value for value, _ in values(read_file(path), path)])
+        found = [value for value, _ in values(read_file(path), path)]
+        if _VALUES.search(os.path.basename(path)) and not _is_rendered(path):
+            return {"values of a chart": fields_about_pods(found)}
+        return other_objects(found)
     return {}
+
+
+_VALUES: Final = re.compile(r"(^|[-._])values([-._].*)?\.ya?ml$")
+
+
+def _is_rendered(path: str) -> bool:
+    """Report whether a file has the values with which a chart is rendered."""
+    directory, name = os.path.split(path)
+    return name == "values.yaml" and os.path.isfile(os.path.join(directory, "Chart.yaml"))
 
 
 def manifests(root: str) -> Iterator[tuple[str, bytes]]:

@@ -124,40 +124,49 @@ def _by_place(version: Version) -> dict[_Place, ReviewedObject]:
     }
 
 
-def other_objects(values: Iterable[Any]) -> dict[str, ApiObject]:
-    """Return the objects that `differences` does not compare and that can change Pods: display name -> object.
+def other_objects(values: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the objects that `differences` does not compare and that can change Pods: name -> fields about Pods.
 
     These are objects of GitOps tools, and other objects with a field that can be about Pods.
     """
-    found: dict[str, ApiObject] = {}
+    found: dict[str, list[Any]] = {}
     pending = list(values)
     while pending:
         obj = pending.pop()
         if (items := items_of(obj)) is not None:
             pending += items
-        elif isinstance(obj, OBJECT) and isinstance(obj.get("kind"), str) and _can_change_pods(obj):
+        elif isinstance(obj, OBJECT) and _is_other(obj) and (fields := fields_about_pods(obj)):
             names = (at(obj, "metadata", key) for key in ("namespace", "name"))
-            found[f"{obj['kind']} {'/'.join(str(name) for name in names if name)}"] = obj
+            found[f"{obj['kind']} {'/'.join(str(name) for name in names if name)}"] = fields
     return found
 
 
-def _can_change_pods(obj: ApiObject) -> bool:
-    if group_kind(obj) in _IGNORED or obj["kind"] in _OF_TOOLS:
-        return group_kind(obj) not in _IGNORED
-    stack: list[Any] = [obj]
+def _is_other(obj: ApiObject) -> bool:
+    kind = group_kind(obj)
+    return bool(kind) and kind not in _IGNORED and not kind.startswith("kustomize.config.k8s.io/")
+
+
+def fields_about_pods(value: Any) -> list[Any]:
+    """Return the path and value of each field of an object, or of a chart's values, that can be about Pods."""
+    fields: list[Any] = []
+    stack: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while stack:
-        value = stack.pop()
-        if isinstance(value, OBJECT):
-            if _ABOUT_PODS & value.keys():
-                return True
-            stack += value.values()
-        elif isinstance(value, list):
-            stack += value
-    return False
+        path, inner = stack.pop()
+        if isinstance(inner, OBJECT):
+            fields += [(*path, key, inner[key]) for key in inner if key in _ABOUT_PODS]
+            stack += [((*path, key), child) for key, child in inner.items() if key not in _ABOUT_PODS]
+        elif isinstance(inner, list):
+            stack += [((*path, number), child) for number, child in enumerate(inner)]
+    return fields
 
 
-_OF_TOOLS: Final = frozenset(("Application", "ApplicationSet", "HelmChart", "HelmChartConfig", "HelmRelease"))
-_ABOUT_PODS: Final = frozenset(("priorityClassName", "replicas", "requests", "minReplicas", "maxReplicas"))
+_ABOUT_PODS: Final = frozenset(
+    (
+        *("priorityClassName", "priorityClass", "replicas", "replicaCount", "minReplicas", "maxReplicas"),
+        *("resources", "requests", "limits", "cpu", "memory"),
+        *("chart", "targetRevision", "destination", "valueFiles", "valuesFrom"),  # of GitOps tools
+    )
+)
 _KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
 _IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition", "/PersistentVolumeClaim"}
 

@@ -233,18 +233,24 @@ def test_changed_objects_that_are_not_compared_are_named(
             {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **more} for version, kind, more in kinds
         ]
 
+    def values(image: str, cpu: str) -> list[dict[str, Any]]:
+        return [{"web": {"image": image, "resources": {"requests": {"cpu": cpu}}}}]
+
     before = {"a.yaml": [scaler(1), *others("one")], "b.yaml": [release("1")], "c.yaml": [release("1")]}
     after = {"a.yaml": [scaler(2), *others("two")], "b.yaml": [release("2")], "c.yaml": [release("1")]}
+    before |= {"prod/values.yaml": values("one", "1"), "values-dev.yaml": values("one", "1")}
+    after |= {"prod/values.yaml": values("one", "2"), "values-dev.yaml": values("two", "1")}
     sides = versions(before, after)
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
     nothing = "no change of priorities, requests, replicas, quotas or PDBs"
-    assert lines[0] == f"{nothing}; 2 changed objects not compared; not everything could be compared"
-    assert lines[3:] == [
-        "not compared: a.yaml: HorizontalPodAutoscaler shop/web", "not compared: b.yaml: HelmRelease loki",
-    ]  # fmt: skip
+    assert lines[0] == f"{nothing}; 3 changed objects not compared; not everything could be compared"
+    assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
+        *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
+        "prod/values.yaml: values of a chart",
+    ]
     text = forewarn("diff", *sides, "-o", "markdown").stdout
-    assert "- not compared: b.yaml: HelmRelease loki" in text
+    assert "- not compared: b.yaml: HelmRelease loki\n" in text
 
 
 def test_only_directories_that_depend_on_a_changed_file_may_differ(tmp_path: Path) -> None:
