@@ -15,7 +15,7 @@ from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPAC
 from forewarn.policies.lint.input import LintRequest, RenderRequest
 from forewarn.policies.lint.versions import check_paths, manifests, may_differ, not_compared, read_version, versions
 from forewarn.policies.manifests.destinations import clusters_of, destinations
-from forewarn.policies.manifests.differences import differences
+from forewarn.policies.manifests.differences import differences, supporting
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping, string_map
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.whatif.questions import Question
@@ -129,9 +129,10 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
         differs = may_differ(both)
         found = [each for each in differences(before, after) if differs(each.changed.directory)]
+        beside = [each for each in supporting(before, after) if differs(each.changed.directory)]
         others = not_compared(base, head, changed, request.paths)
         deployed = destinations(manifests(head.root), clusters) if found and clusters else {}
-    results = [_on_cluster(name, load, found, deployed, clusters, request) for name, load in clusters.items()]
+    results = [_on_cluster(name, load, (found, beside), deployed, clusters, request) for name, load in clusters.items()]
     return Diff(
         base.name, head.name, [each.changed for each in found], results if found else [], [*notes, *more], others
     )
@@ -140,18 +141,18 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
 def _on_cluster(
     name: str,
     load: Callable[[], Cluster],
-    found: Sequence[Difference],
+    found: tuple[Sequence[Difference], Sequence[Difference]],
     deployed: Mapping[str, set[str]],
     clusters: Container[str],
     request: DiffRequest,
 ) -> OnCluster:
-    concerned = concerning(found, name, clusters, deployed)
+    concerned, beside = (concerning(each, name, clusters, deployed) for each in found)
     if not concerned:
         return OnCluster(name)
     try:
         cluster = load()
         namespaces = cluster.cache.snapshot().namespaces
-        answer = whatif(cluster, _Applied(concerned, request.namespace, request.prune))
+        answer = whatif(cluster, _Applied(concerned, beside, request.namespace, request.prune))
         owners = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
         return OnCluster(name, answer, "", rejected, _affected(answer, owners))
@@ -184,11 +185,12 @@ class _Applied:
     """The change of manifests is applied, in the order in which Argo CD and Helm apply objects."""
 
     found: Sequence[Difference]
+    beside: Sequence[Difference]
     namespace: str
     prune: bool
 
     def question(self, start: Start) -> Question:  # noqa: ARG002  (the protocol's signature)
-        return question_of(self.found, self.namespace, prune=self.prune)
+        return question_of(self.found, self.namespace, prune=self.prune, beside=self.beside)
 
 
 def concerning(
@@ -209,10 +211,13 @@ def concerning(
     return [difference for difference in found if concerns(difference)]
 
 
-def question_of(found: Sequence[Difference], namespace: str, *, prune: bool) -> Question:
+def question_of(
+    found: Sequence[Difference], namespace: str, *, prune: bool, beside: Sequence[Difference] = ()
+) -> Question:
     """Return the question of applying the changed objects. `prune`: delete objects that the new version lacks.
 
-    `namespace`: of objects that name none. Raises InvalidInput if two directories define one object.
+    `beside`: objects that their Pods may need. `namespace`: of objects that name none. Raises InvalidInput if two
+    directories define one object.
     """
     alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
     for difference in found:
@@ -225,7 +230,8 @@ def question_of(found: Sequence[Difference], namespace: str, *, prune: bool) -> 
                 f"{several[0].changed} changes in several directories ({places}). Fix: -f selects one; or name the "
                 "directories after the clusters"
             )
-    return Question("change applied", sorted(_arrivals(found, namespace, prune=prune), key=_position))
+    needed = {(each.changed.kind, each.changed.namespace, each.changed.name): each for each in beside}.values()
+    return Question("change applied", sorted(_arrivals([*found, *needed], namespace, prune=prune), key=_position))
 
 
 def _arrivals(found: Iterable[Difference], namespace: str, *, prune: bool) -> Iterator[Arrival]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.findings import cut
 from forewarn.policies.kinds.registry import (
+    APPLIED,
     DISRUPTION_BUDGET,
     LIMIT_RANGE,
     POD,
@@ -25,7 +26,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.manifests.groups import Identity, Member
@@ -105,6 +106,16 @@ def differences(before: Version, after: Version) -> list[Difference]:
     return [found for place in places if (found := _difference(place[0], old.get(place), new.get(place)))]
 
 
+def supporting(before: Version, after: Version) -> list[Difference]:
+    """Return the new and changed objects that Pods of the new version may need, such as claims and Namespaces."""
+    old, new = _by_place(before, _SUPPORTING), _by_place(after, _SUPPORTING)
+    return [
+        Difference(ChangedObject(place[0], *new[place].ref[1:], "created", ()), None, new[place])
+        for place in sorted(new)
+        if place not in old or old[place].object != new[place].object
+    ]
+
+
 class Version(NamedTuple):
     """One of the two versions: its objects, and its directory."""
 
@@ -115,12 +126,12 @@ class Version(NamedTuple):
 _Place = tuple[str, "Identity"]
 
 
-def _by_place(version: Version) -> dict[_Place, ReviewedObject]:
-    root = os.path.realpath(version.root)
+def _by_place(version: Version, kinds: Container[str] | None = None) -> dict[_Place, ReviewedObject]:
+    root, kinds = os.path.realpath(version.root), _KINDS if kinds is None else kinds
     return {
         (os.path.relpath(os.path.abspath(member.directory), root), member.identity): member.subject
         for member in version.members
-        if member.reported and not member.subject.is_partial and group_kind(member.subject.object) in _KINDS
+        if member.reported and not member.subject.is_partial and group_kind(member.subject.object) in kinds
     }
 
 
@@ -153,8 +164,11 @@ def fields_about_pods(value: Any) -> list[Any]:
     while stack:
         path, inner = stack.pop()
         if isinstance(inner, OBJECT):
-            fields += [(*path, key, inner[key]) for key in inner if key in _ABOUT_PODS]
-            stack += [((*path, key), child) for key, child in inner.items() if key not in _ABOUT_PODS]
+            about = {
+                key for key in inner if key in _ABOUT_PODS or (key == "resources" and isinstance(inner[key], OBJECT))
+            }
+            fields += [(*path, key, inner[key]) for key in inner if key in about]
+            stack += [((*path, key), child) for key, child in inner.items() if key not in about]
         elif isinstance(inner, list):
             stack += [((*path, number), child) for number, child in enumerate(inner)]
     return fields
@@ -163,11 +177,12 @@ def fields_about_pods(value: Any) -> list[Any]:
 _ABOUT_PODS: Final = frozenset(
     (
         *("priorityClassName", "priorityClass", "replicas", "replicaCount", "minReplicas", "maxReplicas"),
-        *("resources", "requests", "limits", "cpu", "memory"),
+        *("requests", "limits", "cpu", "memory"),
         *("chart", "targetRevision", "destination", "valueFiles", "valuesFrom"),  # of GitOps tools
     )
 )
 _KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
+_SUPPORTING: Final = frozenset(APPLIED) - _KINDS
 _IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition", "/PersistentVolumeClaim"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,21 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     assert done.returncode == 1
     assert done.stdout.startswith("1 object created; full: 1 replica lost, 1 Pod preempted\n")
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
+
+
+def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    snapshot(tmp_path / "big.yaml", 8)
+    listed = {"apiVersion": "v1", "kind": "PersistentVolumeClaimList", "items": []}
+    write(tmp_path / "claims.yaml", listed)
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    web = deployment("web", volumes=volumes)
+    given = ("--cluster", tmp_path / "big.yaml", "--cluster", tmp_path / "claims.yaml", "--fail-on", "pending")
+    for beside, status in (([], 1), ([claim | {"spec": {"accessModes": ["ReadWriteOnce"]}}], 0)):
+        shutil.rmtree(tmp_path / "one", ignore_errors=True)
+        shutil.rmtree(tmp_path / "two", ignore_errors=True)
+        done = forewarn("diff", *versions({}, {"web.yaml": [web, *beside]}), *given)
+        assert done.returncode == status, done.stdout
 
 
 def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
