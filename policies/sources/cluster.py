@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import zlib
+from array import array
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.sources.reports import Written
 
 
@@ -45,18 +45,30 @@ _FIX: Final = "Fix: pass the objects of one cluster at one time"
 
 
 class _Seen(NamedTuple):
-    uid: str
-    source: str
-    file: str
+    """An object as numbers: hashes, and the numbers of source and file. `uid`: 0 without one."""
+
+    name: int
+    uid: int
+    source: int
+    file: int
     line: int
-    allocatable: ResourceList | None
+    allocatable: int
 
 
 class Identities:
-    """The objects read so far. A later source may replace an object that has no UID, an earlier one may not."""
+    """The objects read so far. A later source may replace an object that has no UID, an earlier one may not.
+
+    Keeps numbers in arrays: objects that go after loading would leave holes in the memory of those that stay, which
+    makes everything else slower. Hashes stand for names, UIDs and allocatable resources.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str, str], _Seen] = {}
+        self._seen: set[int] = set()
+        self._columns = tuple(array("q") for _ in _Seen._fields)
+        self._texts: dict[str, int] = {}
+        """Number of each source and file."""
+        self._places: dict[int, int] | None = None
+        """Hash of a name -> place in the columns, once a name occurs twice."""
 
     def check(self, obj: ApiObject, source: str, file: str, line: int) -> None:
         """Raise SourceError if an earlier object of the same name has another UID, or is a Node of the same source
@@ -65,21 +77,30 @@ class Identities:
         kind = group_kind(obj)
         if not at(obj, "metadata", "name"):  # an empty list, or a version
             return
-        uid = at(obj, "metadata", "uid")
-        allocatable = read_resource_list(obj, ("status", "allocatable"), obj) if kind == NODE else None
-        now = _Seen(uid if isinstance(uid, str) else "", source, file, line, allocatable)
-        before = self._seen.setdefault((kind, *key_of(obj, kind)), now)
-        if before is now:
+        uid, name = at(obj, "metadata", "uid"), hash((kind, *key_of(obj, kind)))
+        resources = read_resource_list(obj, ("status", "allocatable"), obj) if kind == NODE else {}
+        allocatable = hash(frozenset(resources.items()))
+        of_source, of_file = (self._texts.setdefault(text, len(self._texts)) for text in (source, file))
+        now = _Seen(name, hash(uid) if isinstance(uid, str) and uid else 0, of_source, of_file, line, allocatable)
+        if name not in self._seen:
+            self._seen.add(name)
+            if self._places is not None:
+                self._places[name] = len(self._columns[0])
+            for column, number in zip(self._columns, now, strict=True):
+                column.append(number)
             return
+        if self._places is None:
+            self._places = {name: place for place, name in enumerate(self._columns[0])}
+        before = _Seen(*(column[self._places[name]] for column in self._columns))
         if before.uid and now.uid and before.uid != now.uid:
-            raise _mixed(obj, "has another UID", before, now)
+            raise self._mixed(obj, "has another UID", before, file, line)
         if before.allocatable != now.allocatable and before.source == now.source:
-            raise _mixed(obj, "has other allocatable resources", before, now)
+            raise self._mixed(obj, "has other allocatable resources", before, file, line)
 
-
-def _mixed(obj: ApiObject, how: str, before: _Seen, now: _Seen) -> SourceError:
-    place = f"{before.file}:{before.line}" if before.line else before.file
-    return SourceError(now.file, f"{ref_of(obj)} {how} than in {place}: these are two clusters. {_FIX}", now.line)
+    def _mixed(self, obj: ApiObject, how: str, before: _Seen, file: str, line: int) -> SourceError:
+        earlier = [*self._texts][before.file]
+        place = f"{earlier}:{before.line}" if before.line else earlier
+        return SourceError(file, f"{ref_of(obj)} {how} than in {place}: these are two clusters. {_FIX}", line)
 
 
 _GZIP: Final = b"\x1f\x8b"
