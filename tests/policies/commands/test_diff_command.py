@@ -287,10 +287,12 @@ def test_a_partial_clone_without_an_object_is_no_traceback(tmp_path: Path, monke
     write(tmp_path / "whole/web.yaml", deployment("web"))
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(tmp_path / "whole"))
     for words in (["init", "-q"], ["config", "uploadpack.allowFilter", "true"], ["add", "."], ["commit", "-qm", "one"]):
-        subprocess.run([*git, *words], check=True)
+        subprocess.run([*git, *words], check=True, timeout=60)
     part = str(tmp_path / "part")
-    subprocess.run(["git", "clone", "-qn", "--filter=blob:none", f"file://{tmp_path}/whole", part], check=True)
-    subprocess.run(["git", "-C", part, "config", "--remove-section", "remote.origin"], check=True)  # fetches nothing
+    subprocess.run(
+        ["git", "clone", "-qn", "--filter=blob:none", f"file://{tmp_path}/whole", part], check=True, timeout=60
+    )
+    subprocess.run(["git", "-C", part, "config", "--remove-section", "remote.origin"], check=True, timeout=60)
     monkeypatch.chdir(part)
     done = forewarn("diff", "HEAD", "HEAD")
     assert done.returncode == 3
