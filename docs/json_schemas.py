@@ -51,7 +51,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "test": ("`test`", Expectations),
     "why": ("`why`", Why | WorkloadWhy),
     "risk": ("`risk`", Risks),
-    "several-clusters": ("`audit`, `classes`, `headroom` and `risk` about several clusters", SeveralClusters),
+    "several-clusters": (
+        "`audit`, `classes`, `headroom`, `predict` and `risk` about several clusters",
+        SeveralClusters,
+    ),
     "dry-run": ("each line of `dry-run`", DryRun),
     "explain": ("each line of `explain`", Rule),
     "info-node-groups": ("`info node-groups`", NodeGroups),

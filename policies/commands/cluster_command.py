@@ -37,7 +37,7 @@ DEFAULT_TIMEOUT: Final = 600
 
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
-SEVERAL_CLUSTERS: Final = ("audit", "classes", "diff", "headroom", "risk")
+SEVERAL_CLUSTERS: Final = ("audit", "classes", "diff", "headroom", "predict", "risk")
 """Commands that evaluate several clusters in one run (`many_clusters`)."""
 _PATTERN: Final = frozenset("*?[")
 

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.places import Places
 from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from forewarn.policies.commands.cluster_command import (
+    Run,
     add_cluster_option,
     add_color_option,
     add_namespace_option,
     add_output_option,
-    answered,
     loaded,
     options_with_cluster,
     status_of_conditions,
 )
+from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.printing import Output, print_answer, print_lines
+from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import status_of
-from forewarn.policies.terminal import complain
+from forewarn.policies.terminal import print_notice
 
 if TYPE_CHECKING:
     import argparse
@@ -44,22 +45,17 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
-    if bool(options.filename) == bool(options.pod):
-        parser.error("give -f FILE or --pod NAMESPACE/NAME")
-    if options.replicas is not None and not options.filename:
-        parser.error("--replicas goes with -f")
-    if options.cascade and (not options.filename or options.replicas is not None or options.output != "text"):
-        parser.error("--cascade goes with -f and -o text, without --replicas")
+    _check(options, parser)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
-    output, places = Output(options.output, options.color), Places()
+    places = Places()
 
-    def answer() -> int:
+    def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import pod_key, require_nodes
         from forewarn.policies.application.predict import PredictRequest, predict
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DumpCache()
-        cluster = settle(loaded(options, cache if options.cascade else None), release).snapshot()
+        cluster = settle(loaded(run, cache if options.cascade else None), release).snapshot()
         if not autoscaling.groups:
             require_nodes(cluster)
         request = PredictRequest(
@@ -75,19 +71,46 @@ def main(arguments: Sequence[str]) -> int:
             result = predict(cluster, request)
         except InvalidInput as problem:
             raise InvalidInput(f"--pod {problem}") from None
+        if run.name and result.faults and not result.outcomes:  # the row of the cluster has the reason
+            raise result.places.located(result.faults[0])
         for fault in result.faults:
-            complain("predict", result.places.located(fault), status_of(fault))
-        _print(result, output)
+            print_notice(f"forewarn predict: {result.places.located(fault)}", run.errors)
+        printed = _printed(result, run.output)
         if options.cascade:
             from forewarn.policies.commands.simulated import aftermath
 
-            print_lines(output, lambda _: aftermath(cache, [options.filename], options.namespace, places))
-        return _status(result, options.fail_on)
+            lines = aftermath(cache, [options.filename], options.namespace, places)
+            printed = printed._replace(parts=[*printed.parts, *cleaned(run.output, lambda _: lines)])
+        counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
+        return Evaluated(_status(result, options.fail_on), counts[::-1], counts, printed)
 
-    return answered("predict", options, answer, places)
+    modules = ("sources.cluster", "render.prediction", "application.predict")
+    return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), options)
 
 
-def _print(result: PredictResult, output: Output) -> None:
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit for options that do not go together."""
+    if bool(options.filename) == bool(options.pod):
+        parser.error("give -f FILE or --pod NAMESPACE/NAME")
+    if options.replicas is not None and not options.filename:
+        parser.error("--replicas goes with -f")
+    if options.cascade and (not options.filename or options.replicas is not None or options.output != "text"):
+        parser.error("--cascade goes with -f and -o text, without --replicas")
+    if options.several and options.cascade:
+        parser.error("--cascade goes with one cluster")
+
+
+_COLUMNS: Final = {
+    "FIT": {"fits"},
+    "PREEMPT": {"preempts", "waits"},
+    "PENDING": {"pending", "in-vain"},
+    "REJECTED": {"refused"},
+    "NOT PREDICTED": {"not-predicted", "unknown"},
+}
+"""Column of the table of several clusters -> outcomes of new Pods, the worst last."""
+
+
+def _printed(result: PredictResult, output: Output) -> Printed:
     def page() -> Page:
         from forewarn.policies.render.html.preempt import report
 
@@ -95,7 +118,7 @@ def _print(result: PredictResult, output: Output) -> None:
 
     from forewarn.policies.render.prediction import lines
 
-    print_answer(output, result.head, lambda paint: lines(result, paint), result.documents, page=page)
+    return answer_in(output, result.head, lambda paint: lines(result, paint), result.documents, page=page)
 
 
 def _status(result: PredictResult, fail_on: Sequence[str]) -> int:
@@ -120,7 +143,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-f", "--filename", metavar="FILE", help="manifest of Pods or workloads (file, directory, or -)")
     add("--pod", metavar="NAMESPACE/NAME", help="a Pending Pod of the cluster")
-    add_cluster_option(add)
+    add_cluster_option(add, several=True)
     add_release_options(add)
     add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")
     add(

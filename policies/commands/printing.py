@@ -33,10 +33,11 @@ class Printed(NamedTuple):
 
 def print_lines(output: Output, lines: Lines) -> None:
     """Print lines of text. `lines`: returns them for a painter."""
-    sys.stdout.writelines(_cleaned(output, lines))
+    sys.stdout.writelines(cleaned(output, lines))
 
 
-def _cleaned(output: Output, lines: Lines) -> Iterator[str]:
+def cleaned(output: Output, lines: Lines) -> Iterator[str]:
+    """Yield printable lines of text, each with its end."""
     color = wants_color(output.color, sys.stdout)
     return (clean(line, color) + "\n" for line in lines(painter(color)))
 
@@ -60,7 +61,7 @@ def answer_in(
     elif output.form == "html" and page is not None:
         text = on_page(page(), head).document()
     else:
-        text = "".join(_cleaned(output, lambda paint: after_verdict(lines(paint), head)))
+        text = "".join(cleaned(output, lambda paint: after_verdict(lines(paint), head)))
     return Printed([text], lambda: text)
 
 

@@ -1,8 +1,8 @@
-"""The types of the outputs of `audit`, `classes`, `headroom` and `risk` about several clusters."""
+"""The types of the outputs of `audit`, `classes`, `headroom`, `predict` and `risk` about several clusters."""
 
 from typing import Literal, NotRequired, TypedDict
 
-from forewarn.policies.documents.answers import Headroom
+from forewarn.policies.documents.answers import Headroom, PredictLine
 from forewarn.policies.documents.findings import Findings
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
@@ -20,7 +20,7 @@ class OneOfSeveralClusters(TypedDict):
     status: int
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Findings | Risks | Classes | list[Headroom]]
+    report: NotRequired[Findings | Risks | Classes | list[Headroom] | list[PredictLine]]
     reason: NotRequired[str]
 
 
@@ -28,5 +28,5 @@ class SeveralClusters(TypedDict):
     """The output of a command about several clusters, the worst cluster first."""
 
     version: Literal[1]
-    command: Literal["audit", "classes", "headroom", "risk"]
+    command: Literal["audit", "classes", "headroom", "predict", "risk"]
     clusters: list[OneOfSeveralClusters]

@@ -24,7 +24,15 @@ from forewarn.policies.render.openreports import of_cluster, without_answer
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs/examples"
 WEB = ("-f", str(EXAMPLES / "headroom/cache.yaml"))
-COMMAND_LINES = {"audit": ("audit",), "classes": ("classes",), "headroom": ("headroom", *WEB), "risk": ("risk",)}
+COMMAND_LINES = {
+    "audit": ("audit",),
+    "classes": ("classes",),
+    "headroom": ("headroom", *WEB),
+    "predict": ("predict", *WEB),
+    "risk": ("risk",),
+}
+SEVERAL_LINES = ("headroom", "predict")
+"""Commands whose JSON is a document for each object."""
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -80,15 +88,15 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
         status, alone, err = run(capsys, *line, "--cluster", each["source"], "-o", "json")
         assert each["status"] == status
         if "reason" in each:  # the example of headroom names a class that one cluster lacks
-            assert (command, err) == ("headroom", f"forewarn headroom: {each['reason']}\n")
+            assert (command in SEVERAL_LINES, err) == (True, f"forewarn {command}: {each['reason']}\n")
             continue
         documents = [json.loads(alone)] if command == "audit" else list(map(json.loads, alone.splitlines()))
-        assert each["report"] == (documents if command == "headroom" else documents[0])
+        assert each["report"] == (documents if command in SEVERAL_LINES else documents[0])
         text = run(capsys, *line, "--cluster", each["source"], "--color", "never")[1]
         assert text in combined
 
 
-@pytest.mark.parametrize("command", COMMAND_LINES)
+@pytest.mark.parametrize("command", [command for command in COMMAND_LINES if command != "predict"])
 def test_markdown_has_the_table_and_each_report(
     command: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,9 +187,10 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
         (("audit", "--clusters", "{there}/*", "--jobs", "0"), "between 1 and 64"),
         (
             ("why", "default/p", "--context", "a", "--context", "b"),
-            "one context; audit, classes, diff, headroom, risk take",
+            "one context; audit, classes, diff, headroom, predict, risk take",
         ),
-        (("predict", "-f", "x", "--context", "prod-*"), "this command takes one context"),
+        (("whatif", "lose", "zone", "a", "--context", "prod-*"), "this command takes one context"),
+        (("predict", *WEB, "--cascade", "--clusters", "{there}/*"), "--cascade goes with one cluster"),
         (("snapshot", "-o", "x", "--context", "prod-*"), "this command takes one context"),
     ],
 )
