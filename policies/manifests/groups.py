@@ -14,6 +14,7 @@ inside.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -322,7 +323,8 @@ class Kustomization(NamedTuple):
     """The `resources` and `patches` of a kustomization.yaml as real paths.
 
     `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
-    `namePrefix` and `nameSuffix`.
+    `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
+    EVERY for all objects.
     """
 
     directory: str
@@ -331,6 +333,7 @@ class Kustomization(NamedTuple):
     namespace: str = ""
     home: str | None = None
     affixes: tuple[str, str] = ("", "")
+    changed: frozenset[str] = frozenset()
 
 
 class Grouping(NamedTuple):
@@ -390,34 +393,67 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
         return members, 0, 0
     real = {file: os.path.realpath(file) for file in {member.file for member in members}}
     sizes = Counter(real[member.file] for member in members)
-    bases = {path for k in kustomizations.values() for path in k.resources}
     patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
-    copies: dict[str, dict[_Place, None]] = defaultdict(dict)
-    left, apart = MAX_PAIRS + len(members), 0
-    for directory in [k for k in kustomizations if k not in bases]:
-        files, steps = _reached(directory, kustomizations, sizes, left)
-        left -= steps
-        apart += left < 0
-        for file, place in files if left >= 0 else ():
-            copies[file][place] = None
+    named: dict[str, set[str]] = defaultdict(set)
+    """File of patches -> the names of the objects that it changes."""
+    for member in (m for m in members if real[m.file] in patches):
+        named[real[member.file]].add(member.subject.ref.name)
+    copies, apart = _copies(kustomizations, sizes, named, MAX_PAIRS + len(members))
     placed = [
-        _into(member, place)
+        _into(member, place, changed)
         for member in members
-        if real[member.file] not in patches
-        for place in copies.get(real[member.file], (_AS_IT_IS,))
+        if (file := real[member.file]) not in patches
+        for place, changed in (copies.get(file) or _UNCHANGED).items()
     ]
     return placed, sum(sizes[path] for path in patches), apart
+
+
+def _copies(
+    kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], named: Mapping[str, set[str]], left: int
+) -> tuple[dict[str, dict[_Place, set[str]]], int]:
+    """Return the places of each file with the names of changed objects, and the number of skipped kustomizations.
+
+    `named`: the names in files of patches. `left`: maximum number of steps.
+    """
+    copies: dict[str, dict[_Place, set[str]]] = defaultdict(dict)
+    """File -> where kustomizations put it, each with the names of the objects that they change."""
+    in_place: dict[str, dict[_Place, set[str]]] = {}
+    apart, bases = 0, {path for k in kustomizations.values() for path in k.resources}
+    for directory in [k for k in kustomizations if k not in bases]:
+        files, used, steps = _reached(directory, kustomizations, sizes, left)
+        left -= steps
+        apart += left < 0
+        if left < 0:
+            continue
+        changed = _changed_by([kustomizations[k] for k in used], named)
+        for file, place in files:
+            copies[file].setdefault(place, set()).update(changed)
+        for file in _resources_of([kustomizations[k] for k in used]) & sizes.keys() if changed else ():
+            in_place.setdefault(file, {_AS_IT_IS: set()})[_AS_IT_IS].update(changed)
+    return {**in_place, **copies}, apart
+
+
+def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set[str]]) -> set[str]:
+    names = {name for k in kustomizations for name in k.changed}
+    return names.union(*(named.get(path, ()) for k in kustomizations for path in k.patches))
+
+
+def _resources_of(kustomizations: Sequence[Kustomization]) -> set[str]:
+    return {path for k in kustomizations for path in k.resources}
 
 
 _Place = tuple[str, str | None]
 """The namespace and home that a kustomization sets for a file."""
 _AS_IT_IS: Final[_Place] = ("", None)
+_UNCHANGED: Final[Mapping[_Place, set[str]]] = {_AS_IT_IS: set()}
+EVERY: Final = "*"
 
 
 def _reached(
     directory: str, kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
-) -> tuple[list[tuple[str, _Place]], int]:
-    """Return the files that a kustomization and its bases change, with namespace and home; and the number of steps.
+) -> tuple[list[tuple[str, _Place]], set[str], int]:
+    """Return the files that a kustomization and its bases move, with namespace and home; the directories of these; and
+    the number of steps.
 
     The outermost namespace applies. A file remains in its directory unless a kustomization includes the file from
     outside. `most`: maximum number of steps.
@@ -442,7 +478,7 @@ def _reached(
             elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
                 files[path, place] = None
                 steps += sizes[path]
-    return list(files), steps
+    return list(files), {current for current, _ in seen}, steps
 
 
 def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> set[str]:
@@ -457,9 +493,13 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> set[
     return paths
 
 
-def _into(member: Member, place: _Place) -> Member:
-    """Return the member in the namespace and home that a kustomization sets."""
+def _into(member: Member, place: _Place, changed: set[str]) -> Member:
+    """Return the member in the namespace and home that a kustomization sets. `changed`: names of patched objects, with
+    or without prefix.
+    """
     subject, (namespace, home) = member.subject, place
+    if changed and subject.namespace and (EVERY in changed or any(subject.ref.name in name for name in changed)):
+        subject = subject._replace(is_patched=True)
     metadata = subject.object.get("metadata")
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
@@ -471,6 +511,9 @@ _RESOURCES: Final = ("resources", "bases", "components")
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
 _MAX: Final = 10_000
 """The maximum number of entries of one list."""
+_CHANGING: Final = ("components", "transformers", "replacements", "configurations")
+"""Keys of a kustomization that may change any object."""
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 def read_kustomization(text: bytes, path: str) -> Kustomization | None:
@@ -490,7 +533,31 @@ def read_kustomization(text: bytes, path: str) -> Kustomization | None:
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),
         (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
+        frozenset(_changed(content)),
     )
+
+
+def _changed(content: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of the objects that a kustomization changes, except those that only its files of patches name."""
+    if any(map(content.get, _CHANGING)):
+        yield EVERY
+    for key in ("replicas", "patches", "patchesStrategicMerge", "patchesJson6902"):
+        entries = content.get(key)
+        for entry in entries[:_MAX] if isinstance(entries, list) else ():
+            target = entry if key == "replicas" else entry.get("target") if isinstance(entry, dict) else None
+            patch = entry.get("patch") if isinstance(entry, dict) else entry
+            if isinstance(target, dict):
+                name = text_at(target, "name")
+                yield name if _NAME.fullmatch(name) else EVERY
+            elif isinstance(patch, str) and "\n" in patch:
+                yield from _names_in(patch)
+
+
+def _names_in(patch: str) -> Iterator[str]:
+    try:
+        yield from (text_at(v.value, "metadata", "name") or EVERY for v in values(patch.encode(), ""))
+    except Fault:
+        yield EVERY
 
 
 def _real(directory: str, path: str) -> str:

@@ -56,7 +56,7 @@ class ReviewedObject(NamedTuple):
 
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
-    unknown fields.
+    unknown fields. `is_patched`: whether a kustomization changes fields that are not read here.
     """
 
     object: ApiObject
@@ -69,6 +69,7 @@ class ReviewedObject(NamedTuple):
     part: PodTemplate | None = None
     within: str = ""
     is_partial: bool = False
+    is_patched: bool = False
 
     @property
     def ref(self) -> ObjectRef:

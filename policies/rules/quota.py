@@ -812,7 +812,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     """
     most = integer(at(subject.object, *_MAX_REPLICAS))
     is_autoscaler = group_kind(subject.object) == AUTOSCALER and context.phase is Phase.LINT
-    if not is_autoscaler or most is None or subject.is_partial or not context.has_quotas(subject):
+    if not is_autoscaler or most is None or subject.is_partial or subject.is_patched or not context.has_quotas(subject):
         return
     from forewarn.policies.kube_apiserver.quota import first_rejected
     from forewarn.policies.rules.support.quota_use import quota_use_of

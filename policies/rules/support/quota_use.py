@@ -190,6 +190,8 @@ class QuotaUse:
         quotas: dict[str, dict[str, ResourceQuota]] = {}
         for subject in self._context.of_kind(RESOURCE_QUOTA):
             with suppress(InvalidObject):
+                if subject.is_patched:
+                    continue
                 check_quota_extent(subject.object.get("spec"))
                 quota = ResourceQuota.from_api(subject.object)
                 namespace = subject.effective_namespace
@@ -225,7 +227,7 @@ class QuotaUse:
         """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
         context = self._context
         template = context.template(subject)
-        if context.phase is Phase.LINT and _runs(subject):
+        if context.phase is Phase.LINT and (_runs(subject) or subject.is_patched):
             return None
         is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
         pod = (

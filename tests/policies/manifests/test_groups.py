@@ -105,7 +105,7 @@ def test_a_kustomization_bounds_its_resources_and_gives_its_namespace(tmp_path: 
         "base/web.yaml": _web(3),
         "over/a/kustomization.yaml": "resources: [../../base, q.yaml]\nnamespace: a\npatches: [{path: p.yaml}]\n",
         "over/a/q.yaml": _quota(1),
-        "over/a/p.yaml": _web(9, of="none"),
+        "over/a/p.yaml": _web(9, "other", of="none"),
         "over/b/kustomization.yaml": "resources: [../../base]\nnamespace: b\n",
         "over/b/unnamed.yaml": _quota(0),
     }
