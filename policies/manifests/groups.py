@@ -410,14 +410,14 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
 
 def _copies(
     kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], named: Mapping[str, set[str]], left: int
-) -> tuple[dict[str, dict[_Place, set[str]]], int]:
+) -> tuple[dict[str, dict[_Place, frozenset[str]]], int]:
     """Return the places of each file with the names of changed objects, and the number of skipped kustomizations.
 
     `named`: the names in files of patches. `left`: maximum number of steps.
     """
-    copies: dict[str, dict[_Place, set[str]]] = defaultdict(dict)
+    copies: dict[str, dict[_Place, frozenset[str]]] = defaultdict(dict)
     """File -> where kustomizations put it, each with the names of the objects that they change."""
-    in_place: dict[str, dict[_Place, set[str]]] = {}
+    in_place: dict[str, dict[_Place, frozenset[str]]] = {}
     apart, bases = 0, {path for k in kustomizations.values() for path in k.resources}
     for directory in [k for k in kustomizations if k not in bases]:
         files, used, steps = _reached(directory, kustomizations, sizes, left)
@@ -427,15 +427,21 @@ def _copies(
             continue
         changed = _changed_by([kustomizations[k] for k in used], named)
         for file, place in files:
-            copies[file].setdefault(place, set()).update(changed)
+            copies[file][place] = changed if copies[file].get(place, changed) == changed else _ALL
         for file in _resources_of([kustomizations[k] for k in used]) & sizes.keys() if changed else ():
-            in_place.setdefault(file, {_AS_IT_IS: set()})[_AS_IT_IS].update(changed)
+            in_place[file] = {
+                _AS_IT_IS: changed if file not in in_place or changed == in_place[file][_AS_IT_IS] else _ALL
+            }
     return {**in_place, **copies}, apart
 
 
-def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set[str]]) -> set[str]:
-    names = {name for k in kustomizations for name in k.changed}
-    return names.union(*(named.get(path, ()) for k in kustomizations for path in k.patches))
+def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set[str]]) -> frozenset[str]:
+    names = set[str]()
+    for kustomization in kustomizations:
+        names.update(kustomization.changed, *(named.get(path, ()) for path in kustomization.patches))
+        if len(names) > _MAX_CHANGED:
+            return _ALL
+    return frozenset(names)
 
 
 def _resources_of(kustomizations: Sequence[Kustomization]) -> set[str]:
@@ -445,8 +451,11 @@ def _resources_of(kustomizations: Sequence[Kustomization]) -> set[str]:
 _Place = tuple[str, str | None]
 """The namespace and home that a kustomization sets for a file."""
 _AS_IT_IS: Final[_Place] = ("", None)
-_UNCHANGED: Final[Mapping[_Place, set[str]]] = {_AS_IT_IS: set()}
+_UNCHANGED: Final[Mapping[_Place, frozenset[str]]] = {_AS_IT_IS: frozenset()}
 EVERY: Final = "*"
+_ALL: Final = frozenset((EVERY,))
+_MAX_CHANGED: Final = 100
+"""Maximum names of changed objects; above it, every object counts as changed."""
 
 
 def _reached(
@@ -493,7 +502,7 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> set[
     return paths
 
 
-def _into(member: Member, place: _Place, changed: set[str]) -> Member:
+def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
     """Return the member in the namespace and home that a kustomization sets. `changed`: names of patched objects, with
     or without prefix.
     """

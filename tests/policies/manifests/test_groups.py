@@ -21,6 +21,7 @@ from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import NamedGroup
 from tests.cases import cases
 from tests.in_process import forewarn
+from tests.work import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -458,6 +459,15 @@ def test_overlays_of_a_thousand_bases_are_not_judged_a_thousand_times(own: int) 
     assert sum(len(group.subjects) for group in found.groups) < 400_000
     assert 0 < found.apart < 1000
     assert {s.ref.name for g in found.groups for s in g.evaluated} == {m.subject.ref.name for m in members}
+
+
+def test_many_patches_of_many_objects_are_not_compared_with_each_other() -> None:
+    here = os.getcwd()
+    members = [_member(f"r/x{i}.yaml", f"p{i}") for i in range(1000)]
+    resources = tuple(f"{here}/r/x{i}.yaml" for i in range(1000))
+    many = Kustomization(here, resources, namespace="a", changed=frozenset(f"q{i}" for i in range(1000)))
+    none = many._replace(changed=frozenset())
+    assert steps(lambda: grouped(members, [many])) < 2 * steps(lambda: grouped(members, [none]))
 
 
 def test_directories_in_directories_see_what_is_above_them_as_far_as_it_goes() -> None:
