@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.whatif import WhatIf, whatif
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.documents.diff import AffectedNamespace as _AffectedNamespace
-    from forewarn.policies.documents.diff import Concerned
-    from forewarn.policies.documents.whatif import WhatIf as _WhatIf
     from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
 
@@ -62,20 +59,10 @@ class OnCluster(NamedTuple):
     """
 
     cluster: str
-    answer: WhatIf | None = None
+    rejected: Sequence[str]
+    namespaces: Sequence[AffectedNamespace]
     reason: str = ""
-    rejected: Sequence[str] = ()
-    namespaces: Sequence[AffectedNamespace] = ()
-
-    def to_dict(self) -> Concerned:
-        """The JSON object."""
-        document: Concerned = {"cluster": self.cluster, "rejected": list(self.rejected), "namespaces": []}
-        document["namespaces"] = [cast("_AffectedNamespace", each._asdict()) for each in self.namespaces]
-        if self.reason:
-            document["reason"] = self.reason
-        if self.answer is not None:
-            document["answer"] = cast("_WhatIf", self.answer.to_dict())
-        return document
+    answer: WhatIf | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,16 +135,16 @@ def _on_cluster(
 ) -> OnCluster:
     concerned, beside = (concerning(each, name, clusters, deployed) for each in found)
     if not concerned:
-        return OnCluster(name)
+        return OnCluster(name, [], [])
     try:
         cluster = load()
         namespaces = cluster.cache.snapshot().namespaces
         answer = whatif(cluster, _Applied(concerned, beside, request.namespace, request.prune))
         owners = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
-        return OnCluster(name, answer, "", rejected, _affected(answer, owners))
+        return OnCluster(name, rejected, _affected(answer, owners), answer=answer)
     except NO_ANSWER as fault:
-        return OnCluster(name, reason=one_line(str(fault)))
+        return OnCluster(name, [], [], one_line(str(fault)))
 
 
 def _affected(applied: WhatIf, owners: Mapping[str, str]) -> list[AffectedNamespace]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from forewarn.policies.application.changes import Apply, ChangeClass, Events, Start
 from forewarn.policies.application.cluster import require_nodes
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Change
     from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.documents.whatif import WhatIf as Document
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
@@ -119,7 +120,7 @@ class WhatIf(Result):
         }
         return frozenset(name for name, is_met in met.items() if is_met)
 
-    def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, timeline: bool = False) -> Document:
         """The JSON document of `-o json`. `timeline`: with all events."""
         document: dict[str, Any] = {"head": self.head.to_dict(), **as_dict(self.answer)}
         document |= {"classChange": class_change.as_dict(self.class_change)} if self.class_change else {}
@@ -128,7 +129,7 @@ class WhatIf(Result):
         if self.outcomes and isinstance(self.change, Events):
             entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in self.outcomes]
             document |= {"runs": self.change.runs, "seed": self.change.seed, "outcomes": entries}
-        return document | {"notes": list(self.notes)}
+        return cast("Document", document | {"notes": list(self.notes)})
 
 
 def whatif(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MARKER: Final = "<!-- forewarn diff -->"
 """The first line of the comment, which browsers do not show."""
-_TOKENS: Final = ("FOREWARN_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN")
 _TRUSTED: Final = ("OWNER", "MEMBER", "COLLABORATOR")
 _PAGES, _PER_PAGE, _SECONDS, _MAX_BYTES = 20, 100, 30.0, 16 << 20
 
@@ -50,11 +49,17 @@ class _Place(NamedTuple):
 
     def is_own(self, comment: Any) -> bool:
         """Whether forewarn may have written a comment: contributors can copy the marker."""
-        if not isinstance(comment, dict) or not str(comment.get("body", "")).startswith(MARKER):
+        if not str(_field(comment, "body")).startswith(MARKER) or not isinstance(_field(comment, "id"), int):
             return False
         if self.author is not None:
-            return bool(comment.get("author", {}).get("id") == self.author)
-        return comment.get("user", {}).get("type") == "Bot" or comment.get("author_association") in _TRUSTED
+            return bool(_field(comment, "author", "id") == self.author)
+        return _field(comment, "user", "type") == "Bot" or _field(comment, "author_association") in _TRUSTED
+
+
+def _field(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> str:
@@ -62,18 +67,24 @@ def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> s
 
     `is_needed`: post a first comment; otherwise, only an existing one is updated. Raises NoComment.
     """
-    token = next((environment[name] for name in _TOKENS if environment.get(name)), "")
-    if not token.isascii() or not token.isprintable() or not token:
-        raise NoComment(f"no token. Fix: set one of the variables {', '.join(_TOKENS)}")
-    place = _on_github(environment, token) if environment.get("GITHUB_ACTIONS") else _on_gitlab(environment, token)
+    place = _on_github(environment) if environment.get("GITHUB_ACTIONS") else _on_gitlab(environment)
     body = {"body": f"{MARKER}\n{markdown}"}
     for comment in _comments(place):
         if place.is_own(comment):
-            return _address(_answer(place.method, f"{place.comment}/{int(comment['id'])}", place.headers, body))
+            return _address(_answer(place.method, f"{place.comment}/{comment['id']}", place.headers, body))
     return _address(_answer("POST", place.comments, place.headers, body)) if is_needed else ""
 
 
-def _on_github(environment: Mapping[str, str], token: str) -> _Place:
+def _token(environment: Mapping[str, str], of_system: str) -> str:
+    """Return the token; one system never gets that of another."""
+    token = environment.get("FOREWARN_TOKEN") or environment.get(of_system) or ""
+    if not token.isascii() or not token.isprintable() or not token:
+        raise NoComment(f"no token. Fix: set the variable FOREWARN_TOKEN or {of_system}")
+    return token
+
+
+def _on_github(environment: Mapping[str, str]) -> _Place:
+    token = _token(environment, "GITHUB_TOKEN")
     api, repository = _url(environment, "GITHUB_API_URL"), quote(environment.get("GITHUB_REPOSITORY", ""))
     try:
         with open(environment.get("GITHUB_EVENT_PATH", ""), "rb") as file:
@@ -86,15 +97,15 @@ def _on_github(environment: Mapping[str, str], token: str) -> _Place:
     return _Place(f"{issues}/{number}/comments", f"{issues}/comments", "PATCH", headers)
 
 
-def _on_gitlab(environment: Mapping[str, str], token: str) -> _Place:
+def _on_gitlab(environment: Mapping[str, str]) -> _Place:
     request = environment.get("CI_MERGE_REQUEST_IID", "")
     if not request.isdecimal():
         raise NoComment("the run is not about a pull request or merge request. Fix: run it in their pipelines")
     api, project = _url(environment, "CI_API_V4_URL"), quote(environment.get("CI_PROJECT_ID", ""))
-    headers = {"PRIVATE-TOKEN": token}
+    headers = {"PRIVATE-TOKEN": _token(environment, "GITLAB_TOKEN")}
     notes = f"{api}/projects/{project}/merge_requests/{request}/notes"
     user = _answer("GET", f"{api}/user", headers)
-    return _Place(notes, notes, "PUT", headers, user.get("id", 0) if isinstance(user, dict) else 0)
+    return _Place(notes, notes, "PUT", headers, _field(user, "id") or 0)
 
 
 def _url(environment: Mapping[str, str], name: str) -> str:
@@ -127,5 +138,4 @@ def _answer(method: str, url: str, headers: Mapping[str, str], body: Mapping[str
 
 
 def _address(comment: Any) -> str:
-    address = comment.get("html_url") if isinstance(comment, dict) else None
-    return cut(one_line(str(address or "posted")), 300)
+    return cut(one_line(str(_field(comment, "html_url") or "posted")), 300)

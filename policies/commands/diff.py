@@ -27,7 +27,7 @@ from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import simulated_until
+from forewarn.policies.commands.simulated import any_duration
 from forewarn.policies.config import find_config
 from forewarn.policies.findings import cut, duration
 from forewarn.policies.lint.input import RenderRequest
@@ -73,17 +73,17 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
         options.owner_label,
     )
     result = diff(request, _clusters(options, release) if release else {})
+    comment = as_markdown(rendering.markdown(result)) if options.comment or options.output == "markdown" else ""
     if options.output == "json":
         sys.stdout.write(as_json(result.to_dict()))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(rendering.markdown(result)))
+        sys.stdout.write(comment)
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in rendering.render(result, painter(color)))
     if options.comment:
-        is_needed = any(map(rendering.needs_attention, result.clusters)) or bool(result.objects and not result.clusters)
         try:
-            address = post(as_markdown(rendering.markdown(result)), os.environ, is_needed=is_needed)
+            address = post(comment, os.environ, is_needed=rendering.needs_comment(result))
         except NoComment as fault:
             return complain("diff", f"--comment: {fault}", FAILED)
         print_notice(f"comment: {address or 'none, because nothing needs attention'}")
@@ -152,7 +152,7 @@ def _parser() -> Parser:
     help_text = "label of Namespaces that names their owner, such as team"
     add("--owner-label", default="", metavar="LABEL", help=help_text)
     help_text = "give no answer about a cluster whose state is older, such as 24h"
-    add("--max-age", type=simulated_until, metavar="DURATION", help=help_text)
+    add("--max-age", type=any_duration, metavar="DURATION", help=help_text)
     help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
     add("--comment", action="store_true", help=help_text)
     add_cluster_option(add, required=False, several=True)

@@ -66,16 +66,21 @@ def simulated_until(text: str) -> float:
 
 
 def simulated_time(text: str) -> float:
-    """Parse a duration: seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
-    from forewarn.policies.simulation.events_file import seconds
-
-    try:
-        until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
-    except ValueError as fault:
-        raise argparse.ArgumentTypeError(str(fault).strip()) from None
+    """Parse a duration of a simulation, see `any_duration`. Raises argparse.ArgumentTypeError."""
+    until = any_duration(text)
     if until > MAX_UNTIL:
         raise argparse.ArgumentTypeError(f"must be {MAX_UNTIL / 3600:.0f}h (31 days) at most")
     return until
+
+
+def any_duration(text: str) -> float:
+    """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
+    from forewarn.policies.simulation.events_file import seconds
+
+    try:
+        return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault).strip()) from None
 
 
 def add_until_option(add: Callable[..., object], more: str = "", default: float | None = None) -> None:

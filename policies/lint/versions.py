@@ -139,14 +139,13 @@ def may_differ(found: Versions) -> Callable[[str], bool]:
     Whether a base is read by itself or rendered depends on all kustomizations that name it, also in other directories.
     """
 
+    roots = [os.path.realpath(side.root) for side in (found.base, found.head)]
+    changed = [[os.path.join(root, path) for path in found.changed] for root in roots]
+
     @cache
     def differs(directory: str) -> bool:
-        sides = [os.path.realpath(side.root) for side in (found.base, found.head)]
-        places = [os.path.join(root, directory) for root in sides]
-        return not all(map(os.path.isdir, places)) or any(
-            is_affected(place, [os.path.join(root, path) for path in found.changed])
-            for root, place in zip(sides, places, strict=True)
-        )
+        places = [os.path.join(root, directory) for root in roots]
+        return not all(map(os.path.isdir, places)) or any(map(is_affected, places, changed))
 
     return differs
 

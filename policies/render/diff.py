@@ -39,7 +39,7 @@ def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
     yield paint(verdict(diff), "bold")
     yield f"compared: {diff.base} → {diff.head}"
     yield from (f"note: {note}" for note in diff.notes)
-    yield from (f"not compared: {one_line(name)}" for name in diff.not_compared[:_MAX_OBJECTS])
+    yield from _not_compared(diff)
     for directory, objects in groupby(diff.objects[:_MAX_OBJECTS], key=lambda changed: changed.directory):
         yield f"{directory}:"
         yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
@@ -51,6 +51,11 @@ def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
         yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
         if cluster.answer is not None:
             yield from (f"  {line}" for line in _details(cluster, cluster.answer, paint))
+
+
+def _not_compared(diff: Diff) -> Iterator[str]:
+    lines = (f"not compared: {one_line(name)}" for name in diff.not_compared)
+    return limited(lines, len(diff.not_compared), "object that is not compared", "objects that are not compared", "")
 
 
 def _details(cluster: OnCluster, applied: WhatIf, paint: Painter) -> Iterator[str]:
@@ -94,6 +99,12 @@ def verdict(diff: Diff) -> str:
 _NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 
 
+def needs_comment(diff: Diff) -> bool:
+    """Report whether a pull request should hear of a change: it affects a cluster, or not everything is compared."""
+    changes = diff.objects and not diff.clusters
+    return bool(changes or diff.notes or diff.not_compared) or any(map(needs_attention, diff.clusters))
+
+
 def needs_attention(cluster: OnCluster) -> bool:
     """Report whether a change affects a cluster, or has no answer about it."""
     concerned = cluster.reason or cluster.answer is not None
@@ -130,14 +141,17 @@ def markdown(diff: Diff) -> str:
     """The comparison as a comment on a pull request: the verdict, a row for each cluster, details folded."""
     parts = [f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}")]
     parts += ["\n".join(f"- {text_of(note)}" for note in diff.notes)] if diff.notes else []
-    if others := [f"- not compared: {text_of(one_line(name))}" for name in diff.not_compared[:_MAX_OBJECTS]]:
+    if others := [f"- {text_of(line)}" for line in _not_compared(diff)]:
         parts.append("\n".join(others))
     if diff.clusters:
         heads = [head.capitalize() for head in _HEADS]
         parts.append("\n".join(markdown_table(heads, [_row(cluster) for cluster in diff.clusters])))
     if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
         heads = [head.capitalize() for head in _HEADS_OF_NAMESPACES]
-        parts.append("\n".join(markdown_table(heads, affected[:_MAX_OBJECTS])))
+        more = (
+            [f"\nand {plural(len(affected) - _MAX_OBJECTS, 'more namespace')}"] if len(affected) > _MAX_OBJECTS else []
+        )
+        parts.append("\n".join([*markdown_table(heads, affected[:_MAX_OBJECTS]), *more]))
     if diff.objects:
         rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
         more = [f"- and {len(rows) - _MAX_OBJECTS} more"] if len(rows) > _MAX_OBJECTS else []

@@ -121,6 +121,18 @@ def test_a_contributors_copy_of_the_marker_is_no_comment_of_forewarn(kind: str, 
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_malformed_comments_are_not_of_forewarn(kind: str, server: Played, tmp_path: Path) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"user": None, "author": 1},
+        {"user": "Bot"},
+        {"id": "1/../2", "user": {"type": "Bot"}},
+    ]
+    for number, fields in enumerate(wrong, 1):
+        server.comments[number] = {"id": number, "body": f"{MARKER}\nold"} | fields
+    assert post("one", environment(server, tmp_path, kind), is_needed=True).endswith("/c/4")
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_a_redirect_gets_no_token(kind: str, server: Played, tmp_path: Path) -> None:
     server.status, server.location = 302, f"{server.base}/elsewhere"
     with pytest.raises(NoComment, match="with 302"):
@@ -131,8 +143,9 @@ def test_a_redirect_gets_no_token(kind: str, server: Played, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"GITHUB_TOKEN": ""}, "no token. Fix: set one of the variables FOREWARN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN"),
+        ({"GITHUB_TOKEN": ""}, "no token. Fix: set the variable FOREWARN_TOKEN or GITHUB_TOKEN"),
         ({"GITHUB_TOKEN": "a\nX: b"}, "no token"),
+        ({"GITHUB_TOKEN": "", "GITLAB_TOKEN": TOKEN}, "no token"),
         ({"GITHUB_EVENT_PATH": "/none"}, "Fix: run it for the event pull_request"),
         ({"GITHUB_API_URL": "file:///etc"}, "GITHUB_API_URL is not a URL"),
         ({"GITHUB_ACTIONS": ""}, "not about a pull request or merge request"),
