@@ -52,7 +52,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "why": ("`why`", Why | WorkloadWhy),
     "risk": ("`risk`", Risks),
     "several-clusters": (
-        "`audit`, `classes`, `headroom`, `predict` and `risk` about several clusters",
+        "`audit`, `classes`, `headroom`, `lint`, `predict`, `risk` and `whatif` about several clusters",
         SeveralClusters,
     ),
     "dry-run": ("each line of `dry-run`", DryRun),

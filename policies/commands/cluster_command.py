@@ -37,7 +37,7 @@ DEFAULT_TIMEOUT: Final = 600
 
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
-SEVERAL_CLUSTERS: Final = ("audit", "classes", "diff", "headroom", "predict", "risk")
+SEVERAL_CLUSTERS: Final = ("audit", "classes", "diff", "headroom", "lint", "predict", "risk", "whatif")
 """Commands that evaluate several clusters in one run (`many_clusters`)."""
 _PATTERN: Final = frozenset("*?[")
 
@@ -315,24 +315,28 @@ def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[st
     options = parsed(parser, arguments)
     choose_cluster(options, parser)
     if options.several:
-        _check_several(options, parser)
+        check_several(options, getattr(options, "own", parser))
     return options
 
 
-def _check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Exit if an option does not work with several clusters."""
     if options.cluster:
         parser.error("--cluster combines its sources into one cluster; for several clusters, use --clusters")
-    if options.output == "html":
-        parser.error("-o html: takes one cluster")
-    for name in ("baseline", "write_baseline"):
+    if options.output in ("html", "svg"):
+        parser.error(f"-o {options.output}: takes one cluster")
+    for name in ("baseline", "write_baseline", "fix", "diff", "each", "timeline"):
         if getattr(options, name, None):
             parser.error(f"--{name.replace('_', '-')}: takes one cluster")
-    file = getattr(options, "filename", "")
-    if file not in ("", STDIN) and not os.path.exists(file):
-        parser.error(f"-f {cut(file, 200)}: no such file or directory")
-    if file and File(file).is_stream and not os.path.isdir(file):
-        parser.error(f"-f {cut(file, 80)}: takes one cluster, because forewarn can read it only once; pass a file")
+    files, option = getattr(options, "filename", None) or [], "-f "
+    if paths := getattr(options, "paths", []):
+        files, option = paths, ""
+    for file in [files] if isinstance(files, str) else files:
+        if file != STDIN and not os.path.exists(file):
+            parser.error(f"{option}{cut(file, 200)}: no such file or directory")
+        if File(file).is_stream and not os.path.isdir(file):
+            what = f"{option}{cut(file, 80)}: takes one cluster, because forewarn can read it only once"
+            parser.error(f"{what}; pass a file")
 
 
 def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:
@@ -349,8 +353,15 @@ def answered(command: str, options: argparse.Namespace, answer: Callable[[], int
 
 def status_of_conditions(met: Collection[str], fail_on: Iterable[str]) -> int:
     """Return 1, and print the conditions on standard error, if conditions of `--fail-on` are met; otherwise 0."""
-    failing = [each for each in dict.fromkeys(fail_on) if each in met]
-    return complain("", f"fails on {', '.join(failing)} (--fail-on)", 1) if failing else 0
+    for line in (failures := failures_of(met, fail_on)):
+        print_notice(line)
+    return len(failures)
+
+
+def failures_of(met: Collection[str], fail_on: Iterable[str]) -> list[str]:
+    """Return one line with the met conditions of `--fail-on`; empty if none is met."""
+    failing = [condition for condition in dict.fromkeys(fail_on) if condition in met]
+    return [f"forewarn: fails on {', '.join(failing)} (--fail-on)"] if failing else []
 
 
 def status_without_answer(fault: BaseException) -> int:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import chdir, contextmanager
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies import VERSION
@@ -16,6 +16,7 @@ from forewarn.policies.application.lint import checked
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
+    check_several,
     choose_cluster,
     loaded,
     parsed,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.findings import Report
     from forewarn.policies.application.lint import Lint
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.commands.cluster_command import Run
+    from forewarn.policies.commands.printing import Printed
     from forewarn.policies.lint.input import Input
     from forewarn.policies.releases.release import Release
 
@@ -80,9 +83,7 @@ def write_report(target: Target, result: Lint, color: str, *, most: int = 0, not
     `notes`: include notes in text and annotations; other formats always include notes.
     """
     form, path = target
-    if not notes and form in _WITHOUT_NOTES:
-        result = result._replace(findings=[f for f in result.findings if f.severity is not Severity.NOTE])
-    report = result.report
+    report = (result if notes else _without_notes(result, form)).report
     if not path:
         _print(form, report, sys.stdout, wants_color(color, sys.stdout), most)
         return
@@ -94,7 +95,12 @@ def write_report(target: Target, result: Lint, color: str, *, most: int = 0, not
             stream.detach()
 
 
-_WITHOUT_NOTES: Final = ("text", "github")
+def _without_notes(result: Lint, form: str) -> Lint:
+    if form not in ("text", "github"):
+        return result
+    return result._replace(findings=[f for f in result.findings if f.severity is not Severity.NOTE])
+
+
 SKIPPED_TEMPLATES: Final = (TEMPLATES, TEMPLATE)
 """Types of skipped files that the summary counts by engine."""
 FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
@@ -180,15 +186,14 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
         append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
 
 
-def summarize(result: Lint, *, head: bool, verbose: bool, notes: bool) -> None:
-    """Print the summary on standard error: files, findings, skipped objects and separate environments.
+def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
+    """Return the lines of the summary: files, findings, skipped objects and separate environments.
 
     `head`: with the head, if there is one. `verbose`: include directories that define the same objects. `notes`: the
     report contains notes.
     """
     from forewarn.policies.render.text import summary
 
-    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     given, grouping, findings = result.given, result.grouping, result.findings
     omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
     lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, result.suppressed)]
@@ -215,8 +220,7 @@ def summarize(result: Lint, *, head: bool, verbose: bool, notes: bool) -> None:
     if grouping.unseen:
         what = plural(grouping.unseen, "definition")
         lines.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
-    for line in lines:
-        print_notice(line)
+    return lines
 
 
 MAX_PER_RULE: Final = 100
@@ -257,7 +261,7 @@ def lint_parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="file or directory to check, or - for standard input (default: this directory)",
     )
-    add_cluster_option(add, required=False)
+    add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
@@ -314,7 +318,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = lint_parser()
     options = parsed(parser, arguments)
     choose_cluster(options, parser, required=False)
-    release = release_of(options, parser) if options.cluster or names_a_release(options) else None
+    if options.several:
+        check_several(options, parser)
+    release = release_of(options, parser) if options.cluster or options.several or names_a_release(options) else None
     try:
         outputs = targets(options.output, os.environ)
         config = _config(options)
@@ -326,6 +332,8 @@ def main(arguments: Sequence[str]) -> int:
         return OK
     if options.list_files:
         return _list_files(options, config)
+    if options.several and release:
+        return _on_each(options, parser, outputs, config, release)
     with _no_collector():
         return _lint(options, outputs, config, baseline, release)
 
@@ -355,11 +363,67 @@ def _lint(
     return _report(options, outputs, result, baseline)
 
 
+def _on_each(
+    options: argparse.Namespace,
+    parser: argparse.ArgumentParser,
+    outputs: list[Target],
+    config: Config,
+    release: Release,
+) -> int:
+    """Check the manifests against each of several clusters."""
+    from forewarn.policies.application.findings import counts
+    from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
+
+    form, options.output_file = outputs[0]
+    if len(outputs) > 1 or form not in _OF_SEVERAL:
+        parser.error(f"-o: for several clusters, one of {', '.join(_OF_SEVERAL)}")
+    options.output = form
+    notes = _shows_notes(options)
+
+    def evaluate(run: Run) -> Evaluated:
+        cluster, request = _request(options, config, release, run)
+        known, request = _since_base(request, cluster) if options.base else (None, request)
+        result = checked(request, cluster)
+        for unreadable in result.errors:
+            raise unreadable
+        if known is not None:
+            from forewarn.policies.evaluation.suppressions import less_baseline
+
+            result = result._replace(findings=less_baseline(result.findings, known)[0])
+        result = result._replace(findings=folded(result.findings))
+        numbers = [counts(result.findings)[severity] for severity in Severity]
+        head, status = form not in WITH_HEAD, _status(options, result.given, result.findings)
+        lines = [] if options.quiet else summary_of(result, head=head, verbose=options.verbose, notes=notes)
+        printed = _printed(run, result if notes else _without_notes(result, form), options.max_per_rule)
+        return Evaluated(status, numbers, numbers, printed, lines)
+
+    modules = ("sources.cluster", "render.report", "application.lint")
+    return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), options)
+
+
+_OF_SEVERAL: Final = ("text", "json", "sarif", "markdown")
+
+
+def _printed(run: Run, result: Lint, most: int) -> Printed:
+    from forewarn.policies.commands.printing import Printed
+
+    form, report = run.output.form, result.report
+    if form == "sarif":
+        from forewarn.policies.render import sarif
+
+        return Printed(sarif.render(report, VERSION), lambda: sarif.document(report, VERSION))
+    if form == "json":
+        return Printed(_rendered(form, report), lambda: [result.to_dict()])
+    stream = StringIO()
+    _print(form, report, stream, run.output.color == "always", most)
+    return Printed([stream.getvalue()], stream.getvalue)
+
+
 def _request(
-    options: argparse.Namespace, config: Config, release: Release | None
+    options: argparse.Namespace, config: Config, release: Release | None, run: Run | None = None
 ) -> tuple[ClusterSnapshot | None, LintRequest]:
-    """The cluster, and what to check. Raises SourceError."""
-    cluster, reported_minor = _cluster(options, config, release) if release else (None, None)
+    """The cluster, and what to check. `run`: of one of several clusters. Raises SourceError."""
+    cluster, reported_minor = _cluster(run or options, config, release) if release else (None, None)
     minor = release.minor or reported_minor if release else None
     gates = release.semantics(reported_minor).gates if release else ()
     rendering = RenderRequest(options.kustomize_flag, options.render_network, options.render_env, options.config or "")
@@ -435,16 +499,23 @@ def _report(options: argparse.Namespace, outputs: list[Target], result: Lint, ba
             return _complain(f"{options.baseline}: {fault}", USAGE)
         result = result._replace(findings=findings, suppressed=result.suppressed + known)
     result = result._replace(findings=folded(result.findings))
-    notes = options.verbose or bool(options.select) or FAIL_ON[options.fail_on] is Severity.NOTE
+    notes = _shows_notes(options)
     for target in outputs:
         try:
             write_report(target, result, options.color, most=options.max_per_rule, notes=notes)
         except SourceError as fault:
             return _complain(fault, FAILED)
     if not options.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=options.allow_empty)):
-        summarize(result, head=not all(form in WITH_HEAD for form, _ in outputs), verbose=options.verbose, notes=notes)
+        sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+        head = not all(form in WITH_HEAD for form, _ in outputs)
+        for line in summary_of(result, head=head, verbose=options.verbose, notes=notes):
+            print_notice(line)
         _report_counts(result.unchecked, fixed if options.baseline else 0)
     return _status(options, result.given, result.findings)
+
+
+def _shows_notes(options: argparse.Namespace) -> bool:
+    return options.verbose or bool(options.select) or FAIL_ON[options.fail_on] is Severity.NOTE
 
 
 def _has_no_answer(given: Input, *, allow_empty: bool) -> bool:
@@ -472,7 +543,7 @@ def _of_unreadable(given: Input) -> int:
 
 
 def _cluster(
-    options: argparse.Namespace, config: Config, release: Release
+    options: argparse.Namespace | Run, config: Config, release: Release
 ) -> tuple[ClusterSnapshot | None, int | None]:
     """The cluster state, and the minor version that the cluster reports (None if unknown)."""
     if not options.cluster:

@@ -12,9 +12,9 @@ from forewarn.policies.commands.cluster_command import (
     add_color_option,
     add_namespace_option,
     add_output_option,
+    failures_of,
     loaded,
     options_with_cluster,
-    status_of_conditions,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
@@ -82,7 +82,9 @@ def main(arguments: Sequence[str]) -> int:
             lines = aftermath(cache, [options.filename], options.namespace, places)
             printed = printed._replace(parts=[*printed.parts, *cleaned(run.output, lambda _: lines)])
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
-        return Evaluated(_status(result, options.fail_on), counts[::-1], counts, printed)
+        met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
+        failures = [] if result.faults else failures_of(met, options.fail_on)
+        return Evaluated(len(failures) or _status(result), counts[::-1], counts, printed, failures)
 
     modules = ("sources.cluster", "render.prediction", "application.predict")
     return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), options)
@@ -121,12 +123,9 @@ def _printed(result: PredictResult, output: Output) -> Printed:
     return answer_in(output, result.head, lambda paint: lines(result, paint), result.documents, page=page)
 
 
-def _status(result: PredictResult, fail_on: Sequence[str]) -> int:
+def _status(result: PredictResult) -> int:
     if result.faults:
         return max(map(status_of, result.faults))
-    met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
-    if status := status_of_conditions(met, fail_on):
-        return status
     return FAILED if {"not-predicted", "unknown"} & result.outcomes.keys() else OK
 
 

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
-from forewarn.policies.commands.cluster_command import answered, loaded, options_with_cluster, status_of_conditions
-from forewarn.policies.commands.printing import Output, print_answer, print_lines
+from forewarn.policies.commands.cluster_command import (
+    Run,
+    answered,
+    failures_of,
+    loaded,
+    options_with_cluster,
+)
+from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
+from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
 from forewarn.policies.commands.release import release_of, settle
 from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import watched
 from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from forewarn.policies.commands.sweep import answer_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
-from forewarn.policies.terminal import clean, complain
+from forewarn.policies.terminal import print_notice
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.whatif import WhatIf
+    from forewarn.policies.render import Painter
 
 OK, FOUND, USAGE, FAILED = range(4)
 DRAWN: Final = ("html", "svg")
@@ -40,37 +48,40 @@ def main(arguments: Sequence[str]) -> int:
         shard = shard_given(options, parser)
         options.until = options.until or DEFAULT_UNTIL
         return answered("whatif", options, lambda: answer_sweep(options, release, shard, autoscaling))
-    request, output = options.request(options), Output(options.output, options.color)
+    from forewarn.policies.render.whatif import HEADS, row
 
-    def answer() -> int:
+    def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
         from forewarn.policies.application.whatif import Rejected, whatif
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DumpCache()
         cache.recreated = recreated_by(options)
-        settle(loaded(options, cache), release)
-        cluster = Cluster(cache, sources=options.cluster)
+        settle(loaded(run, cache), release)
+        cluster = Cluster(cache, sources=run.cluster)
         settings = with_node_groups(autoscaling, cluster, options.expendable_pods_priority_cutoff)
         drawn = options.output in DRAWN
         try:
-            with watched() as show:
+            with nullcontext() if run.name else watched() as show:
                 result = whatif(
                     cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
                 )
         except Rejected as fault:
-            _complain(fault.faults[:-1])
+            _complain(fault.faults[:-1], run)
             raise
-        _complain(result.faults)
-        _print(result, output, timeline=options.timeline)
-        return FAILED if result.faults else status_of_conditions(result.conditions, options.fail_on)
+        _complain(result.faults, run)
+        failures = [] if result.faults else failures_of(result.conditions, options.fail_on)
+        status, cells = FAILED if result.faults else len(failures), row(result.answer)
+        return Evaluated(status, cells[::-1], cells, _printed(result, run.output, timeline=options.timeline), failures)
 
-    return answered("whatif", options, answer)
+    request = options.request(options)
+    modules = ("sources.cluster", "render.whatif", "application.whatif")
+    return answered_each(Evaluation("whatif", [*HEADS], evaluate, modules=modules), options)
 
 
-def _complain(faults: Sequence[Exception]) -> None:
+def _complain(faults: Sequence[Exception], run: Run) -> None:
     for fault in faults:
-        complain("whatif", fault, FAILED)
+        print_notice(f"forewarn whatif: {fault}", run.errors)
 
 
 def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -84,7 +95,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         parser.error("--timeline goes with -o text and json; the html page has a slider for it")
 
 
-def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
+def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     from forewarn.policies.render import whatif
     from forewarn.policies.render.html import report
     from forewarn.policies.render.simulation import odds
@@ -94,9 +105,8 @@ def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
     if output.form == "svg":
         from forewarn.policies.render.node_picture import picture
 
-        sys.stdout.write(picture(answer))
-        return
-    print_answer(
+        return Printed([picture(answer)])
+    printed = answer_in(
         output,
         result.head,
         lambda paint: whatif.render(answer, change, paint),
@@ -104,9 +114,15 @@ def _print(result: WhatIf, output: Output, *, timeline: bool) -> None:
         lambda: whatif.markdown(answer, change, result.notes),
         lambda: report(answer, change, result.notes),
     )
-    if output.form == "text":
+    if output.form != "text":
+        return printed
+
+    def more(paint: Painter) -> Iterator[str]:
         if len(result.outcomes) > 1:
-            print_lines(output, lambda paint: (f"  {line}" for line in odds(result.outcomes, paint)))
-        sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in result.notes_without_faults)
+            yield from (f"  {line}" for line in odds(result.outcomes, paint))
+        yield from (f"  note: {note}" for note in result.notes_without_faults)
         if timeline:
-            print_lines(output, lambda paint: timeline_lines(answer.simulation, paint))
+            yield from timeline_lines(answer.simulation, paint)
+
+    text = "".join([*printed.parts, *cleaned(output, more)])
+    return Printed([text], lambda: text)

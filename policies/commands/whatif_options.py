@@ -40,7 +40,7 @@ SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL
 
 def _common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_cluster_option(add)
+    add_cluster_option(add, several=True)
     add_release_options(add)
     add_until_option(add, ", or as long as the upgrade or restart takes")
     add_namespace_option(add)

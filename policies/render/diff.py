@@ -25,8 +25,8 @@ MAX_BYTES: Final = 60_000
 _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _NAMED: Final = 3
-_HEADS: Final = ("CLUSTER", "PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS", "REJECTED")
-_HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", "PREEMPTED", "MORE PENDING", "REPLICAS LOST")
+_HEADS: Final = ("CLUSTER", *whatif.HEADS, "REJECTED")
+_HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", *whatif.HEADS[:3])
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -131,10 +131,7 @@ def _object(changed: ChangedObject) -> str:
 def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
         return (cluster.cluster, *["-"] * 5)
-    answer = cluster.answer.answer
-    pending = sum(max(standing.pending - standing.pending_before, 0) for standing in answer.standings)
-    beyond = sum(answer.summary.violated_pdbs.values())
-    return cluster.cluster, len(answer.preemptions), pending, answer.fewer, beyond, len(cluster.rejected)
+    return cluster.cluster, *whatif.row(cluster.answer.answer), len(cluster.rejected)
 
 
 def markdown(diff: Diff) -> str:

@@ -1,9 +1,10 @@
-"""The types of the outputs of `audit`, `classes`, `headroom`, `predict` and `risk` about several clusters."""
+"""The types of the outputs of commands about several clusters."""
 
 from typing import Literal, NotRequired, TypedDict
 
 from forewarn.policies.documents.answers import Headroom, PredictLine
 from forewarn.policies.documents.findings import Findings
+from forewarn.policies.documents.whatif import WhatIf
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 
@@ -20,7 +21,7 @@ class OneOfSeveralClusters(TypedDict):
     status: int
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Findings | Risks | Classes | list[Headroom] | list[PredictLine]]
+    report: NotRequired[Findings | Risks | Classes | list[Headroom] | list[PredictLine] | WhatIf]
     reason: NotRequired[str]
 
 
@@ -28,5 +29,5 @@ class SeveralClusters(TypedDict):
     """The output of a command about several clusters, the worst cluster first."""
 
     version: Literal[1]
-    command: Literal["audit", "classes", "headroom", "predict", "risk"]
+    command: Literal["audit", "classes", "headroom", "lint", "predict", "risk", "whatif"]
     clusters: list[OneOfSeveralClusters]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import ClassChange, Ranked, Total
     from forewarn.policies.whatif.new_nodes import First, Starved
 
+HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS")
+"""Columns of a table with a row for each cluster."""
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 40
@@ -69,6 +71,12 @@ def verdict(answer: Answer, change: ClassChange | None = None) -> str:
     """Return one sentence with the effects that need attention, or with the statement that there are none."""
     text = headline(answer, change)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def row(answer: Answer) -> list[int]:
+    """Return the numbers below HEADS."""
+    pending = sum(max(workload.pending - workload.pending_before, 0) for workload in answer.standings)
+    return [len(answer.preemptions), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
 
 
 def _effects(answer: Answer) -> list[str]:

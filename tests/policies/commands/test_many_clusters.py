@@ -28,8 +28,10 @@ COMMAND_LINES = {
     "audit": ("audit",),
     "classes": ("classes",),
     "headroom": ("headroom", *WEB),
+    "lint": ("lint", WEB[1]),
     "predict": ("predict", *WEB),
     "risk": ("risk",),
+    "whatif": ("whatif", "apply", *WEB),
 }
 SEVERAL_LINES = ("headroom", "predict")
 """Commands whose JSON is a document for each object."""
@@ -88,9 +90,9 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
         status, alone, err = run(capsys, *line, "--cluster", each["source"], "-o", "json")
         assert each["status"] == status
         if "reason" in each:  # the example of headroom names a class that one cluster lacks
-            assert (command in SEVERAL_LINES, err) == (True, f"forewarn {command}: {each['reason']}\n")
+            assert err == f"forewarn {command}: {each['reason']}\n"
             continue
-        documents = [json.loads(alone)] if command == "audit" else list(map(json.loads, alone.splitlines()))
+        documents = [json.loads(alone)] if command in ("audit", "lint") else list(map(json.loads, alone.splitlines()))
         assert each["report"] == (documents if command in SEVERAL_LINES else documents[0])
         text = run(capsys, *line, "--cluster", each["source"], "--color", "never")[1]
         assert text in combined
@@ -187,9 +189,13 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
         (("audit", "--clusters", "{there}/*", "--jobs", "0"), "between 1 and 64"),
         (
             ("why", "default/p", "--context", "a", "--context", "b"),
-            "one context; audit, classes, diff, headroom, predict, risk take",
+            "one context; audit, classes, diff, headroom, lint, predict, risk, whatif take",
         ),
-        (("whatif", "lose", "zone", "a", "--context", "prod-*"), "this command takes one context"),
+        (("whatif", "lose", "--each", "zone", "--clusters", "{there}/*"), "--each: takes one cluster"),
+        (("whatif", "upgrade", "--clusters", "{there}/*", "-o", "svg"), "-o svg: takes one cluster"),
+        (("lint", "-", "--clusters", "{there}/*"), "lint: -: takes one cluster"),
+        (("lint", "--fix", "--clusters", "{there}/*"), "--fix: takes one cluster"),
+        (("lint", "-o", "junit", "--clusters", "{there}/*"), "one of text, json, sarif, markdown"),
         (("predict", *WEB, "--cascade", "--clusters", "{there}/*"), "--cascade goes with one cluster"),
         (("snapshot", "-o", "x", "--context", "prod-*"), "this command takes one context"),
     ],
@@ -207,7 +213,7 @@ def test_the_named_commands_are_those_with_the_option() -> None:
     taking = {
         name for name, command in COMMANDS.items() if name != "completion" and "--clusters" in options_of(command)
     }
-    assert taking == set(cluster_command.SEVERAL_CLUSTERS)
+    assert taking | {"whatif"} == set(cluster_command.SEVERAL_CLUSTERS)  # options of whatif are those of its changes
 
 
 CONTEXTS = ["staging", "prod-eu-1", "prod-eu-2", "prod-us-1", "arn:aws:eks:eu:1:cluster/x", "\x1b[2Jprod\n::error::"]
