@@ -13,10 +13,19 @@ from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest
-from forewarn.policies.lint.versions import check_paths, manifests, may_differ, not_compared, read_version, versions
-from forewarn.policies.manifests.destinations import clusters_of, destinations
+from forewarn.policies.lint.versions import (
+    Owners,
+    check_paths,
+    manifests,
+    may_differ,
+    not_compared,
+    read_version,
+    versions,
+)
+from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
+from forewarn.policies.manifests.destinations import Deployed, clusters_of, deployed
 from forewarn.policies.manifests.differences import differences, supporting
-from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping, string_map
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.whatif.questions import Question
 
@@ -28,9 +37,6 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
 
-_WAVE: Final = "argocd.argoproj.io/sync-wave"
-_HOOK: Final = "argocd.argoproj.io/hook"
-_PHASES: Final = {"PreSync": -1, "PostSync": 1}
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
     "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
@@ -40,7 +46,7 @@ _ORDER: Final = (
 
 
 class AffectedNamespace(NamedTuple):
-    """The Pods of a namespace that a change affects. `owner`: the value of the label that names owners, or "".
+    """The Pods of a namespace that a change affects. `owner`: the label that names it, otherwise of CODEOWNERS.
 
     `preempted`, `pending` (more Pending Pods), `lost`: numbers of Pods.
     """
@@ -91,7 +97,7 @@ class DiffRequest(NamedTuple):
     - `paths`: files or directories in both versions; all if empty. `rendering`: what helm and kustomize may do; None:
       charts and kustomizations are compared as they are.
     - `namespace`: of objects whose manifests leave it open. `prune`: objects that `head` lacks are deleted.
-    - `owner_label`: the label of Namespaces that names their owner.
+    - `owner_label`: the label of Namespaces that names their owner; without it, CODEOWNERS of `head` does.
     """
 
     base: str = ""
@@ -118,8 +124,11 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         found = [each for each in differences(before, after) if differs(each.changed.directory)]
         beside = [each for each in supporting(before, after) if differs(each.changed.directory)]
         others = not_compared(base, head, changed, request.paths)
-        deployed = destinations(manifests(head.root), clusters) if found and clusters else {}
-    results = [_on_cluster(name, load, (found, beside), deployed, clusters, request) for name, load in clusters.items()]
+        owners = Owners(after)
+        places = deployed(manifests(head.root) if found and clusters else (), clusters)
+    results = [
+        _on_cluster(name, load, (found, beside), places, clusters, request, owners) for name, load in clusters.items()
+    ]
     return Diff(
         base.name, head.name, [each.changed for each in found], results if found else [], [*notes, *more], others
     )
@@ -129,32 +138,35 @@ def _on_cluster(
     name: str,
     load: Callable[[], Cluster],
     found: tuple[Sequence[Difference], Sequence[Difference]],
-    deployed: Mapping[str, set[str]],
+    places: Deployed,
     clusters: Container[str],
     request: DiffRequest,
+    owners: Owners,
 ) -> OnCluster:
-    concerned, beside = (concerning(each, name, clusters, deployed) for each in found)
+    concerned, beside = (concerning(each, name, clusters, places.clusters) for each in found)
     if not concerned:
         return OnCluster(name, [], [])
     try:
         cluster = load()
         namespaces = cluster.cache.snapshot().namespaces
-        answer = whatif(cluster, _Applied(concerned, beside, request.namespace, request.prune))
-        owners = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
+        answer = whatif(cluster, _Applied(concerned, beside, request.namespace, request.prune, places.order))
+        labels = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
-        return OnCluster(name, rejected, _affected(answer, owners), answer=answer)
+        return OnCluster(
+            name, rejected, _affected(answer, lambda name: labels.get(name) or owners.of(name)), answer=answer
+        )
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], one_line(str(fault)))
 
 
-def _affected(applied: WhatIf, owners: Mapping[str, str]) -> list[AffectedNamespace]:
+def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
     preempted = Counter(preemption.victim.partition("/")[0] for preemption in applied.preemptions)
     pending, lost = Counter[str](), Counter[str]()
     for workload in applied.workloads:
         pending[workload.namespace] += max(workload.pending - workload.pending_before, 0)
         lost[workload.namespace] += workload.missed
     counts = {name: (preempted[name], pending[name], lost[name]) for name in {*preempted, *pending, *lost}}
-    affected = [AffectedNamespace(name, owners.get(name, ""), *each) for name, each in counts.items() if any(each)]
+    affected = [AffectedNamespace(name, owner(name), *each) for name, each in counts.items() if any(each)]
     return sorted(affected, key=lambda each: (-max(each[2:]), each.namespace))
 
 
@@ -169,15 +181,16 @@ def conditions(diff: Diff) -> set[str]:
 
 @dataclass(frozen=True)
 class _Applied:
-    """The change of manifests is applied, in the order in which Argo CD and Helm apply objects."""
+    """The change of manifests is applied, in the order of Flux, Argo CD and Helm."""
 
     found: Sequence[Difference]
     beside: Sequence[Difference]
     namespace: str
     prune: bool
+    order: FluxOrder
 
     def question(self, start: Start) -> Question:  # noqa: ARG002  (the protocol's signature)
-        return question_of(self.found, self.namespace, prune=self.prune, beside=self.beside)
+        return question_of(self.found, self.namespace, prune=self.prune, beside=self.beside, order=self.order)
 
 
 def concerning(
@@ -185,7 +198,7 @@ def concerning(
 ) -> list[Difference]:
     """Return the differences that concern a cluster.
 
-    `deployed`: directory -> its clusters, see `destinations`. The objects of other directories concern all clusters,
+    `deployed`: directory -> its clusters, see `Deployed`. The objects of other directories concern all clusters,
     unless a directory above them has the name of one.
     """
 
@@ -199,12 +212,17 @@ def concerning(
 
 
 def question_of(
-    found: Sequence[Difference], namespace: str, *, prune: bool, beside: Sequence[Difference] = ()
+    found: Sequence[Difference],
+    namespace: str,
+    *,
+    prune: bool,
+    beside: Sequence[Difference] = (),
+    order: FluxOrder | None = None,
 ) -> Question:
-    """Return the question of applying the changed objects. `prune`: delete objects that the new version lacks.
+    """Return the question of applying the changed objects.
 
-    `beside`: objects that their Pods may need. `namespace`: of objects that name none. Raises InvalidInput if two
-    directories define one object.
+    `prune`: delete objects that the new version lacks. `beside`: objects that their Pods may need. `order`: of Flux
+    Kustomizations. `namespace`: of objects that name none. Raises InvalidInput if two directories define one object.
     """
     alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
     for difference in found:
@@ -218,14 +236,24 @@ def question_of(
                 "directories after the clusters"
             )
     needed = {(each.changed.kind, each.changed.namespace, each.changed.name): each for each in beside}.values()
-    return Question("change applied", sorted(_arrivals([*found, *needed], namespace, prune=prune), key=_position))
+    flux = order or FluxOrder(())
+
+    def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:
+        """Deletions come last, as with Argo CD and Helm."""
+        obj, kind = (difference.after or difference.before), difference.changed.kind
+        step = position_of(obj.object) if obj else None
+        depth = flux.depth(flux.of(difference.changed.directory))
+        return difference.after is None, depth, step or (0, 0), _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+
+    ordered = sorted([*found, *needed], key=position)
+    return Question("change applied", list(_arrivals(ordered, namespace, prune=prune)))
 
 
 def _arrivals(found: Iterable[Difference], namespace: str, *, prune: bool) -> Iterator[Arrival]:
     for difference in found:
-        if difference.after is not None:
+        if difference.after is not None and position_of(difference.after.object) is not None:
             yield Arrival(0.0, "create", bounded(_placed(difference.after.object, namespace)))
-        elif prune and difference.before is not None:
+        elif difference.after is None and prune and difference.before is not None:
             yield Arrival(0.0, "delete", _placed(difference.before.object, namespace))
 
 
@@ -235,12 +263,3 @@ def _placed(obj: ApiObject, namespace: str) -> ApiObject:
     metadata = mapping(obj, "metadata")
     given = metadata.get("namespace") or DEFAULT_NAMESPACE
     return {**obj, "metadata": {**metadata, "namespace": namespace if given == RELEASE_NAMESPACE else given}}
-
-
-def _position(arrival: Arrival) -> tuple[bool, int, int, int]:
-    """Deletions come last, as with Argo CD and Helm."""
-    annotations = string_map(arrival.object, "metadata", "annotations")
-    wave, kind = annotations.get(_WAVE, "0"), str(arrival.object.get("kind"))
-    number = int(wave) if wave.lstrip("-").isdecimal() and len(wave) < 9 else 0
-    phase = _PHASES.get(annotations.get(_HOOK, ""), 0)
-    return arrival.op == "delete", phase, number, _ORDER.index(kind) if kind in _ORDER else len(_ORDER)

@@ -29,6 +29,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import any_duration
 from forewarn.policies.config import find_config
+from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration
 from forewarn.policies.lint.input import RenderRequest
 from forewarn.policies.simulation.dump import DumpCache
@@ -55,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = parsed(parser, arguments)
     choose_cluster(options, parser, required=False)
+    if options.output == "json" and options.disclose != Disclose.NAMES:
+        parser.error("--disclose goes with -o text and markdown; -o json has all details")
     release = release_of(options, parser) if options.cluster or options.several else None
     return answered("diff", options, lambda: _answer(options, release))
 
@@ -72,15 +75,20 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
         configured(options.config or find_config(os.curdir)),
         options.owner_label,
     )
-    result = diff(request, _clusters(options, release) if release else {})
-    comment = as_markdown(rendering.markdown(result)) if options.comment or options.output == "markdown" else ""
+    disclose = Disclose(options.disclose)
+    details = disclose is Disclose.NAMES
+    result = rendering.for_audience(diff(request, _clusters(options, release) if release else {}), disclose)
+    comment = ""
+    if options.comment or options.output == "markdown":
+        comment = as_markdown(rendering.markdown(result, details=details))
     if options.output == "json":
         sys.stdout.write(as_json(result.to_dict()))
     elif options.output == "markdown":
         sys.stdout.write(comment)
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in rendering.render(result, painter(color)))
+        lines = rendering.render(result, painter(color), details=details)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     if options.comment:
         try:
             address = post(comment, os.environ, is_needed=rendering.needs_comment(result))
@@ -149,7 +157,11 @@ def _parser() -> Parser:
         action="store_true",
         help="deleted objects are deleted in the cluster, as by Argo CD or Flux with pruning",
     )
-    help_text = "label of Namespaces that names their owner, such as team"
+    help_text = (
+        "names from the clusters in the report: all, only the namespaces of the change, or none (default: names)"
+    )
+    add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
+    help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)
     help_text = "give no answer about a cluster whose state is older, such as 24h"
     add("--max-age", type=any_duration, metavar="DURATION", help=help_text)

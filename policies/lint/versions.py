@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections import Counter
 from contextlib import contextmanager, suppress
 from filecmp import cmp
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.lint.dependencies import is_affected
 from forewarn.policies.lint.input import LintRequest, read_input
@@ -19,6 +22,7 @@ from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.manifests.groups import kustomized
 from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.codeowners import CodeOwners
 from forewarn.policies.sources.errors import MissingFile
 from forewarn.policies.sources.files import MANIFESTS
 from forewarn.policies.sources.revisions import Repository
@@ -186,3 +190,22 @@ def manifests(root: str) -> Iterator[tuple[str, bytes]]:
     for file in find_files([root], as_git=True):
         with suppress(SourceError):  # the comparison names it
             yield os.path.relpath(file.path, root), read_file(file)
+
+
+class Owners:
+    """The owners of namespaces in a version: those of the files whose objects are in it."""
+
+    def __init__(self, version: Version) -> None:
+        self._members, self._top = version.members, os.path.realpath(version.root)
+        self._owners = CodeOwners(version.root)
+
+    @cache  # noqa: B019  (as long as the answer)
+    def of(self, namespace: str) -> str:
+        """Return the first owners as text; "" if there are none."""
+        members = (member for member in self._members if member.subject.ref.namespace == namespace)
+        files = {os.path.relpath(os.path.realpath(member.file), self._top) for member in members}
+        counts = Counter(owner for file in islice(sorted(files), _MAX_FILES) for owner in self._owners.of(file))
+        return listed([owner for owner, _ in counts.most_common()])
+
+
+_MAX_FILES: Final = 50

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
@@ -13,7 +15,7 @@ from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import limited, markdown_table, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
@@ -34,8 +36,20 @@ _OF_WHOLE: Final = (
 """Fields that are shown of created and deleted objects."""
 
 
-def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
-    """The comparison as text lines."""
+def for_audience(diff: Diff, disclose: Disclose) -> Diff:
+    """Return the comparison with only the names in clusters that an audience may see, and without details."""
+    if disclose is Disclose.NAMES:
+        return diff
+    own = {changed.namespace for changed in diff.objects} if disclose is Disclose.OWN_NAMESPACE else set()
+    clusters = [
+        cluster._replace(namespaces=[each for each in cluster.namespaces if each.namespace in own])
+        for cluster in diff.clusters
+    ]
+    return replace(diff, clusters=clusters)
+
+
+def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Iterator[str]:
+    """The comparison as text lines. `details`: of each cluster, with names of Pods."""
     yield paint(verdict(diff), "bold")
     yield f"compared: {diff.base} → {diff.head}"
     yield from (f"note: {note}" for note in diff.notes)
@@ -50,7 +64,9 @@ def render(diff: Diff, paint: Painter = plain) -> Iterator[str]:
     for cluster in diff.clusters:
         yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
         if cluster.answer is not None:
-            yield from (f"  {line}" for line in _details(cluster, cluster.answer, paint))
+            yield from (f"  {line}" for line in _about(cluster, cluster.answer))
+            if details:
+                yield from (f"  {line}" for line in _details(cluster.answer, paint))
 
 
 def _not_compared(diff: Diff) -> Iterator[str]:
@@ -58,10 +74,13 @@ def _not_compared(diff: Diff) -> Iterator[str]:
     return limited(lines, len(diff.not_compared), "object that is not compared", "objects that are not compared", "")
 
 
-def _details(cluster: OnCluster, applied: WhatIf, paint: Painter) -> Iterator[str]:
+def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
     yield line_of(applied.head)
     yield from limited(_namespaces(cluster), len(cluster.namespaces), "namespace", "namespaces", "")
     yield from (f"rejected: {reason}" for reason in cluster.rejected)
+
+
+def _details(applied: WhatIf, paint: Painter) -> Iterator[str]:
     yield from islice(whatif.render(applied.answer, None, paint), 1, None)
     yield from (f"note: {note}" for note in applied.notes_without_faults)
 
@@ -134,38 +153,44 @@ def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     return cluster.cluster, *whatif.row(cluster.answer.answer), len(cluster.rejected)
 
 
-def markdown(diff: Diff) -> str:
-    """The comparison as a comment on a pull request: the verdict, a row for each cluster, details folded."""
-    parts = [f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}")]
-    parts += ["\n".join(f"- {text_of(note)}" for note in diff.notes)] if diff.notes else []
-    if others := [f"- {text_of(line)}" for line in _not_compared(diff)]:
-        parts.append("\n".join(others))
-    if diff.clusters:
-        heads = [head.capitalize() for head in _HEADS]
-        parts.append("\n".join(markdown_table(heads, [_row(cluster) for cluster in diff.clusters])))
-    if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
-        heads = [head.capitalize() for head in _HEADS_OF_NAMESPACES]
-        more = (
-            [f"\nand {plural(len(affected) - _MAX_OBJECTS, 'more namespace')}"] if len(affected) > _MAX_OBJECTS else []
-        )
-        parts.append("\n".join([*markdown_table(heads, affected[:_MAX_OBJECTS]), *more]))
-    if diff.objects:
-        rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
-        more = [f"- and {len(rows) - _MAX_OBJECTS} more"] if len(rows) > _MAX_OBJECTS else []
-        parts.append(_folded(plural(len(rows), "changed object"), "\n".join([*rows[:_MAX_OBJECTS], *more])))
+def markdown(diff: Diff, *, details: bool = True) -> str:
+    """The comparison as a comment on a pull request: the verdict, a row for each cluster, details folded.
+
+    `details`: of each cluster, with names of Pods.
+    """
+    parts = list(_summary(diff))
     size = sum(len(part.encode()) for part in parts)
     for cluster in diff.clusters:
         summary = f"{cluster.cluster}: {_effect(cluster)}"
-        part = _folded(summary, _body(cluster, cluster.answer)) if cluster.answer else text_of(summary)
+        body = _body(cluster, cluster.answer, details=details) if cluster.answer else ""
+        part = _folded(summary, body) if body else text_of(summary)
         size += len(part.encode())
         parts.append(part if size < MAX_BYTES else text_of(f"{summary} (details: -o json)"))
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
-def _body(cluster: OnCluster, applied: WhatIf) -> str:
+def _summary(diff: Diff) -> Iterator[str]:
+    yield from (f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}"))
+    yield "\n".join(f"- {text_of(line)}" for line in [*diff.notes, *_not_compared(diff)])
+    if diff.clusters:
+        yield "\n".join(markdown_table([*map(str.capitalize, _HEADS)], [_row(cluster) for cluster in diff.clusters]))
+    if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
+        yield "\n".join(markdown_table([*map(str.capitalize, _HEADS_OF_NAMESPACES)], affected[:_MAX_OBJECTS]))
+        yield _more(affected, "namespace")
+    if diff.objects:
+        rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
+        body = "\n".join([*rows[:_MAX_OBJECTS], _more(rows, "object")])
+        yield _folded(plural(len(rows), "changed object"), body.strip())
+
+
+def _more(items: Sequence[object], noun: str) -> str:
+    return f"and {plural(len(items) - _MAX_OBJECTS, f'more {noun}')}" if len(items) > _MAX_OBJECTS else ""
+
+
+def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
     rejected = "".join(f"- rejected: {text_of(reason)}\n" for reason in cluster.rejected)
-    lines = whatif.markdown(applied.answer, None, applied.notes_without_faults).split("\n", 1)[-1].strip()
-    return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines)))
+    lines = whatif.markdown(applied.answer, None, applied.notes_without_faults).split("\n", 1)[-1] if details else ""
+    return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines.strip())))
 
 
 def _folded(summary: str, body: str) -> str:

@@ -25,8 +25,8 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 _ANY: Final = "**"
 
 
-class _Pattern(NamedTuple):
-    """One pattern of a .gitignore file.
+class Pattern(NamedTuple):
+    """One pattern of a .gitignore or CODEOWNERS file.
 
     `steps`: of the path from the file's directory; a single step matches a name at any depth. `begins`: matches a
     required prefix of the first step, None if unknown; rejects most paths fast.
@@ -45,7 +45,7 @@ class Ignores:
     """
 
     def __init__(
-        self, tree: WorkTree, files: tuple[tuple[str, tuple[_Pattern, ...]], ...] = (), *, everything: bool = False
+        self, tree: WorkTree, files: tuple[tuple[str, tuple[Pattern, ...]], ...] = (), *, everything: bool = False
     ) -> None:
         self.tree = tree
         self._files, self._everything = files, everything
@@ -94,32 +94,36 @@ class Ignores:
             for pattern in patterns:
                 if pattern.begins is not None and pattern.begins(steps[0]) is None:
                     continue
-                if (is_directory or not pattern.directories_only) and _matches(pattern.steps, steps):
+                if (is_directory or not pattern.directories_only) and matches(pattern.steps, steps):
                     return not pattern.negated
         return False
 
 
-def _patterns(file: str) -> Iterator[_Pattern]:
+def _patterns(file: str) -> Iterator[Pattern]:
     """The patterns of a file, the last line first; none if it is unreadable."""
     lines = _text(file).split("\n")[:_MAX]
     for line in reversed(lines):
         text = line.rstrip("\r")
         if not text.endswith("\\ "):
             text = text.rstrip(" ")
-        if not text or text.startswith("#"):
-            continue
-        negated = text.startswith("!")
-        body = text.removeprefix("!")
-        directories_only = body.endswith("/")
-        body = body.rstrip("/")
-        given = [step for step in body.split("/") if step]
-        steps = tuple(step for step, before in zip(given, ["", *given], strict=False) if (step, before) != (_ANY, _ANY))
-        if not steps:
-            continue
-        if "/" in body and len(steps) == 1:
-            steps = ("", *steps)  # a leading slash: here, and no deeper
-        begins = next(step for step in (*steps, _ANY) if step) if len(steps) > 1 else _ANY
-        yield _Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
+        if text and not text.startswith("#") and (pattern := pattern_of(text)) is not None:
+            yield pattern
+
+
+def pattern_of(text: str) -> Pattern | None:
+    """Return the pattern of a line; None if it matches no path."""
+    negated = text.startswith("!")
+    body = text.removeprefix("!")
+    directories_only = body.endswith("/")
+    body = body.rstrip("/")
+    given = [step for step in body.split("/") if step]
+    steps = tuple(step for step, before in zip(given, ["", *given], strict=False) if (step, before) != (_ANY, _ANY))
+    if not steps:
+        return None
+    if "/" in body and len(steps) == 1:
+        steps = ("", *steps)  # a leading slash: here, and no deeper
+    begins = next(step for step in (*steps, _ANY) if step) if len(steps) > 1 else _ANY
+    return Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
 
 
 def _text(file: str) -> str:
@@ -130,7 +134,8 @@ def _text(file: str) -> str:
         return ""
 
 
-def _matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+def matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    """Report whether the steps of a path match those of a pattern."""
     if len(pattern) == 1:
         return _step(pattern[0])(steps[-1]) is not None
     return _path_matches(tuple(step for step in pattern if step), steps)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Problem, Severity, cut, quote
 from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import at, group_kind, text_at
+from forewarn.policies.manifests.deploy_order import LONGEST, FluxOrder, step_of
+from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.rule_text import class_name, location_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
-_PHASES: Final = {"pre-install": 0, "PreSync": 0, "": 1, "Sync": 1, "post-install": 2, "PostSync": 2, "test": 3}
-_ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
-_HELM_HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _FIX: Final = "create the class earlier"
 
 
@@ -99,9 +94,9 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
 
 def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Context) -> tuple[str, Severity | None]:
     """Why a class is created after Pods; "" if it is not, or if unknown."""
-    of_class, of_pods = _step(definition.object), _step(subject.object)
+    of_class, of_pods = step_of(definition.object), step_of(subject.object)
     if of_class and of_pods and of_class.key != of_pods.key:
-        return (f"{of_class}, the Pods {of_pods}" if of_class.key > of_pods.key else ""), None
+        return (f"{of_class.shown}, the Pods {of_pods.shown}" if of_class.key > of_pods.key else ""), None
     if chain := context.once(_Order).depends(definition, subject):
         return f"Flux Kustomization {chain}", None
     if group_kind(subject.object) == POD and not subject.within:
@@ -113,65 +108,16 @@ def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Contex
     return "", None
 
 
-class _Step(NamedTuple):
-    """When Helm or Argo CD creates an object: the phase, and the weight or wave in it."""
-
-    key: tuple[int, int]
-    shown: str
-
-    def __str__(self) -> str:
-        return self.shown
-
-
-def _step(obj: ApiObject) -> _Step | None:
-    annotations = at(obj, "metadata", "annotations")
-    given = {key: str(value) for key, value in annotations.items()} if isinstance(annotations, dict) else {}
-    hook = given.get(_ARGO_HOOK) or given.get(_HELM_HOOK, "")
-    phases = [_PHASES[part.strip()] for part in hook.split(",") if part.strip() in _PHASES]
-    wave = given.get(_WAVE) or (given.get(_WEIGHT) if hook else "") or "0"
-    if not phases or not _INTEGER.fullmatch(wave):
-        return None
-    shown = f"in hook {cut(hook, _LONGEST)}" if hook else "in no hook"
-    return _Step(
-        (min(phases), int(wave)), f"in wave {wave}" if _WAVE in given else shown + f" ({wave})" * (wave != "0")
-    )
-
-
-_LONGEST: Final = 30
-
-
 class _Order:
     """The classes that a change set defines once, and the dependencies of its Flux Kustomizations."""
 
     def __init__(self, context: Context) -> None:
         count = Counter(s.ref.name for s in context.of_kind(PRIORITY_CLASS))
         self.only = {s.ref.name: s for s in context.of_kind(PRIORITY_CLASS) if count[s.ref.name] == 1}
-        self._needs: dict[str, list[str]] = {}
-        self._paths: dict[str, str] = {}
-        for subject in context.of_kind(FLUX_KUSTOMIZATION)[:_MAX_KUSTOMIZATIONS]:
-            entries = at(subject.object, "spec", "dependsOn")
-            names = [at(entry, "name") for entry in (entries if isinstance(entries, list) else ())]
-            self._needs[subject.ref.name] = [name for name in names if isinstance(name, str)]
-            self._paths[os.path.normpath(text_at(subject.object, "spec", "path"))] = subject.ref.name
+        self._flux = FluxOrder(subject.object for subject in context.of_kind(FLUX_KUSTOMIZATION))
 
     def depends(self, definition: ReviewedObject, subject: ReviewedObject) -> str:
         """`a depends on b` if the Kustomization of the class is applied after the one of the Pods; otherwise ""."""
-        one, other = self._of(definition), self._of(subject)
-        to_do, seen = [one] if one and other and one != other else [], set[str]()
-        while to_do:
-            current = to_do.pop()
-            if current == other:
-                return f"{cut(one, _LONGEST)} depends on {cut(other, _LONGEST)}"
-            if current not in seen:
-                seen.add(current)
-                to_do += self._needs.get(current, ())
-        return ""
-
-    def _of(self, subject: ReviewedObject) -> str:
-        """The Kustomization with the longest path that contains the file of an object; "" for none."""
-        directory = f"/{os.path.dirname(os.path.normpath(subject.locate(()).file))}/" if self._paths else ""
-        paths = [path for path in self._paths if path != os.curdir and f"/{path}/" in directory]
-        return self._paths[max(paths, key=len)] if paths else ""
-
-
-_MAX_KUSTOMIZATIONS: Final = 200
+        one, other = (self._flux.of(os.path.dirname(each.locate(()).file)) for each in (definition, subject))
+        is_later = one and other and self._flux.needs(one, other)
+        return f"{cut(one, LONGEST)} depends on {cut(other, LONGEST)}" if is_later else ""

@@ -123,6 +123,104 @@ def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Pat
         assert done.returncode == status, done.stdout
 
 
+def hooked(obj: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    names = {"helm": "helm.sh/hook", "weight": "helm.sh/hook-weight", "argo": "argocd.argoproj.io/hook"}
+    return obj | {
+        "metadata": obj["metadata"] | {"annotations": {names[key]: text for key, text in annotations.items()}}
+    }
+
+
+def kustomization(name: str, path: str, *needs: str) -> dict[str, Any]:
+    spec = {"path": path, "dependsOn": [{"name": need} for need in needs]}
+    kind = {"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization"}
+    return {**kind, "metadata": {"name": name, "namespace": "flux-system"}, "spec": spec}
+
+
+FIRST, SECOND = deployment("first", cpu="2"), deployment("second", cpu="2")
+A_THEN_B = {"x/a.yaml": [FIRST], "x/b.yaml": [SECOND]}
+
+
+@pytest.mark.parametrize(
+    ("files", "pending"),
+    [
+        (A_THEN_B, ["second"]),
+        ({"x/a.yaml": [FIRST], "x/b.yaml": [hooked(SECOND, helm="pre-upgrade")]}, ["first"]),
+        ({"x/a.yaml": [hooked(FIRST, helm="post-install,post-upgrade")], "x/b.yaml": [SECOND]}, ["first"]),
+        ({"x/a.yaml": [hooked(FIRST, helm="test")], "x/b.yaml": [SECOND]}, []),
+        ({"x/a.yaml": [hooked(FIRST, argo="Skip")], "x/b.yaml": [SECOND]}, []),
+        ({"x/a.yaml": [hooked(FIRST, argo="PreSync")], "x/b.yaml": [hooked(SECOND, argo="PreSync")]}, ["second"]),
+        (
+            {
+                "apps/a.yaml": [FIRST],
+                "infra/b.yaml": [SECOND],
+                "flux.yaml": [kustomization("apps", "./apps", "infra"), kustomization("infra", "./infra")],
+            },
+            ["first"],
+        ),
+        (
+            {
+                "apps/a.yaml": [FIRST],
+                "infra/b.yaml": [SECOND],
+                "flux.yaml": [kustomization("apps", "./apps", "infra"), kustomization("infra", "./infra", "apps")],
+            },
+            ["second"],
+        ),
+    ],
+)
+def test_objects_are_applied_in_the_order_of_their_tool(
+    files: dict[str, list[dict[str, Any]]],
+    pending: list[str],
+    versions: Callable[..., tuple[Path, Path]],
+    tmp_path: Path,
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2)
+    done = forewarn("diff", *versions({}, files), "--cluster", tmp_path / "c.yaml", "-o", "json")
+    (cluster,) = json.loads(done.stdout)["clusters"]
+    told = {each["workload"].rpartition("/")[2] for each in cluster["answer"]["workloads"] if each["pending"]["after"]}
+    assert sorted(told) == pending
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_readers_may_see_only_counts_or_their_own_namespaces(
+    form: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "full.yaml", 4, ("batch", 2, "low"), ("secret", 2, "low"))
+    objects = list(yaml.safe_load_all((tmp_path / "full.yaml").read_text()))
+    objects[-1]["metadata"]["namespace"] = "vault"
+    write(tmp_path / "full.yaml", *objects)
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 2, "2", priorityClassName="high")]})
+    given = ("diff", *sides, "--cluster", tmp_path / "full.yaml", "-o", form)
+    names, own, counts = (forewarn(*given, "--disclose", who).stdout for who in ("names", "own-namespace", "counts"))
+    assert all("2 Pods preempted" in out for out in (names, own, counts))
+    assert [text in names for text in ("vault", "secret", "batch")] == [True] * 3
+    assert not any(text in own + counts for text in ("vault", "secret", "batch"))
+    assert [("namespace shop" in out or "| full | shop" in out) for out in (names, own, counts)] == [True, True, False]
+
+
+def test_all_details_have_all_names(versions: Callable[..., tuple[Path, Path]]) -> None:
+    done = forewarn("diff", *versions({}, {}), "-o", "json", "--disclose", "counts")
+    assert (done.returncode, "--disclose goes with -o text and markdown" in done.stderr) == (2, True)
+
+
+def test_an_application_set_says_to_which_clusters_a_directory_goes(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name in ("prod-eu", "prod-us", "staging"):
+        snapshot(tmp_path / f"clusters/{name}.yaml", 8)
+    elements = [{"cluster": "prod-eu", "size": 3}, {"cluster": "prod-us"}, "nonsense"]
+    spec = {"source": {"path": "apps/{{ .cluster }}"}, "destination": {"name": "{{cluster}}"}}
+    application_set = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": "apps"},
+        "spec": {"generators": [{"list": {"elements": elements}}, {"clusters": {}}], "template": {"spec": spec}},
+    }
+    after = {"set.yaml": [application_set], "apps/prod-us/web.yaml": [FIRST]}
+    done = forewarn("diff", *versions({}, after), "--clusters", tmp_path / "clusters/*.yaml", "-o", "json")
+    clusters = json.loads(done.stdout)["clusters"]
+    assert [each["cluster"] for each in clusters if "answer" in each] == ["prod-us"]
+
+
 def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     snapshot(tmp_path / "full.yaml", 2, ("batch", 2, "low"))
     owned = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "web<b>"}}}
@@ -136,6 +234,9 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
     assert row == {"namespace": "shop", "owner": "", "preempted": 1, "pending": 0, "lost": 1}
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
     assert "| full | shop | web\\<b\\> | 1 | 0 | 1 |" in markdown
+    (sides[1] / "CODEOWNERS").write_text("* @all\n*.yaml @web\n")
+    assert "  namespace shop (owner @web): " in forewarn("diff", *given).stdout
+    assert "  namespace shop (owner web<b>): " in forewarn("diff", *given, "--owner-label", "team").stdout
 
 
 @pytest.mark.parametrize(("age", "why"), [("2h", ""), ("30m", "the state is 1 h "), ("5m", "--max-age is 5 min")])
