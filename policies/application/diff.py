@@ -76,7 +76,7 @@ class Diff(Document):
     """The difference between two versions of manifests.
 
     `base`, `head`: names of the versions. `not_compared`: changed objects of other kinds that can change Pods.
-    `notes`: what could not be read.
+    `notes`: what could not be read. `prunes`: objects that the second version lacks are deleted in the clusters.
     """
 
     base: str
@@ -85,6 +85,7 @@ class Diff(Document):
     clusters: Sequence[OnCluster]
     notes: Sequence[str]
     not_compared: Sequence[str] = ()
+    prunes: bool = False
 
     def __repr__(self) -> str:
         return f"<Diff {self.base} → {self.head}: {plural(len(self.objects), 'object')}>"
@@ -97,6 +98,7 @@ class DiffRequest(NamedTuple):
     - `paths`: files or directories in both versions; all if empty. `rendering`: what helm and kustomize may do; None:
       charts and kustomizations are compared as they are.
     - `namespace`: of objects whose manifests leave it open. `prune`: objects that `head` lacks are deleted.
+    - `until`: simulated seconds; None: as in `whatif`.
     - `owner_label`: the label of Namespaces that names their owner; without it, CODEOWNERS of `head` does.
     """
 
@@ -108,6 +110,7 @@ class DiffRequest(NamedTuple):
     rendering: RenderRequest | None = RenderRequest()
     config: Config = Config()
     owner_label: str = ""
+    until: float | None = None
 
 
 def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
@@ -130,8 +133,24 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         _on_cluster(name, load, (found, beside), places, clusters, request, owners) for name, load in clusters.items()
     ]
     return Diff(
-        base.name, head.name, [each.changed for each in found], results if found else [], [*notes, *more], others
+        base.name,
+        head.name,
+        [each.changed for each in found],
+        results if found else [],
+        list(_notes({base.name: notes, head.name: more})),
+        others,
+        request.prune,
     )
+
+
+def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield each note once, with the name of the version that alone has it."""
+    versions = defaultdict[str, list[str]](list)
+    for name, notes in of_versions.items():
+        for note in notes:
+            versions[note].append(name)
+    for note, names in versions.items():
+        yield f"{names[0]}: {note}" if len(names) == 1 else note
 
 
 def _on_cluster(
@@ -149,7 +168,8 @@ def _on_cluster(
     try:
         cluster = load()
         namespaces = cluster.cache.snapshot().namespaces
-        answer = whatif(cluster, _Applied(concerned, beside, request.namespace, request.prune, places.order))
+        change = _Applied(concerned, beside, request.namespace, request.prune, places.order)
+        answer = whatif(cluster, change, until=request.until)
         labels = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
         return OnCluster(

@@ -27,7 +27,7 @@ from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import any_duration
+from forewarn.policies.commands.simulated import add_until_option, any_duration
 from forewarn.policies.config import find_config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration
@@ -74,6 +74,7 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
         RenderRequest(options.kustomize_flag) if options.render else None,
         configured(options.config or find_config(os.curdir)),
         options.owner_label,
+        options.until,
     )
     disclose = Disclose(options.disclose)
     details = disclose is Disclose.NAMES
@@ -169,6 +170,7 @@ def _parser() -> Parser:
     add("--comment", action="store_true", help=help_text)
     add_cluster_option(add, required=False, several=True)
     add_release_options(add)
+    add_until_option(add)
     add_namespace_option(add)
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
     add_output_option(add, FORMATS)

@@ -28,7 +28,7 @@ from forewarn.policies.sources.files import MANIFESTS
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 _WORK_TREE: Final = "working tree"
 
@@ -101,8 +101,8 @@ def _differing(base: str, head: str) -> Iterator[str]:
 def _same(one: str, other: str) -> bool:
     try:
         return cmp(one, other, shallow=False)
-    except OSError:
-        return False
+    except OSError:  # one version lacks the file, or a link leads nowhere
+        return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)
 
 
 def check_paths(paths: Iterable[str], *sides: Side) -> None:
@@ -122,19 +122,29 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     paths = [os.path.join(side.root, path) for path in request.paths or [""]]
     request = request._replace(paths=[path for path in paths if os.path.exists(path)])
     given = read_input(request._replace(namespace=request.namespace or DEFAULT_NAMESPACE))
+    read = len(given.diagnostics)
     if request.rendering is not None:
         real = [os.path.join(root, path) for path in changed]
         render(given, request, request.rendering, lambda directory: is_affected(directory, real))
-    notes = [f"{side.name}: {fault}" for fault in given.unreadable]
-    for diagnostic in given.diagnostics:
-        if diagnostic.rule == "parse-error":
-            where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
-            if where in changed:
-                notes.append(f"{side.name}: {where}:{diagnostic.location.line}: {diagnostic.message}")
+    differing = {*changed}
+    notes = [note for fault in given.unreadable if (note := _of_fault(fault, root, differing))]
+    for number, diagnostic in enumerate(given.diagnostics):
+        where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
+        if diagnostic.rule == "parse-error" and (number >= read or where in differing):  # later ones are of rendering
+            notes.append(f"{where}:{diagnostic.location.line}: {diagnostic.message}")
     templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
-    notes += [f"{side.name}: {path}: a template, not compared" for path in sorted(templates & {*changed})]
+    notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
     return Version(members, side.root), notes
+
+
+def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:
+    """Return why a changed file cannot be read; "" for a file that is the same in both versions."""
+    if not isinstance(fault, SourceError) or not os.path.isabs(fault.file):
+        return str(fault)
+    directory, name = os.path.split(fault.file)  # the file itself may be a link
+    path = os.path.relpath(os.path.join(os.path.realpath(directory), name), root)
+    return f"{path}: {fault.problem}" if path in changed else ""
 
 
 def may_differ(found: Versions) -> Callable[[str], bool]:

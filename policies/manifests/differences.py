@@ -6,6 +6,7 @@ difference.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -214,7 +215,20 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Changed
                 ChangedField(f"{name}.{field.name}", field.before, field.after) for field in _changed(one, other)
             )
         elif one != other:
-            yield ChangedField(name, _text(one), _text(other))
+            yield ChangedField(name, *map(_text, _differing(one, other)))
+
+
+def _differing(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return the values; of two lists, only the elements that the other list lacks, if there are any."""
+    if isinstance(one, list) and isinstance(other, list):
+        old, new = (_without(*pair) for pair in ((one, other), (other, one)))
+        return (old, new) if old or new else (one, other)
+    return one, other
+
+
+def _without(items: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    texts = {json.dumps(item, sort_keys=True, default=str) for item in others}
+    return [item for item in items if json.dumps(item, sort_keys=True, default=str) not in texts]
 
 
 def _text(value: Any) -> str:
@@ -224,7 +238,9 @@ def _text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, OBJECT) and all(isinstance(inner, (str, int, float)) for inner in value.values()):
         return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _LONGEST)
-    return cut(value if isinstance(value, str) else str(value), _LONGEST)
+    if isinstance(value, list) and not value:
+        return ""
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
 
 
 def facts_of(obj: ApiObject) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
-from forewarn.policies.render.table import markdown_table, page_table
+from forewarn.policies.render.table import markdown_table, page_table, titles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -102,7 +102,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
     lines = [f"## forewarn {command}: {text_of(verdict(outcomes))}", ""]
-    lines += markdown_table([head.capitalize() for head in ("CLUSTER", *heads)], _rows(heads, outcomes))
+    lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
     for each in outcomes if in_full else ():
         if not each.reason:
             lines += ["", f"## {text_of(name_of(each))}", "", str(each.report).strip("\n")]

@@ -12,7 +12,7 @@ from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import limited, markdown_table, table
+from forewarn.policies.render.table import limited, markdown_table, table, titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +54,7 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     yield f"compared: {diff.base} → {diff.head}"
     yield from (f"note: {note}" for note in diff.notes)
     yield from _not_compared(diff)
+    yield from _kept(diff)
     for directory, objects in groupby(diff.objects[:_MAX_OBJECTS], key=lambda changed: changed.directory):
         yield f"{directory}:"
         yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
@@ -72,6 +73,12 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
 def _not_compared(diff: Diff) -> Iterator[str]:
     lines = (f"not compared: {one_line(name)}" for name in diff.not_compared)
     return limited(lines, len(diff.not_compared), "object that is not compared", "objects that are not compared", "")
+
+
+def _kept(diff: Diff) -> Iterator[str]:
+    deleted = sum(changed.operation == "deleted" for changed in diff.objects)
+    if deleted and diff.clusters and not diff.prunes:
+        yield f"{plural(deleted, 'deleted object stays', 'deleted objects stay')} in the clusters; --prune deletes them"
 
 
 def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
@@ -98,24 +105,21 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
 
 def verdict(diff: Diff) -> str:
     """Return one sentence: how many objects change, and the effects on clusters that need attention."""
-    others = plural(len(diff.not_compared), "changed object") + " not compared" if diff.not_compared else ""
+    others = [plural(len(diff.not_compared), "changed object") + " not compared"] if diff.not_compared else []
+    others += ["not everything could be compared"] if diff.notes else []
     if not diff.objects:
-        unread = "not everything could be compared" if diff.notes else ""
-        return "; ".join(filter(None, [NOTHING, others, unread]))
+        return "; ".join([NOTHING, *others])
     operations = [changed.operation for changed in diff.objects]
     counts = ", ".join(
         plural(operations.count(operation), f"object {operation}", f"objects {operation}")
         for operation in dict.fromkeys(operations)
     )
-    counts = ", ".join(filter(None, [counts, others]))
+    counts = ", ".join([counts, *others])
     if not diff.clusters:
         return counts
     effects = [f"{cluster.cluster}: {_effect(cluster)}" for cluster in diff.clusters if needs_attention(cluster)]
     more = [f"{len(effects) - _NAMED} more clusters"] if len(effects) > _NAMED else []
-    return "; ".join([counts, *(effects[:_NAMED] or [_NO_EFFECT]), *more])
-
-
-_NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
+    return "; ".join([counts, *(effects[:_NAMED] or [whatif.NO_EFFECT]), *more])
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -127,7 +131,7 @@ def needs_comment(diff: Diff) -> bool:
 def needs_attention(cluster: OnCluster) -> bool:
     """Report whether a change affects a cluster, or has no answer about it."""
     concerned = cluster.reason or cluster.answer is not None
-    return bool(concerned) and _effect(cluster) != _NO_EFFECT
+    return bool(concerned) and _effect(cluster) != whatif.NO_EFFECT
 
 
 def _effect(cluster: OnCluster) -> str:
@@ -136,7 +140,7 @@ def _effect(cluster: OnCluster) -> str:
     rejected = f"{plural(len(cluster.rejected), 'object')} rejected" if cluster.rejected else ""
     sentence = whatif.verdict(cluster.answer.answer).removesuffix(".")
     effect = f"{sentence[:1].lower()}{sentence[1:]}"
-    return ", ".join(filter(None, (rejected, effect if effect != _NO_EFFECT or not rejected else "")))
+    return ", ".join(filter(None, (rejected, effect if effect != whatif.NO_EFFECT or not rejected else "")))
 
 
 def _object(changed: ChangedObject) -> str:
@@ -171,11 +175,11 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
 def _summary(diff: Diff) -> Iterator[str]:
     yield from (f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}"))
-    yield "\n".join(f"- {text_of(line)}" for line in [*diff.notes, *_not_compared(diff)])
+    yield "\n".join(f"- {text_of(line)}" for line in [*diff.notes, *_not_compared(diff), *_kept(diff)])
     if diff.clusters:
-        yield "\n".join(markdown_table([*map(str.capitalize, _HEADS)], [_row(cluster) for cluster in diff.clusters]))
+        yield "\n".join(markdown_table(titles(_HEADS), [_row(cluster) for cluster in diff.clusters]))
     if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
-        yield "\n".join(markdown_table([*map(str.capitalize, _HEADS_OF_NAMESPACES)], affected[:_MAX_OBJECTS]))
+        yield "\n".join(markdown_table(titles(_HEADS_OF_NAMESPACES), affected[:_MAX_OBJECTS]))
         yield _more(affected, "namespace")
     if diff.objects:
         rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]

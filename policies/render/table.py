@@ -54,6 +54,11 @@ def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str
     yield from _aligned(cells, [*left, True])
 
 
+def titles(heads: Iterable[str]) -> list[str]:
+    """Column heads of a text table for Markdown."""
+    return [head.capitalize().replace("pdbs", "PDBs") for head in heads]
+
+
 def markdown_table(heads: Sequence[str], rows: Rows, *, longest: int = 200) -> Iterator[str]:
     """The lines of a Markdown table."""
     yield f"| {' | '.join(heads)} |"

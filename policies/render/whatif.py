@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS")
 """Columns of a table with a row for each cluster."""
+NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 40
@@ -54,9 +55,10 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
-    effects, none = _effects(answer), "no replica lost, no Pod preempted or newly Pending"
+    effects = _effects(answer)
+    unread = f", {plural(len(answer.unread), 'object')} not simulated" if answer.unread else ""
     if change is None:
-        return ", ".join(effects) or none
+        return (", ".join(effects) or NO_EFFECT) + unread
     rejected = [ranked for ranked in change.changed if ranked.after is None]
     if rejected:
         count = sum(sum(ranked.running.values()) for ranked in rejected)
@@ -64,7 +66,7 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
         effects.insert(0, f"new Pods of {names} rejected ({count} run now)")
     if ranked := len(change.changed) - len(rejected):
         effects.insert(0, f"new Pods of {plural(ranked, 'workload')} get another priority")
-    return ", ".join(effects) or f"no workload's new Pods change priority, {none}"
+    return (", ".join(effects) or f"no workload's new Pods change priority, {NO_EFFECT}") + unread
 
 
 def verdict(answer: Answer, change: ClassChange | None = None) -> str:

@@ -61,6 +61,7 @@ def ask(
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
     before, pdbs, failed = count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
+    all_pdbs = frozenset(simulation.api.keys_of(PDB))
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
         question.upgrade.start(simulation)
@@ -76,7 +77,7 @@ def ask(
         running_after=sum(count.running for count in after.values()),
         standings=_compared(before, after, messages, failures, simulation.api.nodes, summary.names),
         preemptions=preemptions_of(simulation, summary.names),
-        pdbs={name: counts for name, counts in pdbs_below_desired(simulation).items() if name not in pdbs},
+        pdbs={name: counts for name, counts in pdbs_below_desired(simulation, all_pdbs).items() if name not in pdbs},
         stuck=stuck,
         forbidden=_forbidden(simulation, stuck),
         unread=sorted(simulation.controllers.unreadable.values()),
@@ -331,12 +332,17 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
     return [found[name] for name in sorted(found)]
 
 
-def pdbs_below_desired(simulation: Simulation) -> dict[str, tuple[int, int]]:
-    """Return the PodDisruptionBudgets with fewer healthy Pods than desired: `namespace/name` -> (healthy, desired)."""
+def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None = None) -> dict[str, tuple[int, int]]:
+    """Return the PodDisruptionBudgets with fewer healthy Pods than desired: `namespace/name` -> (healthy, desired).
+
+    `at_start`: the others are new, and do not count if they select no Pods.
+    """
     found = {}
     for key in simulation.api.keys_of(PDB):
         status = simulation.api.workloads[key].status
-        if isinstance(status, PdbStatus) and status.current_healthy < status.desired_healthy:
+        if not isinstance(status, PdbStatus) or not (status.expected_pods or at_start is None or key in at_start):
+            continue
+        if status.current_healthy < status.desired_healthy:
             found["/".join(key[1:])] = (status.current_healthy, status.desired_healthy)
     return found
 

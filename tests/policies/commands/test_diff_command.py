@@ -400,6 +400,43 @@ def test_a_partial_clone_without_an_object_is_no_traceback(tmp_path: Path, monke
     assert "web.yaml is not in this partial clone. Fix: fetch all objects" in done.stderr
 
 
+def test_only_what_differs_and_concerns_somebody_is_told(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 8)
+    tolerations = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
+    budget |= {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "nobody"}}}}
+    before = {"web.yaml": [deployment("web", tolerations=tolerations), deployment("old")]}
+    one, two = versions(before, {"web.yaml": [deployment("web", tolerations=tolerations[:1]), budget]})
+    for side in (one, two):
+        (side / "link.yaml").symlink_to("nowhere")
+        (side / "broken.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
+    (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
+    done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
+    lines = done.stdout.splitlines()
+    counts = "1 object deleted, 1 object changed, 1 object created, not everything could be compared"
+    assert lines[0] == f"{counts}; no replica lost, no Pod preempted or newly Pending"  # the PDB protects no Pod
+    assert '    Deployment shop/web: tolerations [{"key": "b", "operator": "Exists"}] → unset' in lines
+    (note,) = [line for line in lines if line.startswith("note: ")]
+    assert note.startswith(f"note: {two}: new.yaml:")
+    assert "1 deleted object stays in the clusters; --prune deletes them" in lines
+    pruned = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "--prune").stdout
+    assert "stays in the clusters" not in pruned
+
+
+def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_same(
+    versions: Callable[..., tuple[Path, Path]],
+) -> None:
+    one, two = versions({"base/web.yaml": [deployment("web")]}, {"base/web.yaml": [deployment("web", 2)]})
+    for side in (one, two):
+        (side / "base/kustomization.yaml").write_text("resources: [web.yaml, https://example.com/x.yaml]\n")
+    done = forewarn("diff", one, two)
+    assert "note: base/kustomization.yaml:1: cannot render: https://example.com/x.yaml: network access is off\n" in (
+        done.stdout
+    )
+
+
 def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         identity = ("-c", "user.name=nobody", "-c", "user.email=", "-c", "init.defaultBranch=main")
