@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
@@ -11,7 +12,7 @@ from forewarn.policies.application.whatif import WhatIf, whatif
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, is_namespaced
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest
 from forewarn.policies.lint.versions import (
     Owners,
@@ -23,7 +24,7 @@ from forewarn.policies.lint.versions import (
     versions,
 )
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
-from forewarn.policies.manifests.destinations import Deployed, clusters_of, deployed
+from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import differences, supporting
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping
 from forewarn.policies.simulation.scenario import Arrival, bounded
@@ -127,8 +128,10 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         found = [each for each in differences(before, after) if differs(each.changed.directory)]
         beside = [each for each in supporting(before, after) if differs(each.changed.directory)]
         others = not_compared(base, head, changed, request.paths)
-        owners = Owners(after)
-        places = deployed(manifests(head.root) if found and clusters else (), clusters)
+        places = deployed(manifests(head.root) if found else (), clusters)
+        owners = Owners(after, partial(places.namespace, default=request.namespace))
+    found = [_in_namespace(difference, places, request.namespace) for difference in found]
+    beside = [_in_namespace(difference, places, request.namespace) for difference in beside]
     results = [
         _on_cluster(name, load, (found, beside), places, clusters, request, owners) for name, load in clusters.items()
     ]
@@ -168,7 +171,7 @@ def _on_cluster(
     try:
         cluster = load()
         namespaces = cluster.cache.snapshot().namespaces
-        change = _Applied(concerned, beside, request.namespace, request.prune, places.order)
+        change = _Applied(concerned, beside, request.prune, places.order)
         answer = whatif(cluster, change, until=request.until)
         labels = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
@@ -205,12 +208,11 @@ class _Applied:
 
     found: Sequence[Difference]
     beside: Sequence[Difference]
-    namespace: str
     prune: bool
     order: FluxOrder
 
     def question(self, start: Start) -> Question:  # noqa: ARG002  (the protocol's signature)
-        return question_of(self.found, self.namespace, prune=self.prune, beside=self.beside, order=self.order)
+        return question_of(self.found, prune=self.prune, beside=self.beside, order=self.order)
 
 
 def concerning(
@@ -223,7 +225,7 @@ def concerning(
     """
 
     def concerns(difference: Difference) -> bool:
-        if (among := clusters_of(difference.changed.directory, deployed)) is not None:
+        if (among := nearest(difference.changed.directory, deployed)) is not None:
             return cluster in among
         steps = difference.changed.directory.split("/")
         return cluster in steps or not any(step in clusters for step in steps)
@@ -233,7 +235,6 @@ def concerning(
 
 def question_of(
     found: Sequence[Difference],
-    namespace: str,
     *,
     prune: bool,
     beside: Sequence[Difference] = (),
@@ -242,7 +243,7 @@ def question_of(
     """Return the question of applying the changed objects.
 
     `prune`: delete objects that the new version lacks. `beside`: objects that their Pods may need. `order`: of Flux
-    Kustomizations. `namespace`: of objects that name none. Raises InvalidInput if two directories define one object.
+    Kustomizations. Raises InvalidInput if two directories define one object.
     """
     alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
     for difference in found:
@@ -266,20 +267,26 @@ def question_of(
         return difference.after is None, depth, step or (0, 0), _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
     ordered = sorted([*found, *needed], key=position)
-    return Question("change applied", list(_arrivals(ordered, namespace, prune=prune)))
+    return Question("change applied", list(_arrivals(ordered, prune=prune)))
 
 
-def _arrivals(found: Iterable[Difference], namespace: str, *, prune: bool) -> Iterator[Arrival]:
+def _in_namespace(difference: Difference, places: Deployed, default: str) -> Difference:
+    """Return a difference in the namespace in which its tool applies the object."""
+    subject, changed = difference.after or difference.before, difference.changed
+    if subject is None or not is_namespaced(group_kind(subject.object)):
+        return difference
+    namespace = places.namespace(subject.object, changed.directory, default)
+    return difference._replace(changed=changed._replace(namespace=namespace))
+
+
+def _arrivals(found: Iterable[Difference], *, prune: bool) -> Iterator[Arrival]:
     for difference in found:
-        if difference.after is not None and position_of(difference.after.object) is not None:
-            yield Arrival(0.0, "create", bounded(_placed(difference.after.object, namespace)))
-        elif difference.after is None and prune and difference.before is not None:
-            yield Arrival(0.0, "delete", _placed(difference.before.object, namespace))
+        before, after, namespace = difference.before, difference.after, difference.changed.namespace
+        if after is not None and position_of(after.object) is not None:
+            yield Arrival(0.0, "create", bounded(_placed(after.object, namespace)))
+        elif after is None and prune and before is not None:
+            yield Arrival(0.0, "delete", _placed(before.object, namespace))
 
 
 def _placed(obj: ApiObject, namespace: str) -> ApiObject:
-    if not is_namespaced(group_kind(obj)):
-        return obj
-    metadata = mapping(obj, "metadata")
-    given = metadata.get("namespace") or DEFAULT_NAMESPACE
-    return {**obj, "metadata": {**metadata, "namespace": namespace if given == RELEASE_NAMESPACE else given}}
+    return {**obj, "metadata": {**mapping(obj, "metadata"), "namespace": namespace}} if namespace else obj

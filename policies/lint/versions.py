@@ -30,6 +30,8 @@ from forewarn.policies.sources.revisions import Repository
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.objects.fields import ApiObject
+
 _WORK_TREE: Final = "working tree"
 
 
@@ -205,15 +207,19 @@ def manifests(root: str) -> Iterator[tuple[str, bytes]]:
 class Owners:
     """The owners of namespaces in a version: those of the files whose objects are in it."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, namespace_of: Callable[[ApiObject, str], str]) -> None:
+        """Read CODEOWNERS. `namespace_of`: the namespace of an object in a directory of the version."""
         self._members, self._top = version.members, os.path.realpath(version.root)
-        self._owners = CodeOwners(version.root)
+        self._owners, self._namespace_of = CodeOwners(version.root), namespace_of
 
     @cache  # noqa: B019  (as long as the answer)
     def of(self, namespace: str) -> str:
         """Return the first owners as text; "" if there are none."""
-        members = (member for member in self._members if member.subject.ref.namespace == namespace)
-        files = {os.path.relpath(os.path.realpath(member.file), self._top) for member in members}
+        files = set[str]()
+        for member in self._members:
+            file = os.path.relpath(os.path.realpath(member.file), self._top)
+            if self._namespace_of(member.subject.object, os.path.dirname(file)) == namespace:
+                files.add(file)
         counts = Counter(owner for file in islice(sorted(files), _MAX_FILES) for owner in self._owners.of(file))
         return listed([owner for owner, _ in counts.most_common()])
 

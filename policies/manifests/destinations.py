@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import defaultdict
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION
+from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, RELEASE_NAMESPACE
 from forewarn.policies.manifests.deploy_order import FluxOrder
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
@@ -35,25 +36,46 @@ _APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 
 
 class Deployed(NamedTuple):
-    """How a repository is deployed. `clusters`: directory -> its clusters. `order`: of its Flux Kustomizations."""
+    """How a repository is deployed. `clusters`: directory -> its clusters. `order`: of its Flux Kustomizations.
+
+    `namespaces`: directory -> namespaces of its objects, and whether they replace those in manifests, as with Flux.
+    """
 
     clusters: Mapping[str, set[str]]
+    namespaces: Mapping[str, set[tuple[str, bool]]]
     order: FluxOrder
+
+    def namespace(self, obj: ApiObject, directory: str, default: str) -> str:
+        """Return the namespace of a namespaced object. `default`: without a tool that knows it."""
+        known = nearest(directory, self.namespaces) or set()
+        target, overrides = next(iter(known)) if len(known) == 1 else ("", False)
+        given = text_at(obj, "metadata", "namespace")
+        return target if overrides else target or default if given in ("", RELEASE_NAMESPACE) else given
 
 
 def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> Deployed:
     """Return how files are deployed to `clusters`. `files`: relative paths and contents."""
-    found: dict[str, set[str]] = {}
+    found, namespaces = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, bool]]](set)
     kustomizations: list[ApiObject] = []
     for path, content in files:
         if any(name in content for name in NAMED_IN):
             for obj in _objects(path, content):
-                if group_kind(obj) == FLUX_KUSTOMIZATION:
+                is_of_flux = group_kind(obj) == FLUX_KUSTOMIZATION
+                if is_of_flux:
                     kustomizations.append(obj)
-                for directory, cluster in islice(_of_object(obj, path), _MAX_PAIRS):
-                    if cluster in clusters:
-                        found.setdefault(posixpath.normpath(directory.lstrip("/")), set()).add(cluster)
-    return Deployed(found, FluxOrder(kustomizations))
+                for target in islice(_of_object(obj, path), _MAX_TARGETS):
+                    directory = posixpath.normpath(target.directory.lstrip("/"))
+                    if names := target.clusters.intersection(clusters):
+                        found[directory] |= names
+                    if target.namespace:
+                        namespaces[directory].add((target.namespace, is_of_flux))
+    return Deployed(found, namespaces, FluxOrder(kustomizations))
+
+
+class _Target(NamedTuple):
+    directory: str
+    clusters: set[str]
+    namespace: str
 
 
 def _objects(path: str, content: bytes) -> Iterator[ApiObject]:
@@ -63,7 +85,7 @@ def _objects(path: str, content: bytes) -> Iterator[ApiObject]:
                 yield value.value
 
 
-def _of_object(obj: ApiObject, path: str) -> Iterator[tuple[str, str]]:
+def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
     kind, spec = group_kind(obj), obj["spec"]
     if kind == _APPLICATION:
         yield from _of_application(spec, {})
@@ -74,7 +96,7 @@ def _of_object(obj: ApiObject, path: str) -> Iterator[tuple[str, str]]:
             for element in islice(elements if isinstance(elements, list) else (), _MAX_ELEMENTS):
                 yield from _of_application(spec, element if isinstance(element, OBJECT) else {})
     elif kind == FLUX_KUSTOMIZATION and (directory := text_at(spec, "path")):
-        yield from ((directory, step) for step in path.split("/")[:-1])
+        yield _Target(directory, {*path.split("/")[:-1]}, text_at(spec, "targetNamespace"))
 
 
 def _sources(spec: ApiObject) -> Iterator[ApiObject]:
@@ -83,8 +105,8 @@ def _sources(spec: ApiObject) -> Iterator[ApiObject]:
     yield from (source for source in sources if isinstance(source, OBJECT))
 
 
-def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[tuple[str, str]]:
-    """Yield directories and clusters. `parameters`: of the template of an ApplicationSet."""
+def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]:
+    """`parameters`: of the template of an ApplicationSet."""
 
     def filled(value: Any, key: str) -> str:
         return _PARAMETER.sub(
@@ -97,22 +119,24 @@ def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[tuple[st
     except ValueError:
         host = ""
     names = {filled(destination, "name"), host, host.partition(".")[0]} - {""}
-    for source in _sources(spec) if names else ():
+    namespace = filled(destination, "namespace")
+    for source in _sources(spec):
         if directory := filled(source, "path"):
-            yield from ((directory, name) for name in names)
+            yield _Target(directory, names, "" if "{{" in namespace else namespace)
 
 
 _PARAMETER: Final = re.compile(r"\{\{\s*\.?(\w+)\s*\}\}")
-_MAX_ELEMENTS, _MAX_PAIRS = 1_000, 10_000
+_MAX_ELEMENTS, _MAX_TARGETS = 1_000, 10_000
 _LONGEST: Final = 253
 
 
-def clusters_of(directory: str, deployed: Mapping[str, set[str]]) -> set[str] | None:
-    """Return the clusters of the nearest directory above (or of the directory itself) that is deployed; None if none
-    is.
-    """
+_Value = TypeVar("_Value")
+
+
+def nearest(directory: str, values: Mapping[str, _Value]) -> _Value | None:
+    """Return the value of the directory, or of the nearest one above it; None if there is none."""
     steps = directory.split("/")
     for end in range(len(steps), 0, -1):
-        if (found := deployed.get("/".join(steps[:end]))) is not None:
+        if (found := values.get("/".join(steps[:end]))) is not None:
             return found
-    return deployed.get(".")
+    return values.get(".")

@@ -130,8 +130,13 @@ def hooked(obj: dict[str, Any], **annotations: str) -> dict[str, Any]:
     }
 
 
-def kustomization(name: str, path: str, *needs: str) -> dict[str, Any]:
-    spec = {"path": path, "dependsOn": [{"name": need} for need in needs]}
+def application(path: str, namespace: str) -> dict[str, Any]:
+    spec = {"source": {"path": path}, "destination": {"namespace": namespace, "name": "in-cluster"}}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a"}, "spec": spec}
+
+
+def kustomization(name: str, path: str, *needs: str, target: str = "") -> dict[str, Any]:
+    spec = {"path": path, "dependsOn": [{"name": need} for need in needs], "targetNamespace": target}
     kind = {"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization"}
     return {**kind, "metadata": {"name": name, "namespace": "flux-system"}, "spec": spec}
 
@@ -219,6 +224,27 @@ def test_an_application_set_says_to_which_clusters_a_directory_goes(
     done = forewarn("diff", *versions({}, after), "--clusters", tmp_path / "clusters/*.yaml", "-o", "json")
     clusters = json.loads(done.stdout)["clusters"]
     assert [each["cluster"] for each in clusters if "answer" in each] == ["prod-us"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "namespaces"),
+    [
+        ({}, ["given", "shop"]),
+        (kustomization("x", "./apps"), ["given", "shop"]),
+        (kustomization("x", "./apps", target="team"), ["team", "team"]),
+        (application("apps", "team"), ["team", "shop"]),
+        (application("elsewhere", "team"), ["given", "shop"]),
+    ],
+)
+def test_objects_are_in_the_namespace_of_their_tool(
+    tool: dict[str, Any], namespaces: list[str], versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    without = deployment("without")
+    del without["metadata"]["namespace"]
+    files = {"apps/web/web.yaml": [without, deployment("with")], "tool.yaml": [tool]}
+    done = forewarn("diff", *versions({}, files), "-o", "json", "-n", "given")
+    told = {each["name"]: each["namespace"] for each in json.loads(done.stdout)["objects"]}
+    assert [told["without"], told["with"]] == namespaces
 
 
 def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
