@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TOP: Final = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+TOP: Final = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 """Pages of the repository's top level -> their names on the site."""
 GENERATED: Final = {"Rules": ("Reference", "reference/rules"), "Decisions": ("Internals", "internals/decisions")}
 """Section of the menu -> the tab that it ends, and its directory; the menu has every page of it."""

@@ -156,7 +156,7 @@ def test_to_apply_again_changes_nothing_of_forewarn_nor_of_what_it_annotates(
 def test_paths_that_former_manifests_named_stay_when_these_are_applied_on_the_servers_side(
     plane: ControlPlane, installed: Installation, api: Api
 ) -> None:
-    """As docs/guides/upgrade-and-roll-back.md has it: at no moment are API servers without a path."""
+    """As docs/guides/run-the-webhook.md has it: at no moment are API servers without a path."""
     made = Webhook(plane, installed)
     configurations = installed.configurations(made.proxy.port)
     former = json.loads(json.dumps(configurations))

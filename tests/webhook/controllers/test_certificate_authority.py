@@ -441,7 +441,7 @@ def test_an_emptied_secret_is_filled_with_what_api_servers_trust() -> None:
 
 
 def test_both_secrets_emptied_while_no_injector_ran_lead_to_a_new_ca() -> None:
-    """docs/guides/upgrade-and-roll-back.md: replace the CA."""
+    """docs/guides/run-the-webhook.md: replace the CA."""
     installed = Installed()
     old = installed.reconcile()
     for secret in (SECRET, LEAF):
