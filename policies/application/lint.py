@@ -54,7 +54,7 @@ class Lint(NamedTuple):
         """The findings with the counts of the input, for all formats."""
         given = self.given
         counts = list(given.reported), len(given.subjects), given.skipped
-        return Report(self.findings, *counts, _Lines(given).line_of, self.suppressed, self.head, given.omitted)
+        return Report(self.findings, *counts, SourceLines(given).line_of, self.suppressed, self.head, given.omitted)
 
     def to_dict(self) -> Findings:
         """The JSON document of `-o json`."""
@@ -179,7 +179,7 @@ def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> Answe
     return head_of_findings(cluster, findings)
 
 
-class _Lines:
+class SourceLines:
     """Source lines for excerpts, from files with findings, which are read again."""
 
     def __init__(self, given: Input) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import re
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import VERSION
-from forewarn.policies.application.lint import evaluated
+from forewarn.policies.application.lint import SourceLines, evaluated
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    from forewarn.policies.findings import Finding
+    from forewarn.policies.findings import Finding, Location
     from forewarn.policies.lint.fixes import Edit
 
 
@@ -161,6 +163,22 @@ class _Session:
             low, high = (middle, high) if units(text[:middle]) <= position.character else (low, middle - 1)
         return low + 1
 
+    def class_field(self, uri: str, position: types.Position) -> tuple[Checked | None, ClassField | None]:
+        """The checked text, and its field for a class name at a position; None for both if there is none."""
+        row, lines = position.line, self.server.workspace.get_text_document(uri).source.split("\n")
+        field = class_field_at(lines[row], self.character(position, lines)) if row < len(lines) else None
+        return (self.check(uri), field) if field else (None, None)  # a check of each key would cost too much
+
+    def place(self, checked: Checked, where: Location) -> types.Location:
+        """A location of the linter as one of the protocol."""
+        from lsprotocol import types
+
+        lines = checked.lines if where.file in checked.given.reported else []
+        line = lines[where.line - 1] if lines else self.workspace.line_of(where) if self.workspace else ""
+        span = self.span(1, where.column, where.end_column, [line])
+        span.start.line = span.end.line = where.line - 1
+        return types.Location(Path(os.path.realpath(where.file)).as_uri(), span)
+
     def _diagnostic(self, finding: Finding, lines: Sequence[str]) -> types.Diagnostic:
         from lsprotocol import types
 
@@ -274,11 +292,46 @@ def _server() -> tuple[LanguageServer, _Session]:
         found = fixes_on(checked, params.range.start.line + 1, params.range.end.line + 1)
         return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MAX]]
 
+    _register_classes(server, session)
     return server, session
+
+
+def _register_classes(server: LanguageServer, session: _Session) -> None:
+    """Register completion of class names, and go to definition."""
+    from lsprotocol import types
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[":", " ", '"', "'"]))
+    def complete(params: types.CompletionParams) -> types.CompletionList | None:
+        checked, field = session.class_field(params.text_document.uri, params.position)
+        if checked is None or field is None:
+            return None
+        names = completions(checked, field.prefix)
+        span = session.span(params.position.line + 1, field.start, field.end, checked.lines)
+        items = [
+            types.CompletionItem(
+                label=name,
+                kind=types.CompletionItemKind.Reference,
+                detail=line,
+                text_edit=types.TextEdit(span, field.scalar(name)),
+            )
+            for name, line in names[:_MAX]
+        ]
+        return types.CompletionList(is_incomplete=len(names) > _MAX, items=items)
+
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    def definition(params: types.DefinitionParams) -> list[types.Location]:
+        checked, field = session.class_field(params.text_document.uri, params.position)
+        if checked is None or field is None:
+            return []
+        return [session.place(checked, where) for where in definitions(checked, field.name)[:_MAX]]
 
 
 NAMESPACE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
+_FIELD: Final = re.compile(
+    r"""[pP]riorityClass(?:Name)?["']?:(?P<gap>[ \t]*)(?P<quote>["']?)(?P<name>[-A-Za-z0-9.]*)(?=["',}\s]|$)"""
+)
+_NOT_STRINGS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null"))
 _LONGEST_NAME: Final = 253
 _LONGEST_LINE: Final = 10_000
 _MAX_LISTED: Final = 3
@@ -299,6 +352,22 @@ class Checked(NamedTuple):
     def lines(self) -> list[str]:
         """The lines of the text, numbered as in findings."""
         return self.text.split("\n")
+
+
+class ClassField(NamedTuple):
+    """A field for a class name in a line: the columns of the name, the name, and its part before the cursor."""
+
+    start: int
+    end: int
+    name: str
+    prefix: str
+    has_gap: bool
+    is_quoted: bool
+
+    def scalar(self, name: str) -> str:
+        """Another name as the field's value: a string in YAML, too."""
+        is_plain = self.is_quoted or (name[0].isalpha() and name not in _NOT_STRINGS)
+        return f"{'' if self.has_gap or self.is_quoted else ' '}{name if is_plain else json.dumps(name)}"
 
 
 class Workspace:
@@ -328,6 +397,10 @@ class Workspace:
         given = self._with(path, text)
         findings = evaluated(given, given.grouping(self.config), self.config).findings
         return Checked(text, [f for f in findings if f.location.file == path], given, list(_classes(given)))
+
+    def line_of(self, where: Location) -> str:
+        """The line of a location in a saved file; "" if it is gone."""
+        return SourceLines(self._read()).line_of(where.file, where.line) or ""
 
     def _with(self, path: str, text: str) -> Input:
         """Return the linter's input for the directory, with this text in place of the file."""
@@ -380,6 +453,32 @@ def fixes_on(checked: Checked, first: int, last: int) -> list[tuple[Finding, Edi
         if first <= finding.location.line <= last:
             found += [(finding, edit) for edit in edits_of([finding], data, names)]
     return found
+
+
+def class_field_at(line: str, column: int) -> ClassField | None:
+    """The field for a class name at a column (from 1) of a line."""
+    for match in _FIELD.finditer(line[:_LONGEST_LINE]):
+        start, end = match.span("name")
+        if start <= column - 1 <= end:
+            prefix = line[start : column - 1]
+            return ClassField(start + 1, end + 1, match["name"], prefix, bool(match["gap"]), bool(match["quote"]))
+    return None
+
+
+def completions(checked: Checked, prefix: str) -> list[tuple[str, str]]:
+    """The names of all classes with a description of each, first those that begin with `prefix`."""
+    lines: dict[str, str] = {}
+    for known, file in checked.classes:
+        if _NAME.fullmatch(known.name) and len(known.name) <= _LONGEST_NAME:
+            lines.setdefault(known.name, _class_line(known, file))
+    return sorted(lines.items(), key=lambda item: (not item[0].startswith(prefix), item[0]))
+
+
+def definitions(checked: Checked, name: str) -> list[Location]:
+    """The locations of the names of all PriorityClasses with this name."""
+    classes = (m.subject for m in checked.given.members if group_kind(m.subject.object) == PRIORITY_CLASS)
+    places = (subject.locate(("metadata", "name")) for subject in classes if name and subject.ref.name == name)
+    return [place for place in places if place.line]
 
 
 def _covers(finding: Finding, column: int) -> bool:

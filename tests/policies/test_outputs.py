@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from forewarn.policies.application.findings import Report
-from forewarn.policies.application.lint import _Lines
+from forewarn.policies.application.lint import SourceLines
 from forewarn.policies.cli import main
 from forewarn.policies.commands import lint
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Finding, Severity, Text
@@ -202,7 +202,7 @@ def test_no_report_is_held_as_a_whole(form: str) -> None:
 def test_lines_of_few_files_are_kept(tmp_path: Path) -> None:
     given = Input()
     given.texts = {str(number): b"a\nb" for number in range(100)}
-    lines = _Lines(given)
+    lines = SourceLines(given)
     assert {lines.line_of(name, 2) for name in given.texts} == {"b"}
     assert len(lines._lines) < 10
 

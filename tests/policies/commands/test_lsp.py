@@ -174,6 +174,91 @@ def test_hovering_tells_what_a_class_is_and_which_rule_objects(tree: Path) -> No
     _run(tree, act)
 
 
+def _pod(value: str) -> str:
+    return POD.replace(" gold-clas", value)
+
+
+SPARE = "system-cluster-critical", "system-node-critical"
+
+
+@pytest.mark.parametrize(
+    ("line", "names", "text"),
+    [
+        ("  priorityClassName: go|", ("gold-class", "7", *SPARE), "  priorityClassName: gold-class"),
+        ("  priorityClassName: |", ("7", "gold-class", *SPARE), '  priorityClassName: "7"'),
+        ("  priorityClassName:|", ("7", "gold-class", *SPARE), '  priorityClassName: "7"'),
+        ("  priorityClassName: 's|ystem' # x", (*SPARE, "7", "gold-class"), f"  priorityClassName: '{SPARE[0]}' # x"),
+        ("  {hostname: '😀', priorityClassName: gol|d-clas,", ("gold-class", "7", *SPARE), None),
+        ("  priority|ClassName: gold", (), None),
+        ("  hostname: go|", (), None),
+        ("|", (), None),
+        ("  priorityClassName: " + "a" * 20_000 + "|", (), None),
+    ],
+)
+def test_class_names_are_completed(tree: Path, line: str, names: tuple[str, ...], text: str | None) -> None:
+    """The name is replaced as a whole, however the text around it looks while somebody types."""
+    (tree / "more.yaml").write_text(
+        "---\n".join(CLASS.replace("gold-class", name) for name in ('"7"', '"a\\nb"', "gold-class", "a/../b"))
+    )
+    written = line.replace("|", "")
+    document = POD.replace("  priorityClassName: gold-clas", written)
+
+    async def act(client: Any) -> None:
+        uri = _open(client, tree / "pod.yaml", document)
+        place = _here(uri, 4, len(line[: line.index("|")].encode("utf-16-le")) // 2)
+        found = await client.text_document_completion_async(types.CompletionParams(**place))
+        assert tuple(item.label for item in (found.items if found else ())) == names
+        if text is not None:
+            edit = found.items[0].text_edit
+            start, end = edit.range.start.character, edit.range.end.character
+            assert written[:start] + edit.new_text + written[end:] == text
+
+    _run(tree, act)
+
+
+def test_the_completion_of_many_classes_is_limited_to_the_nearest(tree: Path) -> None:
+    (tree / "more.yaml").write_text("---\n".join(CLASS.replace("gold", f"c{number}") for number in range(1_100)))
+
+    async def act(client: Any) -> None:
+        uri = _open(client, tree / "pod.yaml", _pod(" gold"))
+        found = await client.text_document_completion_async(types.CompletionParams(**_here(uri, 4, 23)))
+        assert (found.is_incomplete, len(found.items), found.items[0].label) == (True, 1_000, "gold-class")
+
+    _run(tree, act)
+
+
+def test_a_class_name_leads_to_its_definitions(tree: Path) -> None:
+    (tree / "more.yaml").write_text(
+        "# 😀\n---\n{apiVersion: scheduling.k8s.io/v1, description: '😀', "
+        "kind: PriorityClass, value: 2, metadata: {name: gold-class}}\n"
+    )
+
+    async def act(client: Any) -> None:
+        pod, pod_text = tree / "pod.yaml", _pod(" gold-class").replace("web", "gold-class") + "---\n" + CLASS
+        uri = _open(client, pod, pod_text)
+
+        async def leads(line: int, character: int) -> list[str]:
+            params = types.DefinitionParams(**_here(uri, line, character))
+            places = []
+            for place in await client.text_document_definition_async(params) or []:
+                file = tree / Path(place.uri).name
+                text = pod_text if file == pod else file.read_text()
+                units = text.split("\n")[place.range.start.line].encode("utf-16-le")
+                span = slice(place.range.start.character * 2, place.range.end.character * 2)
+                places.append(f"{file.name}:{place.range.start.line + 1}: {units[span].decode('utf-16-le')}")
+            return sorted(places)
+
+        expected = ["classes.yaml:3: gold-class", "more.yaml:3: gold-class", "pod.yaml:10: gold-class"]
+        assert await leads(4, 25) == expected
+        assert await leads(2, 18) == [], "the name of a Pod"
+        _change(client, uri, 2, _pod(" system-node-critical"))
+        await client.told.get()
+        assert await leads(4, 25) == [], "no file defines a system class"
+        assert await leads(400, 1) == []
+
+    _run(tree, act)
+
+
 @pytest.mark.parametrize(
     ("encoding", "codec", "width"),
     [(types.PositionEncodingKind.Utf16, "utf-16-le", 2), (types.PositionEncodingKind.Utf8, "utf-8", 1)],
