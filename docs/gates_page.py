@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from forewarn.policies.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, OF_ADMISSION, state
+from forewarn.policies.releases.gates import BY_REASON, MODELLED, NO_EFFECT, NOT_MODELLED, OF_ADMISSION, state
 from forewarn.policies.releases.minors import KNOWN_MINORS
 
 _WIDTH = 150
@@ -15,14 +15,17 @@ forewarn rejects states with which the components of the release do not start, a
 a gate without effect, forewarn prints the reason.
 """
 _LISTED = """
-The table lists the gates of kube-scheduler, of the controllers of workloads, quotas and Nodes, of kube-apiserver for
+The tables list the gates of kube-scheduler, of the controllers of workloads, quotas and Nodes, of kube-apiserver for
 the kinds that forewarn checks, and of the kubelet's admission and eviction. Other gates have no effect on predictions.
 """
 
 
 def page() -> str:
     """The page."""
-    names = sorted({*MODELLED, *NOT_MODELLED, *NO_EFFECT})
+    names = sorted({*MODELLED, *NOT_MODELLED} - {*NO_EFFECT})
+    reasons = [
+        f"| {reason} | {', '.join(f'`{name}`' for name in names.split())} |" for reason, names in BY_REASON.items()
+    ]
     minors = " | ".join(f"1.{minor}" for minor in KNOWN_MINORS)
     rows = [
         f"| `{name}` | {' | '.join(state(name, minor) for minor in KNOWN_MINORS)} | {_answer(name)} |" for name in names
@@ -37,6 +40,12 @@ def page() -> str:
             "|---" * (len(KNOWN_MINORS) + 2) + "|",
             *rows,
             "",
+            "## Gates without effect on predictions",
+            "",
+            "| reason | gates |",
+            "|---|---|",
+            *reasons,
+            "",
         ]
     )
 
@@ -45,6 +54,4 @@ def _answer(name: str) -> str:
     only = f"only `{name}={str(NOT_MODELLED.get(name)).lower()}`"
     if name in OF_ADMISSION:
         return f"{only}; `dry-run` models both states"
-    if name in MODELLED:
-        return "modelled"
-    return only if name in NOT_MODELLED else f"no effect: {NO_EFFECT[name]}"
+    return "modelled" if name in MODELLED else only

@@ -57,7 +57,7 @@ NOT_MODELLED: Final = {
 """Feature gates that change predictions -> the only state that is predicted."""
 OF_ADMISSION: Final = frozenset({"GangScheduling", "WorkloadAwarePreemption"})
 """Gates of NOT_MODELLED that dry-run supports in both states: kube-apiserver's part of Pod groups."""
-_BY_REASON: Final = {
+BY_REASON: Final = {
     "it is about fields of Pods that predictions do not read, or take as the manifest has them": """
         AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundleProjection ContainerRestartRules
         ContainerStopSignals EmptyDirVolumeMode EnvFiles EvictionRequestAPI GRPCContainerProbeTLS GitRepoVolumeDriver
@@ -109,7 +109,7 @@ _BY_REASON: Final = {
     "predictions assume that the search for devices of a node takes less than 10 s": "DRASchedulerFilterTimeout",
     "simulations run a whole cycle for each Pod, also for equal ones": "OpportunisticBatching",
 }
-NO_EFFECT: Final = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
+NO_EFFECT: Final = {name: reason for reason, names in BY_REASON.items() for name in names.split()}
 """Feature gates that code reads which forewarn predicts -> why they have no effect on predictions."""
 NOT_READ: Final = "no code that forewarn predicts reads it"
 
