@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from functools import partial
 from itertools import takewhile
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from forewarn.policies.simulation.taint_evictions import DeviceTaintEvictions, T
 from forewarn.policies.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from random import Random
 
     from forewarn.policies.controllers.view import Key, PodState
@@ -212,9 +213,7 @@ class Simulation:
         return template if new_pod.occupies == pod.occupies else None
 
     def _arrange_arrivals(self) -> None:
-        time = -1.0
-        for number, arrival in enumerate(self.world.arrivals, self._place):
-            time = arrival.at if arrival.at > time else time + _TIME_TOLERANCE
+        for number, (time, arrival) in enumerate(_in_turn(self.world.arrivals), self._place):
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
 
     def admit_by(self, admission: Callable[[ApiObject], Pod], group_admission: Callable[[ApiObject], PodGroup]) -> None:
@@ -268,23 +267,37 @@ class Simulation:
         self._arrivals -= 1
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
-    def run(self) -> None:
+    def run(self, before: float = inf) -> bool:
         """Run until the horizon, until nothing happens for `World.quiet` seconds, or until a limit of work.
 
-        Raises NotPredicted.
+        Returns false if it pauses before the first event at or after `before`; `run` continues. Raises NotPredicted.
         """
         with _seldom_collected:
-            self._run()
+            return self._run(before)
 
-    def _run(self) -> None:
+    def _run(self, before: float) -> bool:
         for step in range(self._steps, self.max_steps):
             if step % _PROGRESS_EVERY == 0 and self._is_too_large(step):
-                return
+                return True
             time = self.clock.next_time
             if time is None or (time > self._goes_on_until and self._ends_before(time)):
-                return
+                return True
+            if time >= before:
+                self._steps = step
+                return False
             self.clock.advance()
         self._give_up(f"after {self.max_steps:,} steps")
+        return True
+
+    def silence(self) -> None:
+        """Show no progress from now on."""
+        self._progress = None
+
+    def add(self, arrivals: Iterable[Arrival]) -> None:
+        """Add arrivals in the future to a simulation that has paused or ended."""
+        for time, arrival in _in_turn(arrivals):
+            self._arrivals += 1
+            self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)))
 
     def _ends_before(self, time: float) -> bool:
         """End the run if it ends before this time, and return whether it does."""
@@ -325,6 +338,14 @@ class Simulation:
             "endedAt": round(self.clock.now, 4),
             **({"stopped": self.stopped} if self.stopped else {}),
         }
+
+
+def _in_turn(arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Arrival]]:
+    """Yield arrivals with different times."""
+    time = -1.0
+    for arrival in arrivals:
+        time = arrival.at if arrival.at > time else time + _TIME_TOLERANCE
+        yield time, arrival
 
 
 class _SeldomCollected:

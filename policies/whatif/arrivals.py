@@ -7,12 +7,16 @@ nodes are ready after a fixed delay. Preemption does not change: kube-scheduler 
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
-from itertools import count
-from typing import TYPE_CHECKING, Final
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, TEMPLATE
+from forewarn.policies.forks import forked
 from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
@@ -20,14 +24,14 @@ from forewarn.policies.whatif.autoscalers import Back, WithNodes
 from forewarn.policies.whatif.comparison import count_by_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.answer import Answer, WorkloadCount
-    from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.comparison import Count
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
+
+    Workload = tuple[str, str]
 
 SCAN: Final = 10.0
 """Seconds between two scans. Source: --scan-interval."""
@@ -37,76 +41,192 @@ MAX_NODES: Final = 2_000
 """Maximum nodes that arrive in a simulation."""
 
 
-def with_new_nodes(answer: Answer, world: World, autoscaling: Autoscaling) -> WithNodes | None:
-    """Simulate the event again with the nodes that autoscalers add; None without any.
+class End(NamedTuple):
+    """The end of a simulation with new nodes: Pods and the time of the last scheduled Pod by workload."""
 
-    `autoscaling`: after the loss of the question. Raises ValueError.
+    counts: Mapping[Workload, tuple[int, int]]
+    last: Mapping[Workload, float]
+    settled_at: float
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> End:
+        """The end of a completed simulation."""
+        counts = {workload: (each.running, each.pending) for workload, each in count_by_workload(simulation).items()}
+        events = (event for event in simulation.timeline.events if event.event == "scheduled")
+        last = {event.origin.workload: event.t for event in events if event.origin is not None}
+        return cls(counts, last, max(simulation.timeline.last, 0.0))
+
+
+class Branch:
+    """Runs a simulation, and continues a fork of it with new nodes, so that what both have in common is simulated once.
+
+    The fork is made at the earliest time at which a node can arrive. `measure`: returns the result of the fork.
     """
+
+    def __init__(self, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
+        self._delay = autoscaling.node_delay if autoscaling.groups or autoscaling.karpenter else None
+        self._measure = measure
+        self._fork: tuple[int, int, int] | None = None
+        """Process, pipe of the result, pipe of the nodes."""
+
+    def __enter__(self) -> Self:
+        """End the fork at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.with_nodes([])
+
+    def run(self, simulation: Simulation) -> None:
+        """Run a simulation to its end. Raises NotPredicted."""
+        if self._delay is not None and _pauses(simulation, self._delay):
+            nodes, nodes_of_fork = os.pipe()
+            started = forked(lambda result: self._continue(simulation, nodes, result))
+            os.close(nodes)
+            if started is None:
+                os.close(nodes_of_fork)
+            else:
+                self._fork = (*started, nodes_of_fork)
+        simulation.run()
+
+    def _continue(self, simulation: Simulation, nodes: int, result: int) -> None:
+        if arrivals := _received(nodes):
+            simulation.silence()
+            simulation.add(arrivals)
+            simulation.run()
+            _send(result, self._measure(simulation))
+
+    def with_nodes(self, arrivals: Sequence[Arrival]) -> Any:
+        """Return the result of the fork with these arrivals, and end it; None without a fork or a result."""
+        if self._fork is None:
+            return None
+        (process, result, nodes), self._fork = self._fork, None
+        try:
+            with suppress(OSError):
+                _send(nodes, list(arrivals))
+            os.close(nodes)
+            return _received(result)
+        finally:
+            os.close(result)
+            os.waitpid(process, 0)
+
+
+def _pauses(simulation: Simulation, delay: float) -> bool:
+    """Run up to the earliest time at which a node can arrive, or to the end; false if no Pod becomes unschedulable."""
+    events, seen, ended, time = simulation.timeline.events, 0, False, SCAN
+    while not ended:
+        ended = simulation.run(time)
+        for event in islice(events, seen, None):
+            if event.event == "unschedulable":
+                if not ended:
+                    simulation.run(event.t + SCAN + delay)
+                return True
+        seen, time = len(events), max(time, simulation.clock.next_time or 0.0) + SCAN
+    return False
+
+
+def _send(pipe: int, value: Any) -> None:
+    data = pickle.dumps(value)
+    with os.fdopen(os.dup(pipe), "wb") as file:
+        file.write(len(data).to_bytes(8, "big") + data)
+
+
+def _received(pipe: int) -> Any:
+    """Return the value that `_send` wrote; None if the other process ended. Both processes are this program."""
+    with os.fdopen(os.dup(pipe), "rb") as file:
+        size = int.from_bytes(file.read(8), "big")  # other forks may hold the pipe open: there is no end of file
+        data = file.read(size)
+    return pickle.loads(data) if size and len(data) == size else None
+
+
+def arriving(simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling) -> list[tuple[str, Node, float]]:
+    """Return the nodes that autoscalers add after a simulation, by time: group, node, and seconds until it is ready."""
     delay = autoscaling.node_delay
-    if delay is None or answer.upgrade is not None:
-        return None
-    added = [*_new_nodes(answer, autoscaling, delay), *_launched(answer, delay)]
-    arriving = sorted(added, key=lambda each: each[2])[:MAX_NODES]
-    if not arriving:
-        return None
-    arrivals = [
+    if delay is None:
+        return []
+    failed = (event.t for event in simulation.timeline.events if event.event == "unschedulable")
+    first, names = min(failed, default=0.0), _names(simulation.api.nodes)
+    added = [*_new_nodes(reaction, autoscaling, first + delay, names), *_launched(reaction, first + delay, names)]
+    return sorted(added, key=lambda each: each[2])
+
+
+def arrivals_of(nodes: Iterable[tuple[str, Node, float]]) -> list[Arrival]:
+    """Return the arrivals of new nodes."""
+    return [
         Arrival(at, "create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}, node)
-        for _, node, at in arriving
+        for _, node, at in nodes
     ]
-    simulation = Simulation(world._replace(arrivals=sorted([*world.arrivals, *arrivals], key=lambda each: each.at)))
-    simulation.run()
-    after, names = count_by_workload(simulation), answer.summary.names
-    counts = {names.of(workload): pods for workload, pods in after.items()}
-    last = _last_scheduled(simulation, names)
+
+
+def with_new_nodes(
+    answer: Answer, world: World, autoscaling: Autoscaling, branch: Branch | None = None
+) -> WithNodes | None:
+    """Simulate the event with the nodes that autoscalers add; None without any.
+
+    `autoscaling`: after the loss of the question. `branch`: ran the simulation of the event. Raises ValueError.
+    """
+    added = [] if answer.upgrade is not None else arriving(answer.simulation, answer.autoscalers, autoscaling)
+    nodes = added[:MAX_NODES]
+    arrivals = arrivals_of(nodes)
+    end: End | None = branch.with_nodes(arrivals) if branch is not None else None
+    if not nodes:
+        return None
+    if end is None:
+        simulation = Simulation(world._replace(arrivals=sorted([*world.arrivals, *arrivals], key=lambda each: each.at)))
+        simulation.run()
+        end = End.of(simulation)
+    names = answer.summary.names
+    counts = {names.of(workload): pods for workload, pods in end.counts.items()}
+    last = {names.of(workload): at for workload, at in end.last.items()}
     return WithNodes(
-        groups=dict(Counter(group for group, _, _ in arriving)),
-        milli_cpu=sum(node.allocatable.milli_cpu for _, node, _ in arriving),
-        first=min(at for _, _, at in arriving),
-        running=sum(each.running for each in after.values()),
-        pending=sum(each.pending for each in after.values()),
-        settled_at=max(simulation.timeline.last, 0.0),
+        groups=dict(Counter(group for group, _, _ in nodes)),
+        milli_cpu=sum(node.allocatable.milli_cpu for _, node, _ in nodes),
+        first=min(at for _, _, at in nodes),
+        running=sum(running for running, _ in end.counts.values()),
+        pending=sum(pending for _, pending in end.counts.values()),
+        settled_at=end.settled_at,
         workloads=[
-            _back(standing, counts.get(standing.workload), last.get(standing.workload)) for standing in answer.standings
+            _back(standing, counts.get(standing.workload, (0, 0)), last.get(standing.workload))
+            for standing in answer.standings
         ],
-        omitted=len(added) - len(arriving),
+        omitted=len(added) - len(nodes),
     )
 
 
-def _back(standing: WorkloadCount, after: Count | None, last: float | None) -> Back:
-    running, pending = (after.running, after.pending) if after else (0, 0)
+def _back(standing: WorkloadCount, after: tuple[int, int], last: float | None) -> Back:
+    running, pending = after
     return Back(standing.workload, standing.before, standing.after, running, pending, None if pending else last)
 
 
-def _last_scheduled(simulation: Simulation, names: Names) -> dict[str, float]:
-    """Return the time at which the last Pod of each workload was scheduled."""
-    events = (event for event in simulation.timeline.events if event.event == "scheduled")
-    return {names.of(event.origin.workload): event.t for event in events if event.origin is not None}
+def _names(taken: Container[str]) -> Callable[[str], str]:
+    """Return a function that names new nodes of a group, unlike nodes that exist and each other."""
+    free: dict[str, Iterator[str]] = {}
+
+    def name_of(group: str) -> str:
+        start = group.rpartition("/")[2]
+        if start not in free:
+            free[start] = (name for number in count(1) if (name := f"{start}-new-{number}") not in taken)
+        return next(free[start])
+
+    return name_of
 
 
-def _first_failure(answer: Answer) -> float:
-    failed = (event.t for event in answer.simulation.timeline.events if event.event == "unschedulable")
-    return min(failed, default=0.0)
+def _launched(reaction: Autoscalers, ready: float, name_of: Callable[[str], str]) -> Iterator[tuple[str, Node, float]]:
+    """Yield the nodes that Karpenter launches."""
+    launches = reaction.launches
+    for arrival in launches.arrivals if launches else ():
+        metadata = {**arrival.node["metadata"], "name": name_of(arrival.group)}
+        yield arrival.group, read_node({**arrival.node, "metadata": metadata}), ready + BATCH
 
 
-def _launched(answer: Answer, delay: float) -> Iterator[tuple[str, Node, float]]:
-    """Yield the nodes that Karpenter launches: NodePool, node, and seconds until it is ready."""
-    launches = answer.autoscalers.launches
-    at = _first_failure(answer) + BATCH + delay
-    for number, arrival in enumerate(launches.arrivals if launches else (), 1):
-        name = f"{arrival.group}-new-{number}"
-        metadata = {**arrival.node["metadata"], "name": name}
-        yield arrival.group, read_node({**arrival.node, "metadata": metadata}), at
-
-
-def _new_nodes(answer: Answer, autoscaling: Autoscaling, delay: float) -> Iterator[tuple[str, Node, float]]:
-    """Yield the new nodes: group, node, and seconds until it is ready."""
-    plan, groups = answer.autoscalers.plan, {group.name: group for group in autoscaling.groups}
-    scan, numbers = _first_failure(answer) + SCAN, count(1)
-    for scale_up in plan.scale_ups if plan else ():
-        for name, number in scale_up.added:
+def _new_nodes(
+    reaction: Autoscalers, autoscaling: Autoscaling, ready: float, name_of: Callable[[str], str]
+) -> Iterator[tuple[str, Node, float]]:
+    """Yield the nodes that cluster-autoscaler adds, those of one scan after those of the scan before."""
+    plan, groups = reaction.plan, {group.name: group for group in autoscaling.groups}
+    for scan, scale_up in enumerate(plan.scale_ups if plan else (), 1):
+        for group, number in scale_up.added:
             for _ in range(number):
-                node = f"{name.rpartition('/')[2]}-new-{next(numbers)}"
-                labels = {key: value for key, value in groups[name].node.labels.items() if key != TEMPLATE}
-                own = shared_labels({**labels, HOSTNAME: node})
-                yield name, replace(groups[name].node, name=node, labels=own), scan + delay
-        scan += SCAN
+                labels = {key: value for key, value in groups[group].node.labels.items() if key != TEMPLATE}
+                name = name_of(group)
+                own = shared_labels({**labels, HOSTNAME: name})
+                yield group, replace(groups[group].node, name=name, labels=own), ready + scan * SCAN

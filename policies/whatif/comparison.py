@@ -51,12 +51,13 @@ def ask(
     *,
     without: bool = True,
     random: Random | None = None,
+    run: Callable[[Simulation], object] = Simulation.run,
 ) -> Answer:
     """Simulate a question, and return the answer. Raises ValueError if the simulation takes too long.
 
     `world`: the cluster with the arrivals (timed changes) of the question. `progress`: called with the simulated
     seconds and a count. `watch`: returns an Occupancy, which records the Pods on each node, for the given simulation.
-    `without`: also simulate the cluster without the event. `random`: for ties and races.
+    `without`: also simulate the cluster without the event. `random`: for ties and races. `run`: runs the simulation.
     """
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
@@ -65,7 +66,7 @@ def ask(
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
         question.upgrade.start(simulation)
-    simulation.run()
+    run(simulation)
     after, summary = count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
@@ -103,12 +104,13 @@ def typical(
     progress: Callable[[float, int], None] | None = None,
     watch: Callable[[Simulation], Occupancy] | None = None,
     autoscaling: Autoscaling = _USUAL,
+    run: Callable[[Simulation], object] = Simulation.run,
 ) -> Answer:
     """Return the answer to a question, of the most frequent kind of run if races decide how long Pods wait.
 
     The parameters are those of `ask`. After a lost race, kube-scheduler retries a Pod only after 5 minutes.
     """
-    first = ask(question, world, progress, watch, autoscaling)
+    first = ask(question, world, progress, watch, autoscaling, run=run)
     size = len(world.pods) + len(world.nodes) + len(first.simulation.timeline.events)
     if not first.simulation.scheduler.late or question.upgrade is not None or size > _MAX_REPEATED:
         return first

@@ -57,6 +57,21 @@ def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest
     assert (arrived["nodes"], arrived["nodesNotSimulated"]) == ({"spot-large": 1}, 1)
 
 
+@pytest.mark.parametrize("delay", ["0", "7", "180", "2000"])
+@pytest.mark.parametrize("zone", ["a", "b"])
+def test_a_fork_that_continues_has_the_same_answer_as_a_new_simulation(
+    delay: str, zone: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    continued = lost(capsys, *GROUPS, "--node-delay", delay, zone=zone)
+    monkeypatch.setattr(arrivals, "forked", lambda _: None)
+    assert continued == lost(capsys, *GROUPS, "--node-delay", delay, zone=zone)
+
+
+def test_new_nodes_have_names_of_their_own() -> None:
+    name_of = arrivals._names({"a-new-1", "a-new-3"})
+    assert [name_of(group) for group in ("x/a", "y/a", "a", "b")] == ["a-new-2", "a-new-4", "a-new-5", "b-new-1"]
+
+
 def labelled(tmp_path: Path, groups: dict[str, str], *more: Any) -> str:
     """The example's cluster as a file: nodes in these groups of kops, and more objects."""
     import yaml
