@@ -21,7 +21,6 @@ from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.simulation.dump import not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.comparison import at_rest
 from forewarn.policies.whatif.questions import Question, each_node_lost, each_zone_lost, namespace_not_found
 from forewarn.policies.whatif.risk import Risks, Tried, risks
@@ -33,15 +32,16 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.whatif.autoscalers import Autoscaling
 
     Kind = Literal["node", "zone"]
 
 
 class Counting(Protocol):
-    """Measures a completed simulation; created from a simulation of the same cluster before it runs."""
+    """Measures a simulation; created from a simulation of the same cluster before it runs."""
 
     def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
-        """Return the measured values of a completed simulation of the question as JSON data."""
+        """Run the simulation of the question, and return the measured values as JSON data."""
 
 
 def counted(
@@ -63,15 +63,13 @@ def counted(
 
     def in_shared_simulation(question: Question) -> Mapping[str, Any]:
         simulation.expect(question.arrivals)
-        simulation.run()
+        values = losses.of(simulation, question)
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
-        return losses.of(simulation, question)
+        return values
 
     def in_new_simulation(question: Question) -> Mapping[str, Any]:
-        own = Simulation(world._replace(arrivals=question.arrivals))
-        own.run()
-        return losses.of(own, question)
+        return losses.of(Simulation(world._replace(arrivals=question.arrivals)), question)
 
     yield from mapped(asked, in_shared_simulation, in_new_simulation)
 
@@ -91,7 +89,6 @@ def _would_be_quiet(simulation: Simulation) -> bool:
 _NOTHING: Final = "nothing"
 """The name of the question about the outcome without a change."""
 _MAX_NOTES: Final = 10
-_NO_GROUPS: Final = Autoscaling()
 
 
 def whatif_each(
@@ -99,14 +96,16 @@ def whatif_each(
     kind: Kind,
     *,
     until: float = DEFAULT_UNTIL,
-    autoscaling: Autoscaling = _NO_GROUPS,
+    autoscaling: Autoscaling | None = None,
     part: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
     progress: Progress | None = None,
 ) -> Sweep:
     """Simulate the loss of each node or each zone separately, on all CPUs; the worst case is the first row.
 
-    `until`: simulated seconds. `part`: selects cases by name. Raises InvalidObject for a cluster without any.
+    `until`: simulated seconds. `autoscaling`: settings of autoscalers (default: those of the cluster). `part`: selects
+    cases by name. Raises InvalidObject for a cluster without any.
     """
+    autoscaling = autoscaling or cluster.autoscaling
     cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
     cache = cluster.cache
     questions = _losses(cluster, kind)

@@ -30,7 +30,6 @@ from forewarn.policies.sources import SourceError
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import as_dict
 from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
-from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.comparison import ask, typical
 from forewarn.policies.whatif.occupancy import Occupancy
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
+    from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange
     from forewarn.policies.whatif.questions import Question
 
@@ -166,7 +166,7 @@ def whatif(
         world = world_with(cache, question.arrivals, until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
         after = autoscaling.after(question.lost)
-        with Branch(after if question.upgrade is None else Autoscaling(node_delay=None), End.of) as branch:
+        with Branch(question, after, End.of) as branch:
             answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling, run=branch.run)
             answer = answer._replace(arrived=with_new_nodes(answer, world, after, branch))
         outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []

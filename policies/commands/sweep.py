@@ -39,7 +39,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
 
     `shard`: simulate only this part of the cases; None for all.
     """
-    from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.application.cluster import Cluster, with_node_groups
     from forewarn.policies.application.digested_cache import DigestedCache
     from forewarn.policies.application.losses import names_of, whatif_each
     from forewarn.policies.simulation.dump import DumpCache
@@ -49,6 +49,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     loaded(options, cache)
     settle(cache, release)
     cluster = Cluster(cache, sources=options.cluster)
+    autoscaling = with_node_groups(autoscaling, cluster, options.expendable_pods_priority_cutoff)
     with counting("cases", sys.stderr) as show:
         settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
@@ -64,10 +65,11 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
 
 def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
     """Return the options about node groups that identify a run of several parts; empty without node groups."""
-    if not options.node_templates:
+    if not autoscaling.groups:
         return {}
-    groups = digest_of(contents(options.node_templates))
-    return {"node templates": groups, "node templates, cutoff": autoscaling.cutoff}
+    groups = digest_of(contents(options.node_templates)) if options.node_templates else "of the cluster"
+    of = {"cutoff": autoscaling.cutoff, "delay": autoscaling.node_delay}
+    return {"node templates": groups, **{f"node templates, {name}": value for name, value in of.items()}}
 
 
 def write_sweep(sweep: Sweep, output: Output) -> None:

@@ -21,13 +21,14 @@ BASIS: Final = "fewer: replicas that no longer run, without DaemonSet Pods of lo
 _LONGEST: Final = 60
 SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
-_TEXTS: Final = ("case", SETTLED, _NEEDED)
+_WITH_NODES: Final = "with these nodes"
+_TEXTS: Final = ("case", SETTLED, _NEEDED, _WITH_NODES)
 """Columns with text instead of counts."""
 
 
 def heads_of(sweep: Sweep) -> list[str]:
     """The column heads: case, counts, time of the steady state; with node groups, the needed nodes."""
-    needed = [_NEEDED] if has_groups(sweep) else []
+    needed = [_NEEDED, _WITH_NODES] if has_groups(sweep) else []
     return ["case", "fewer", "Pending", "preempted", "PDBs violated", SETTLED, *needed]
 
 
@@ -40,7 +41,7 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """The cells of a row, in the order of `heads_of`."""
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
-    needed = [needs_text(row.node_groups)] if has_groups(sweep) else []
+    needed = [needs_text(row.node_groups), with_nodes(row.node_groups)] if has_groups(sweep) else []
     return [row.case, row.fewer, row.pending, row.preempted, row.violated_pdbs, after, *needed]
 
 
@@ -51,6 +52,13 @@ def needs_text(needs: Needs | None) -> str:
     nodes = listed([f"{count} of {group}" for group, count in needs.nodes.items()])
     left = f"none for {plural(needs.no_scale_up, 'Pod')}" if needs.no_scale_up else ""
     return "; ".join(part for part in (nodes, left, "estimate incomplete" if needs.truncated else "") if part)
+
+
+def with_nodes(needs: Needs | None) -> str:
+    """The end with the new nodes, for example `0 fewer, 2 Pending after 4 min 15 s`; "" if no nodes arrive."""
+    if needs is None or needs.back_at is None:
+        return ""
+    return f"{needs.fewer} fewer, {needs.pending} Pending after {duration(needs.back_at)}"
 
 
 def harmful(sweep: Sweep) -> list[Row]:
@@ -89,6 +97,8 @@ def _answer(sweep: Sweep, found: list[Row]) -> str:
         return f"{cases}, {_nothing(sweep)}"
     worst = found[0]
     counts = f"{worst.fewer} fewer, {worst.pending} Pending, {worst.preempted} preempted"
+    if end := with_nodes(worst.node_groups):
+        counts += f"; with new nodes {end}"
     return f"{len(found)} of {cases} do harm, the worst is {worst.case} ({counts})"
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.answer import Answer, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
+    from forewarn.policies.whatif.questions import Question
 
     Workload = tuple[str, str]
 
@@ -63,8 +64,9 @@ class Branch:
     The fork is made at the earliest time at which a node can arrive. `measure`: returns the result of the fork.
     """
 
-    def __init__(self, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
-        self._delay = autoscaling.node_delay if autoscaling.groups or autoscaling.karpenter else None
+    def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
+        may_grow = (autoscaling.groups or autoscaling.karpenter) and question.upgrade is None
+        self._delay = autoscaling.node_delay if may_grow else None
         self._measure = measure
         self._fork: tuple[int, int, int] | None = None
         """Process, pipe of the result, pipe of the nodes."""

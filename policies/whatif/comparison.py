@@ -147,7 +147,7 @@ class Losses:
         self.names = names_in(simulation)
         self.running = len(self._workloads)
 
-    def of(self, simulation: Simulation, _: Question | None = None) -> dict[str, int]:
+    def of(self, simulation: Simulation) -> dict[str, int]:
         """Return the number of lost replicas by workload name, without zeros.
 
         `simulation`: a completed one of the same cluster.

@@ -144,12 +144,13 @@ class Tried:
         self._losses = Losses(simulation)
 
     def of(self, simulation: Simulation, _: Question) -> dict[str, Any]:
-        """Return the effects of a loss as a JSON object, from a completed simulation of the same cluster.
+        """Run the simulation of a loss, and return its effects as a JSON object.
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
         reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `unread`: objects with
         which controllers cannot continue.
         """
+        simulation.run()
         lost, names = self._losses.by_workload(simulation), self._losses.names
         rejected = missing(simulation, names).items()
         return {

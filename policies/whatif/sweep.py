@@ -10,6 +10,7 @@ from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.documents import fields_of
 from forewarn.policies.simulation.summary import Levels, Names
 from forewarn.policies.whatif import EVERY
+from forewarn.policies.whatif.arrivals import MAX_NODES, Branch, arrivals_of, arriving
 from forewarn.policies.whatif.autoscalers import after_simulation
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
@@ -24,14 +25,19 @@ if TYPE_CHECKING:
 
 
 class Needs(NamedTuple):
-    """Nodes that cluster-autoscaler would add, by group. `noScaleUp`: number of Pods that no group helps.
+    """Nodes that autoscalers would add, by group. `noScaleUp`: number of Pods that no group helps.
 
-    `truncated`: true if the work exceeded its limit, so that the numbers are incomplete.
+    - `truncated`: true if the work exceeded its limit, so that the numbers are incomplete.
+    - `fewer`, `pending`: numbers of the row after the nodes have arrived. `backAt`: seconds until the last Pod was
+      scheduled. Absent if no nodes arrive.
     """
 
     nodes: Mapping[str, int]
     no_scale_up: int
     truncated: bool = False
+    fewer: int | None = None
+    pending: int | None = None
+    back_at: float | None = None
 
 
 class Row(NamedTuple):
@@ -92,36 +98,51 @@ class Tally:
         self.running = self._losses.running
 
     def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
-        """Return the counts of a Row, from a completed simulation of the question in the same cluster; visits only
-        objects that have changed.
+        """Run the simulation of the question, and return the counts of a Row; visits only objects that have changed.
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
-        levels, changed = Levels(), touched(simulation)
-        waiting = sum(_is_pending(name, simulation) for name in changed)
+        autoscaling = self._autoscaling.after(question.lost)
+        with Branch(question, autoscaling, self._end) as branch:
+            branch.run(simulation)
+            return self._counts(simulation) | {"node_groups": _needs(simulation, autoscaling, branch)}
+
+    def _end(self, simulation: Simulation) -> tuple[int, int, float]:
+        last = max((event.t for event in simulation.timeline.events if event.event == "scheduled"), default=0.0)
+        return sum(self._losses.of(simulation).values()), self._pending(simulation), round(last, 4)
+
+    def _pending(self, simulation: Simulation) -> int:
+        changed = touched(simulation)
+        return self.pending + sum(_is_pending(name, simulation) for name in changed) - len(self._waiting & changed)
+
+    def _counts(self, simulation: Simulation) -> dict[str, Any]:
+        levels = Levels()
         short = pdbs_below_desired(simulation).keys() - self._pdbs
         return {
             "fewer": sum(self._losses.of(simulation).values()),
-            "pending": self.pending + waiting - len(self._waiting & changed),
+            "pending": self._pending(simulation),
             "preempted": sum(levels.next(event) is not None for event in simulation.timeline.events),
             "violated_pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
             "not_modelled": simulation.storage.not_modelled,
-            "node_groups": _needs(simulation, self._autoscaling.after(question.lost)),
         }
 
 
-def _needs(simulation: Simulation, autoscaling: Autoscaling) -> Needs | None:
+def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> Needs | None:
     """Return the nodes that Pending Pods need after a simulation; None without node groups."""
-    if not autoscaling.groups:
+    if not autoscaling.groups and not autoscaling.karpenter:
         return None
-    plan = after_simulation(simulation, autoscaling, Names()).plan  # counts alone are told
-    nodes = Counter[str]()
+    reaction = after_simulation(simulation, autoscaling, Names())  # counts alone are told
+    plan, nodes = reaction.plan, Counter[str]()
     for each in plan.scale_ups if plan else ():
         nodes[each.option.group] += each.option.nodes
+    nodes.update(arrival.group for arrival in (reaction.launches.arrivals if reaction.launches else ()))
     not_helped = sum(each.pods for each in plan.not_helped) if plan else 0
-    return Needs(nodes, not_helped, plan is not None and plan.cut)
+    needs = Needs(nodes, not_helped, plan is not None and plan.cut)
+    arrivals = arrivals_of(arriving(simulation, reaction, autoscaling)[:MAX_NODES])
+    end = branch.with_nodes(arrivals) if arrivals else None
+    return needs if end is None else needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
 
 
 def row_of(case: str, counts: Mapping[str, Any]) -> Row:
@@ -179,11 +200,9 @@ def _row(document: Mapping[str, Any]) -> Row:
     values = {field.name: document[field.key] for field in fields_of(Row) if not field.optional}
     for name in ("fewer", "pending", "preempted", "violated_pdbs"):
         _integer(values[name])
-    seconds = values["settled_at"]
     if not isinstance(values["case"], str) or not isinstance(values["settled"], bool):
         raise ValueError("a row of a sweep must have case and settled")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
-        raise ValueError("a row of a sweep must have seconds")
+    _seconds(values["settled_at"])
     return Row(**values, node_groups=_needs_of(document["nodeGroups"]) if "nodeGroups" in document else None)
 
 
@@ -191,7 +210,17 @@ def _needs_of(document: Mapping[str, Any]) -> Needs:
     nodes = {str(group): _integer(count) for group, count in document["nodes"].items()}
     if not isinstance(document["truncated"], bool):
         raise ValueError("a row of a sweep must have truncated for its node groups")
-    return Needs(nodes, _integer(document["noScaleUp"]), document["truncated"])
+    needs = Needs(nodes, _integer(document["noScaleUp"]), document["truncated"])
+    if "backAt" not in document:
+        return needs
+    end = (_integer(document["fewer"]), _integer(document["pending"]), _seconds(document["backAt"]))
+    return needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise ValueError("a row of a sweep must have seconds")
+    return value
 
 
 def _integer(value: Any) -> int:

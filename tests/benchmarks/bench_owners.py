@@ -24,8 +24,9 @@ from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
-from forewarn.policies.whatif.comparison import Losses, ask
+from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
+from forewarn.policies.whatif.risk import Tried
 from forewarn.webhook.controllers.audit import scan
 from tests.benchmarks.clusters import Size, container, objects
 
@@ -149,7 +150,7 @@ def main() -> None:
         names = [f"n{number:05}" for number in range(options.losses)]
         asked = [questions.nodes_lost(cluster, [name]) for name in names]
         began = time.monotonic()
-        found = list(counted(world_of(cache, [], until=3600.0), asked, Losses))
+        found = list(counted(world_of(cache, [], until=3600.0), asked, Tried))
         took = time.monotonic() - began
         forks = resource.getrusage(resource.RUSAGE_CHILDREN)
         each = (forks.ru_utime + forks.ru_stime) / max(len(found), 1)

@@ -41,10 +41,19 @@ def cluster() -> DumpCache:
     return cache
 
 
+class Lost:
+    def __init__(self, simulation: Simulation) -> None:
+        self.losses = Losses(simulation)
+
+    def of(self, simulation: Simulation, _: object) -> dict[str, int]:
+        simulation.run()
+        return self.losses.of(simulation)
+
+
 def lost() -> list[Mapping[str, int]]:
     cache = cluster()
     asked = [questions.nodes_lost(cache.snapshot(), [name]) for name in ("n1", "n2", "n3")]
-    return list(counted(world_of(cache, [], until=600.0), asked, Losses))
+    return list(counted(world_of(cache, [], until=600.0), asked, Lost))
 
 
 def test_a_fork_answers_as_a_simulation_of_its_own() -> None:
@@ -85,6 +94,7 @@ class Outcome:
         assert not simulation.timeline.events
 
     def of(self, simulation: Simulation, _: object) -> dict[str, Any]:
+        simulation.run()
         return simulation.outcome()
 
 
