@@ -11,10 +11,11 @@ from forewarn.policies.findings import Finding, Severity, printable
 from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.documents.findings import Findings
+    from forewarn.policies.lint.fixes import Edit
 
 VERSION: Final = 1
 """The version of the JSON document."""
@@ -23,6 +24,7 @@ VERSION: Final = 1
 class Report(NamedTuple):
     """Findings for all formats. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
     number of skipped objects by kind. `head`: None without a cluster. `omitted`: number of skipped files by reason.
+    `edits`: returns the safe fixes, each with its finding.
     """
 
     findings: Sequence[Finding]
@@ -33,6 +35,7 @@ class Report(NamedTuple):
     suppressed: int = 0
     head: AnswerHead | None = None
     omitted: Mapping[str, int] = NOTHING
+    edits: Callable[[], Iterable[tuple[Finding, Edit]]] = tuple
 
     def to_dict(self, more: Mapping[str, Any] = NOTHING) -> Findings:
         """The JSON document. `more`: further keys."""

@@ -13,7 +13,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.answer_head import AnswerHead
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
     from forewarn.policies.documents.findings import Findings
     from forewarn.policies.findings import Finding
+    from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.lint.input import Input
     from forewarn.policies.manifests.groups import Grouping
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -33,7 +34,8 @@ class Lint(NamedTuple):
     """The findings on manifests.
 
     `suppressed`: number of suppressed findings. `unchecked`: number of objects that class-not-allowed cannot evaluate.
-    `cluster`, `head`: None without a cluster. `given`, `grouping`: the input, and its objects by apply.
+    `cluster`, `head`: None without a cluster. `given`, `grouping`, `config`: the input, its objects by apply, and the
+    configuration.
     """
 
     findings: list[Finding]
@@ -43,6 +45,7 @@ class Lint(NamedTuple):
     grouping: Grouping
     unchecked: int
     cluster: ClusterSnapshot | None
+    config: Config
 
     @property
     def errors(self) -> Sequence[Exception]:
@@ -54,7 +57,15 @@ class Lint(NamedTuple):
         """The findings with the counts of the input, for all formats."""
         given = self.given
         counts = list(given.reported), len(given.subjects), given.skipped
-        return Report(self.findings, *counts, SourceLines(given).line_of, self.suppressed, self.head, given.omitted)
+        lines = SourceLines(given)
+        return Report(self.findings, *counts, lines.line_of, self.suppressed, self.head, given.omitted, self._edits)
+
+    def _edits(self) -> Iterator[tuple[Finding, Edit]]:
+        """The safe fixes, each with its finding."""
+        from forewarn.policies.lint.fixes import fixed
+
+        for file in fixed(self.findings, self.given, self.config, self.cluster):
+            yield from file.edits
 
     def to_dict(self) -> Findings:
         """The JSON document of `-o json`."""
@@ -123,7 +134,7 @@ def evaluated(given: Input, grouping: Grouping, config: Config, cluster: Cluster
     """Return the findings on an input that are not suppressed."""
     findings, unchecked = findings_on(grouping, given, cluster, config)
     findings, suppressed = _unsuppressed(findings, given, config, with_cluster=cluster is not None)
-    return Lint(findings, suppressed, _head(cluster, findings), given, grouping, unchecked, cluster)
+    return Lint(findings, suppressed, _head(cluster, findings), given, grouping, unchecked, cluster, config)
 
 
 def findings_on(

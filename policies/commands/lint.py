@@ -353,7 +353,7 @@ def _lint(
             known, request = _since_base(request, cluster)
             baseline = {**known, "findings": [*known["findings"], *(baseline or {}).get("findings", [])]}
         result = checked(request, cluster)
-        while options.fix and _fix(result, request.config):
+        while options.fix and _fix(result):
             options.fix -= 1  # a fix may reveal further findings
             result = checked(request, cluster)
     except SourceError as fault:
@@ -456,14 +456,15 @@ def _since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[
     return baseline_of(earlier.findings), request._replace(before=classes_of(earlier.given))
 
 
-def _fix(result: Lint, config: Config) -> bool:
+def _fix(result: Lint) -> bool:
     """Apply the safe fixes; returns true if there were any. Raises SourceError."""
     from forewarn.policies.lint.fixes import fixed, write
 
-    files = list(fixed(result.findings, result.given, config, result.cluster))
+    files = list(fixed(result.findings, result.given, result.config, result.cluster))
     write(files)
     if files:
-        print_notice(f"{plural(sum(file.findings for file in files), 'finding')} fixed in {plural(len(files), 'file')}")
+        count = sum(len(file.edits) for file in files)
+        print_notice(f"{plural(count, 'finding')} fixed in {plural(len(files), 'file')}")
     return bool(files)
 
 
@@ -476,7 +477,7 @@ def _show(request: LintRequest, cluster: ClusterSnapshot | None) -> int:
         _complain(unreadable, status_of(unreadable))
     files: dict[str, FixedFile] = {}
     for _ in range(MAX_PASSES):
-        new = list(fixed(result.findings, result.given, request.config, cluster))
+        new = list(fixed(result.findings, result.given, result.config, cluster))
         if not new:
             break
         files |= {f.path: f._replace(before=files.get(f.path, f).before) for f in new}

@@ -446,13 +446,9 @@ def meaning(checked: Checked, line: int, column: int) -> str:
 
 def fixes_on(checked: Checked, first: int, last: int) -> list[tuple[Finding, Edit]]:
     """The fixes on these lines (from 1, inclusive), each with its finding."""
-    found = []
     names = class_names(checked.given, None)
     data = checked.text.encode("utf-8", "surrogatepass")
-    for finding in checked.findings:
-        if first <= finding.location.line <= last:
-            found += [(finding, edit) for edit in edits_of([finding], data, names)]
-    return found
+    return edits_of([f for f in checked.findings if first <= f.location.line <= last], data, names)
 
 
 def class_field_at(line: str, column: int) -> ClassField | None:

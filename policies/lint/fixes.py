@@ -86,22 +86,22 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" -")) if line.strip() else -1
 
 
-def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str]) -> list[Edit]:
-    """Return the edits of one file for its findings; none if the file is not plain UTF-8. `data`: the file's
-    contents.
+def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str]) -> list[tuple[Finding, Edit]]:
+    """Return the edits of one file, each with a finding that it fixes; none if the file is not plain UTF-8. `data`:
+    the file's contents.
     """
     lines = _lines(data)
     if lines is None:
         return []
-    found: dict[tuple[int, int], Edit] = {}
+    edits: dict[tuple[int, int], tuple[Finding, Edit]] = {}
     for finding in findings:
         number = finding.location.line
         if 0 < number <= len(lines):
             around = _near(lines, number - 1, -1), _near(lines, number - 1, 1)
             edit = edit_of(finding, lines[number - 1], classes, around)
             if edit is not None:
-                found[number, 0 if edit.new is None else finding.location.column] = edit
-    return [edit for _, edit in sorted(found.items())]
+                edits[number, 0 if edit.new is None else finding.location.column] = finding, edit
+    return [edits[place] for place in sorted(edits)]
 
 
 def applied(data: bytes, edits: Iterable[Edit]) -> bytes:
@@ -140,12 +140,12 @@ def _near(lines: list[str], at: int, step: int) -> str:
 
 
 class FixedFile(NamedTuple):
-    """A file before and after its fixes, and the number of fixed findings."""
+    """A file before and after its fixes, and the fixed findings with their edits."""
 
     path: str
     before: bytes
     after: bytes
-    findings: int
+    edits: list[tuple[Finding, Edit]]
 
 
 def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
@@ -175,10 +175,10 @@ def fixed(
             before = read_file(file)
         except SourceError:
             continue  # it was told when it was read
-        edits = [edit for edit in edits_of(found, before, names) if edit.is_safe]
-        after = applied(before, edits)
+        edits = [(finding, edit) for finding, edit in edits_of(found, before, names) if edit.is_safe]
+        after = applied(before, [edit for _, edit in edits])
         if edits and _is_sound(before, after, name, config):
-            yield FixedFile(file.path, before, after, len(edits))
+            yield FixedFile(file.path, before, after, edits)
 
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.application.findings import Report
-    from forewarn.policies.findings import Finding
+    from forewarn.policies.findings import Finding, Location
+    from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.rules.support.context import Rule
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -59,8 +60,11 @@ def _rules(report: Report) -> list[dict[str, Any]]:
 def _results(report: Report) -> Iterator[dict[str, Any]]:
     index = {rule["id"]: number for number, rule in enumerate(_rules(report))}
     marked = dict(zip(map(id, report.findings), fingerprints(report.findings), strict=True))
+    edits = {id(finding): edit for finding, edit in report.edits()}
     for finding in worst_first(report.findings)[:MAX_RESULTS]:
-        yield _result(finding, index[finding.rule], marked[id(finding)])
+        edit = edits.get(id(finding))
+        fixes = {} if edit is None else {"fixes": [_fix(edit)]}
+        yield _result(finding, index[finding.rule], marked[id(finding)]) | fixes
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -78,14 +82,7 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
     problem = one_line_finding(finding)
     if finding.remediation:
         problem += f"{'' if problem.endswith(('.', '?')) else '.'} Fix: {finding.remediation}"
-    place = finding.location
-    region = {
-        "startLine": max(place.line, 1),
-        "startColumn": max(place.column, 1),
-        "endLine": max(place.line, 1),
-        "endColumn": max(place.end_column, place.column, 1),
-    }
-    location = {"artifactLocation": {"uri": uri(place.file)}, "region": region}
+    location = {"artifactLocation": {"uri": uri(finding.location.file)}, "region": _region(finding.location)}
     return {
         "ruleId": finding.rule,
         "ruleIndex": index,
@@ -94,3 +91,21 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"primaryLocationLineHash": f"{mark}:1"},
     }
+
+
+def _region(place: Location) -> dict[str, int]:
+    return {
+        "startLine": max(place.line, 1),
+        "startColumn": max(place.column, 1),
+        "endLine": max(place.line, 1),
+        "endColumn": max(place.end_column, place.column, 1),
+    }
+
+
+def _fix(edit: Edit) -> dict[str, Any]:
+    region = _region(edit.location)
+    if edit.new is None:  # the whole line
+        region |= {"startColumn": 1, "endLine": edit.location.line + 1, "endColumn": 1}
+    replacement = {"deletedRegion": region, "insertedContent": {"text": edit.new or ""}}
+    changes = [{"artifactLocation": {"uri": uri(edit.location.file)}, "replacements": [replacement]}]
+    return {"description": {"text": cut(edit.title, _LONGEST)}, "artifactChanges": changes}

@@ -28,6 +28,7 @@ from tests.in_process import forewarn
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
+PINNED = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  priority: 6\n  priorityClassName: gold\n"
 WIDE = 'apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeSelector: {"ä": "ö"}, priorityClassName: glod}\n'
 
 
@@ -94,6 +95,28 @@ def test_sarif_has_what_code_scanning_asks_for(tree: Path) -> None:
     assert all(0 < len(text) <= 1024 for text in texts)
 
 
+def test_the_fixes_in_sarif_are_those_of_fix(tmp_path: Path) -> None:
+    path = tmp_path / "a b.yaml"
+    path.write_text(CLASS + "---\n" + WIDE + "---\n" + PINNED + "---\n" + POD.replace("Class", "Clas") % ("u", "gold"))
+    lines = path.read_text().split("\n")
+    results = _json(tmp_path, "sarif")["runs"][0]["results"]
+    assert {result["ruleId"] for result in results if "fixes" in result} == {
+        "unknown-priority-class",
+        "priority-mismatch",
+    }
+    assert len(results) > 2
+    changes = [fix["artifactChanges"][0] for result in results for fix in result.get("fixes", ())]
+    for change in sorted(changes, key=lambda c: -c["replacements"][0]["deletedRegion"]["startLine"]):
+        assert change["artifactLocation"]["uri"] == "a%20b.yaml"
+        (replacement,) = change["replacements"]
+        region = replacement["deletedRegion"]
+        first, last = region["startLine"] - 1, region["endLine"] - 1
+        text = lines[first][: region["startColumn"] - 1] + replacement["insertedContent"]["text"]
+        lines[first : last + 1] = [text + lines[last][region["endColumn"] - 1 :]]
+    _lint(tmp_path, "--fix", "--closed")
+    assert "\n".join(lines) == path.read_text()
+
+
 def test_sarif_has_the_help_of_each_rule_in_itself() -> None:
     """A page of documentation has no address yet, and a reader of SARIF may have no network."""
     found = [Finding(NO_LOCATION, Severity.ERROR, rule.ID, NO_OBJECT, Text("m")) for rule in RULES]
@@ -128,6 +151,16 @@ def test_junit_is_xml_with_a_case_a_finding_and_a_clean_file(tree: Path) -> None
     names = [(case.attrib["classname"], case.attrib["name"]) for case in suite]
     assert len(set(names)) == 3
     assert names[-1] == ("class.yaml", "lint")
+
+
+def test_warnings_and_notes_are_no_failures_in_junit(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("---\n".join((CLASS, WIDE, POD % ("n", "gold"))))  # n: a boolean in YAML 1.1
+    levels = [finding["severity"] for finding in _json(tmp_path, "json")["findings"]]
+    assert {"error", "warning"} <= {*levels}
+    (suite,) = ElementTree.fromstring(_lint(tmp_path, "-q", "-o", "junit", "--closed").stdout.encode())
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == (str(len(levels)), str(levels.count("error")))
+    failures = [failure.attrib["type"] for failure in suite.iter("failure")]
+    assert failures == ["error"] * levels.count("error")
 
 
 def test_github_gets_no_more_than_it_shows_the_worst_first_and_the_rest_in_the_summary(tree: Path) -> None:

@@ -103,5 +103,5 @@ def test_no_text_and_no_place_is_too_strange(data: bytes, line: int, column: int
     for rule, path in (("unknown-priority-class", "x"), ("pinned-priority", "spec.priority"), ("unknown-field", "x")):
         where, detail = Location("f", line, column, end), {"class": "gold", "meant": "x"}
         finding = Finding(where, Severity.ERROR, rule, NO_OBJECT, Text("m"), Action.WARN, path, detail)
-        assert isinstance(applied(data, edits_of([finding], data, ("gold",))), bytes)
+        assert isinstance(applied(data, [edit for _, edit in edits_of([finding], data, ("gold",))]), bytes)
     assert applied(data, ()) == data
