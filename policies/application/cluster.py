@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITY
 from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source
@@ -136,7 +137,7 @@ def with_node_groups(autoscaling: Autoscaling, cluster: Cluster, cutoff: int | N
     if autoscaling.node_delay is None:
         return autoscaling
     cache = cluster.cache
-    if not autoscaling.groups or autoscaling.instance_types:
+    if not autoscaling.groups or autoscaling.instance_types or PRIORITY in cache.discovery.settings.expanders:
         for obj in (obj for source in cluster.sources for obj in node_groups_of(source)):
             cache.add(obj)
     discovery = cache.discovery

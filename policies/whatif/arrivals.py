@@ -11,17 +11,15 @@ import os
 import pickle
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, TEMPLATE
 from forewarn.policies.forks import forked
-from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.autoscalers import Back, WithNodes
 from forewarn.policies.whatif.comparison import count_by_workload
+from forewarn.policies.whatif.node_groups import free_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -206,7 +204,7 @@ def _names(taken: Container[str]) -> Callable[[str], str]:
     def name_of(group: str) -> str:
         start = group.rpartition("/")[2]
         if start not in free:
-            free[start] = (name for number in count(1) if (name := f"{start}-new-{number}") not in taken)
+            free[start] = free_names(f"{start}-new", taken)
         return next(free[start])
 
     return name_of
@@ -228,7 +226,4 @@ def _new_nodes(
     for scan, scale_up in enumerate(plan.scale_ups if plan else (), 1):
         for group, number in scale_up.added:
             for _ in range(number):
-                labels = {key: value for key, value in groups[group].node.labels.items() if key != TEMPLATE}
-                name = name_of(group)
-                own = shared_labels({**labels, HOSTNAME: name})
-                yield group, replace(groups[group].node, name=name, labels=own), ready + scan * SCAN
+                yield group, groups[group].real_node(name_of(group)), ready + scan * SCAN

@@ -6,6 +6,7 @@ The file is a list of `{name, minSize, size, maxSize, template}`; `template` is 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, NodeGroup, from_provider
@@ -14,7 +15,7 @@ from forewarn.policies.objects.fields import InvalidObject, json_type, mapping
 from forewarn.policies.objects.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from forewarn.policies.config.model import ConfigError
     from forewarn.policies.objects.node import Node
@@ -107,6 +108,11 @@ def new_node_like(model: Node, name: str) -> Node:
     """Return a new node like `model`, ready and empty: without the model's taints for conditions and cordoning."""
     taints = tuple(taint for taint in model.taints if not taint.key.startswith(_CONDITIONS))
     return replace(model, name=name, labels={**model.labels, HOSTNAME: name}, taints=taints, unschedulable=False)
+
+
+def free_names(prefix: str, taken: Container[str]) -> Iterator[str]:
+    """Yield `PREFIX-1`, `PREFIX-2` and so on, except taken names."""
+    return (name for number in count(1) if (name := f"{prefix}-{number}") not in taken)
 
 
 def _group(entry: ConfigNode) -> NodeGroup:

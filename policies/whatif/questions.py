@@ -16,7 +16,7 @@ from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 from forewarn.policies.simulation.workload_index import PDB
-from forewarn.policies.whatif.node_groups import new_node_like, pool_of
+from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import Upgrade
 
 if TYPE_CHECKING:
@@ -138,14 +138,13 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
     group of this name. Raises InvalidInput.
     """
     group = next((group for group in groups if scope == "pool" and group.name == name), None)
+    free = islice(free_names("new", {node.name for node in cluster.objects.nodes.values()}), count)
     if group is not None:
-        nodes = [group.new_node(number) for number in range(count)]
+        nodes = [group.real_node(name) for name in free]
     else:
         labels = () if scope == "node" else _labels(name, cluster)
         models = [node_named(cluster, name)] if scope == "node" else _selected(cluster, labels, f"pool {name}")
-        known = {node.name for node in cluster.objects.nodes.values()}
-        free = (each for each in (f"new-{number}" for number in range(1, 2 * count + len(known))) if each not in known)
-        nodes = [new_node_like(model, each) for model, each in islice(zip(cycle(models), free, strict=False), count)]
+        nodes = [new_node_like(model, name) for model, name in zip(cycle(models), free, strict=False)]
     names = [node.name for node in nodes]
     what = "node" if scope == "node" else "group" if group else "pool"
     return Question(

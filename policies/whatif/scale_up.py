@@ -169,7 +169,7 @@ class _Sequence:
         for group in self._groups:
             for number in range(added.get(group.name, 0)):
                 info = templates[group.name].clone()
-                info.node = group.new_node(f"new-{self._tried[group.name] + number}")
+                info.node = group.new_node(self._tried[group.name] + number)
                 yield info
 
 

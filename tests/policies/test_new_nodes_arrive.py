@@ -110,22 +110,40 @@ def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture
     assert "nodeGroups" not in answer["autoscalers"]
 
 
+def autoscaler(flag: str) -> Any:
+    """The Deployment of cluster-autoscaler."""
+    container = {"name": "c", "command": ["./cluster-autoscaler", flag]}
+    spec = {"replicas": 0, "selector": {}, "template": {"spec": {"containers": [container]}}}
+    metadata = {"name": "ca", "namespace": "kube-system"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(("priorities", "group"), [("1: [.*]\n9: [b-1]", "b-1"), ("1: [.*]\n9: [b-2]", "b-2")])
+def test_the_expander_priority_reads_its_config_map(
+    priorities: str, group: str, tmp_path: Path, capsys: Capture
+) -> None:
+    metadata = {"name": "cluster-autoscaler-priority-expander", "namespace": "kube-system"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"priorities": priorities}}
+    of_a_tenant = {**config_map, "metadata": {**metadata, "namespace": "team"}, "data": {"priorities": "9: [a]"}}
+    groups = {"a-1": "a", "a-2": "a", "b-1": "b-1", "b-2": "b-2"}
+    sizes = status(("b-1", 1, 0, 9), ("b-2", 1, 0, 9))
+    more = (sizes, autoscaler("--expander=priority"), config_map, of_a_tenant)
+    assert list(lost(capsys, cluster=labelled(tmp_path, groups, *more))["withNewNodes"]["nodes"]) == [group]
+
+
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
-        ("--expander=priority", 'expander "priority" is not modelled'),
+        ("--expander=price", 'expander "price" is not modelled'),
+        (
+            "--expander=priority",
+            'expander "priority" needs the ConfigMap cluster-autoscaler-priority-expander of cluster-autoscaler',
+        ),
         ("--cores-total=0:9", "the limits --cores-total and --memory-total are not modelled"),
         ("--cores-total=0:320000", ""),
     ],
 )
 def test_what_is_not_modelled_is_named(flag: str, told: str, tmp_path: Path, capsys: Capture) -> None:
-    container = {"name": "c", "command": ["./cluster-autoscaler", flag]}
-    deployment: Any = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "ca", "namespace": "kube-system"},
-    }
-    deployment["spec"] = {"replicas": 0, "selector": {}, "template": {"spec": {"containers": [container]}}}
-    answer = lost(capsys, cluster=labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), deployment))
+    answer = lost(capsys, cluster=labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), autoscaler(flag)))
     assert ("withNewNodes" in answer) == (not told)
     assert answer["autoscalers"]["nodeGroups"]["notPredicted"] == told

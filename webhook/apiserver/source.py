@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITIES
 from forewarn.policies.findings import one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError
@@ -36,8 +37,8 @@ _BUFFERS: Final = tuple(
     KindSpec(f"autoscaling.x-k8s.io/{version}", "CapacityBuffer", "capacitybuffers", "")
     for version in ("v1beta1", "v1alpha1")
 )
-_STATUS: Final = KindSpec("v1", "ConfigMap", "configmaps", "")
-_STATUS_PATH: Final = f"/api/v1/namespaces/kube-system/configmaps/{STATUS}"
+_CONFIG_MAP: Final = KindSpec("v1", "ConfigMap", "configmaps", "")
+_CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"
 _MACHINES: Final = (
     KindSpec("cluster.x-k8s.io/v1beta1", "MachineDeployment", "machinedeployments", ""),
     KindSpec("machine.openshift.io/v1beta1", "MachineSet", "machinesets", ""),
@@ -160,14 +161,16 @@ class Live:
                     raise _fault(_name(context), resource, error) from None
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
-        """The status ConfigMap of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or
-        if they are not served. Raises SourceError."""
+        """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if
+        they are not served. Raises SourceError."""
         api, left = ApiServer(partial(connect, context)), MAX_GROUPS
-        try:
-            yield {**api.get(_STATUS_PATH, timeouts=_SHORT), "apiVersion": "v1", "kind": "ConfigMap"}
-        except ApiError as error:
-            if error.status not in _NOT_READ:
-                raise _fault(_name(context), _STATUS, error) from None
+        for name in (STATUS, PRIORITIES):
+            try:
+                config_map = api.get(f"{_CONFIG_MAPS}/{name}", timeouts=_SHORT)
+                yield {**config_map, "apiVersion": "v1", "kind": "ConfigMap"}
+            except ApiError as error:
+                if error.status not in _NOT_READ:
+                    raise _fault(_name(context), _CONFIG_MAP, error) from None
         for resource in _MACHINES:
             try:
                 for page in api.pages(resource, consistent=False, timeouts=_SHORT):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, PRIORITIES, Priorities
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     NodeGroup,
     from_node,
@@ -107,6 +107,7 @@ class Discovery:
         self._sizes: dict[str, tuple[Sizes, str]] = {}
         self._templates: dict[str, ApiObject] = {}
         self._flags: list[tuple[str, str]] = []
+        self._priorities: dict[str, str] = {}
         self.node_pools: list[ApiObject] = []
         """NodePools of Karpenter."""
         self.problem = ""
@@ -121,6 +122,9 @@ class Discovery:
             self._take_deployment(obj)
         elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == STATUS:
             self._take_status(text_at(obj, "data", "status"))
+            return True
+        elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == PRIORITIES:
+            self._priorities[text_at(obj, "metadata", "namespace")] = text_at(obj, "data", "priorities")
             return True
         elif kind in _MACHINES:
             self._take_machines(obj, kind)
@@ -175,6 +179,7 @@ class Discovery:
         """The settings by the flags of the Deployment of cluster-autoscaler."""
         flags = dict(self._flags)
         limits = {CPU: _most(flags.get("cores-total")), MEMORY: _most(flags.get("memory-total"))}
+        priorities = self._priorities.get(flags.get("namespace", "kube-system"))
         extra = frozenset(value for name, value in self._flags if name == "balancing-ignore-label")
         return Settings(
             expanders=tuple(flags.get("expander", DEFAULT).split(",")[:10]),
@@ -187,6 +192,7 @@ class Discovery:
                 if most is not None and most < _UNLIMITED[name]
             },
             force_daemon_sets=flags.get("force-ds") == "true",
+            priorities=None if priorities is None else Priorities(priorities),
         )
 
     @property
@@ -225,7 +231,7 @@ class Discovery:
             pass
         zones = tuple(sorted(seen.zones))
         if group is not None:
-            group = group._replace(blocked=sizes.state, zones=zones)
+            group = group._replace(blocked=sizes.state, zones=zones, id=name)
         return Pool(name, seen.source, seen.names, zones, sizes._replace(size=size), limits, template, group)
 
 

@@ -72,7 +72,8 @@ class NodeGroup(NamedTuple):
 
     `size`: target number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
     `capacity`, `allocatable`: of the template. `example`: the Pods of the node of which the template was made; None for
-    a template of the cloud provider. `blocked`: why the group does not grow, or "". `zones`: of its nodes.
+    a template of the cloud provider. `blocked`: why the group does not grow, or "". `zones`: of its nodes. `id`: its
+    name in the cloud provider, or "" if that is `name`.
     """
 
     name: str
@@ -84,6 +85,7 @@ class NodeGroup(NamedTuple):
     example: Sequence[Pod] | None = None
     blocked: str = ""
     zones: tuple[str, ...] = ()
+    id: str = ""
 
     @property
     def max_added(self) -> int | None:
@@ -91,9 +93,14 @@ class NodeGroup(NamedTuple):
         return None if self.max_size is None else max(self.max_size - self.size, 0)
 
     def new_node(self, number: int | str) -> Node:
-        """Return a new node of the group: the template with a unique name. Source: upstream `SanitizedNodeInfo`."""
+        """Return a node of an estimate: the template with a unique name. Source: upstream `SanitizedNodeInfo`."""
         name = f"{self.node.name}-{number}"
         return replace(self.node, name=name, labels=shared_labels({**self.node.labels, HOSTNAME: name}))
+
+    def real_node(self, name: str) -> Node:
+        """Return a node that joins the cluster, without the label of estimates."""
+        labels = {key: value for key, value in self.node.labels.items() if key != TEMPLATE}
+        return replace(self.node, name=name, labels=shared_labels({**labels, HOSTNAME: name}))
 
 
 def from_provider(name: str, size: int, max_size: int | None, obj: ApiObject) -> NodeGroup:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, Estimate
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, Option, best_options, option_of
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
+    DEFAULT,
+    Option,
+    Priorities,
+    best_options,
+    option_of,
+)
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -158,7 +164,7 @@ NOT_READY: Final = "not ready for scale-up"
 class Settings(NamedTuple):
     """Flags of cluster-autoscaler. `expanders`: --expander. `max_nodes_total`: 0 for no limit.
 
-    `limits`: maximum cpu (cores) and memory (bytes) of all nodes.
+    `limits`: maximum cpu (cores) and memory (bytes) of all nodes. `priorities`: for the expander priority.
     """
 
     expanders: Sequence[str] = (DEFAULT,)
@@ -167,6 +173,7 @@ class Settings(NamedTuple):
     max_nodes_total: int = 0
     limits: Mapping[str, int] = {}
     force_daemon_sets: bool = False
+    priorities: Priorities | None = None
 
 
 class Decision(NamedTuple):
@@ -214,7 +221,8 @@ class Orchestrator:
         similar = {name: [group.name for group in groups] for name, groups in self._similar.items()}
         if not options:
             return Decision(similar=similar)
-        best = best_options(options, self._settings.expanders)
+        ids = {group.name: group.id for group in self._groups}
+        best = best_options(options, self._settings.expanders, self._settings.priorities, ids)
         chosen = next(estimate for estimate in estimates if estimate.group.name == best[0].group)
         new_nodes = self._allowed(chosen.group, min(chosen.nodes, self._most_in_cluster))
         added = balanced([chosen.group, *filter(self._has_quota, self._similar[chosen.group.name])], new_nodes)

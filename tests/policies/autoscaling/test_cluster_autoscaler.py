@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option, best_options
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
+    Expression,
+    InvalidExpression,
+    Option,
+    Priorities,
+    best_options,
+)
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import balanced
+from forewarn.policies.metering import CutShort, metered
 from tests.builders import make_node
 from tests.recorded.cluster_autoscaler import answer_case
 from tests.work import steps
@@ -63,6 +70,93 @@ def test_similar_groups_grow_evenly(sizes: list[tuple[int, int]], new_nodes: int
 def test_expanders(expanders: list[str], best: list[str]) -> None:
     options = [Option("a", 1, 3, 0.5), Option("b", 1, 2, 0.4), Option("c", 2, 3, 0.6)]
     assert [option.group for option in best_options(options, expanders)] == best
+
+
+@pytest.mark.parametrize(
+    ("priorities", "best"),
+    [
+        ("10: [.*]\n50: [^b, c$]", ["b", "c"]),
+        ("10: [a]\n20: [z]", ["a"]),
+        ("10: [a, b]\n20: [a]", ["a"]),
+        ("-1: [a]\n-2: [b]", ["a"]),
+        ("-2: [a]\n-3: [b]", ["a", "b", "c"]),
+        ("10: []\n20:", ["a", "b", "c"]),
+        ("10: [z]", ["a", "b", "c"]),
+        ("10: [a]\n20: ['*b']", ["a", "b", "c"]),
+        ("10: a", ["a", "b", "c"]),
+        ("10: [[a]]", ["a", "b", "c"]),
+        ("high: [a]", ["a", "b", "c"]),
+        ("[a]", ["a", "b", "c"]),
+        ("{", ["a", "b", "c"]),
+        ("", ["a", "b", "c"]),
+    ],
+)
+def test_the_expander_priority(priorities: str, best: list[str]) -> None:
+    options = [Option(name, 1, 1, 0) for name in "abc"]
+    assert [option.group for option in best_options(options, ["priority"], Priorities(priorities))] == best
+
+
+def test_priorities_are_of_the_id_in_the_cloud_provider() -> None:
+    options, ids = [Option("a", 1, 1, 0), Option("b", 1, 1, 0)], {"b": "https://x/b"}
+    assert best_options(options, ["priority"], Priorities("1: [.*]\n2: ['/b$']"), ids) == options[1:]
+
+
+@pytest.mark.parametrize(
+    ("priorities", "told"),
+    [
+        (None, "needs the ConfigMap cluster-autoscaler-priority-expander"),
+        ("1: ['(?i)A']", r'expression "\(\?i\)A" .* is not modelled'),
+        ("1: ['a{2}']", "is not modelled"),
+        ("1: ['" + "(" * 99 + "']", "is not modelled"),
+        ("1: [" + "a, " * 30_000 + "]", "more than 65536 characters"),
+    ],
+)
+def test_priorities_that_are_not_modelled_are_named(priorities: str | None, told: str) -> None:
+    with pytest.raises(NotPredicted, match=told):
+        best_options([Option("a", 1, 1, 0)], ["priority"], None if priorities is None else Priorities(priorities))
+
+
+EXPRESSIONS = r"""
+    .*          : web ""
+    .*t2\.large.*: asg-t2.large-a / asg-t2xlarge
+    ^spot-      : spot-1 / a-spot-1
+    -(a|b)$     : web-a web-b / web-c web-a1
+    (?:ab)+?c   : ababc / ac
+    ^(ab)?c$    : c abc / ab
+    ^[^a-c\d]+$ : xyz / xaz x1
+    ^[]a-]+$    : ]a- / b
+    ^\w\.\D\S$  : a.bc / a.1c
+    ^(|a)*$     : "" aaa / b
+    a|^$|b      : a b "" / c
+    ^}]$        : }]
+"""
+
+
+@pytest.mark.parametrize("line", EXPRESSIONS.strip().splitlines())
+def test_expressions_match_as_in_go(line: str) -> None:
+    text, _, rest = line.rpartition(":") if line.count(":") == 1 else line.strip().rpartition(" : ")
+    expression, (inside, _, outside) = Expression(text.strip()), rest.partition(" / ")
+    assert [name for name in inside.split() if not expression.is_in(name.strip('"'))] == []
+    assert [name for name in outside.split() if expression.is_in(name.strip('"'))] == []
+
+
+@pytest.mark.parametrize("text", ["*a", "a**", "a|+", "(a", "a)", "(*)"])
+def test_expressions_that_go_rejects(text: str) -> None:
+    with pytest.raises(InvalidExpression):
+        Expression(text)
+
+
+@pytest.mark.parametrize("text", ["[a", r"\pL", r"\Qa", r"\b", "a\\", "[[:alpha:]]", "(?P<n>a)", r"[a-\d]", "[z-a]"])
+def test_expressions_that_are_not_modelled(text: str) -> None:
+    with pytest.raises(NotPredicted):
+        Expression(text)
+
+
+def test_the_work_of_an_expression_is_bounded() -> None:
+    hostile = Expression("((((a*)*b*)*c*)*.*)*z")
+    assert steps(lambda: hostile.is_in("abc" * 80)) < 2_000_000
+    with pytest.raises(CutShort), metered(lambda: False, 1_000):
+        hostile.is_in("abc" * 80)
 
 
 def test_an_expander_that_is_not_modelled_is_named() -> None:

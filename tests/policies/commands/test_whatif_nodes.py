@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, from_provider
 from forewarn.policies.cli import main
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
@@ -93,6 +94,15 @@ def test_new_nodes_are_ready_empty_and_have_names_of_their_own() -> None:
     assert [[taint.key for taint in node.taints] for node in nodes] == [[], ["gpu"], []]
     assert [node.labels["kubernetes.io/hostname"] for node in nodes] == ["new-2", "new-3", "new-4"]
     assert not any(node.unschedulable for node in nodes)
+
+
+def test_nodes_of_a_group_have_unused_names() -> None:
+    cache, group = DumpCache(), from_provider("g", 1, 9, make_node("n").obj)
+    cache.add(make_node("new-1").obj)
+    question = added(cache.snapshot(), "pool", "g", 2, [group])
+    nodes = [arrival.node for arrival in question.arrivals if arrival.node]
+    assert [node.name for node in nodes] == list(question.added) == ["new-2", "new-3"]
+    assert [dict(node.labels) for node in nodes] == [{HOSTNAME: "new-2"}, {HOSTNAME: "new-3"}]
 
 
 def test_a_pool_may_be_a_node_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,8 +23,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, configmap: int, machines: int) -> Non
     def get(_: object, path: str, *__: object, **___: object) -> dict[str, Any]:
         if configmap != 200:
             raise ApiError(configmap, "no")
-        assert path == "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
-        return {"metadata": {"name": "cluster-autoscaler-status"}}
+        folder, _, name = path.rpartition("/")
+        assert folder == "/api/v1/namespaces/kube-system/configmaps"
+        return {"metadata": {"name": name}}
 
     def pages(_: object, resource: KindSpec, **__: object) -> Iterator[Page]:
         if machines != 200:
@@ -38,10 +39,10 @@ def serve(monkeypatch: pytest.MonkeyPatch, configmap: int, machines: int) -> Non
 @pytest.mark.parametrize(
     ("configmap", "machines", "kinds"),
     [
-        (200, 404, ["ConfigMap"]),
+        (200, 404, ["ConfigMap", "ConfigMap"]),
         (403, 403, []),
         (404, 200, ["MachineDeployment", "MachineSet", "NodePool"]),
-        (200, 200, ["ConfigMap", "MachineDeployment", "MachineSet", "NodePool"]),
+        (200, 200, ["ConfigMap", "ConfigMap", "MachineDeployment", "MachineSet", "NodePool"]),
     ],
 )
 def test_what_is_served_and_allowed_is_read(
