@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
 
@@ -62,12 +63,14 @@ class AffectedNamespace(NamedTuple):
 class OnCluster(NamedTuple):
     """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
 
-    `rejected`: objects that the API server rejects, with the reason. `namespaces`: the most affected first.
+    `rejected`: objects that the API server rejects, with the reason. `namespaces`: the most affected first. `absent`:
+    workloads that change and are not in the cluster, so that they are simulated as new.
     """
 
     cluster: str
     rejected: Sequence[str]
     namespaces: Sequence[AffectedNamespace]
+    absent: Sequence[str] = ()
     reason: str = ""
     answer: WhatIf | None = None
 
@@ -175,11 +178,21 @@ def _on_cluster(
         answer = whatif(cluster, change, until=request.until)
         labels = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
-        return OnCluster(
-            name, rejected, _affected(answer, lambda name: labels.get(name) or owners.of(name)), answer=answer
-        )
+        affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
+        absent = [str(each.changed) for each in concerned if _is_absent(each, cluster.snapshot)]
+        return OnCluster(name, rejected, affected, absent, answer=answer)
     except NO_ANSWER as fault:
-        return OnCluster(name, [], [], one_line(str(fault)))
+        return OnCluster(name, [], [], reason=one_line(str(fault)))
+
+
+def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
+    changed, after = difference.changed, difference.after
+    if changed.operation != "changed" or after is None or group_kind(after.object) not in _WORKLOADS:
+        return False
+    return (group_kind(after.object), changed.namespace, changed.name) not in snapshot.workloads
+
+
+_WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
 def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:

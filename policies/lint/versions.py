@@ -85,7 +85,7 @@ def repository_of(directory: str) -> Repository:
 def _written(repository: Repository, commit: str, name: str, directory: str) -> Side:
     os.mkdir(directory)
     repository.write(commit, directory)
-    return Side(f"{name} ({commit[:10]})", directory)
+    return Side(name if commit.startswith(name) else f"{name} ({commit[:10]})", directory)
 
 
 def _differing(base: str, head: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.findings import cut
@@ -20,6 +21,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
+from forewarn.policies.manifests.deploy_order import position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind
 from forewarn.policies.objects.pod_spec import pod_requests
@@ -59,6 +61,8 @@ _OF_PODS: Final = (
     "topologySpreadConstraints",
     "terminationGracePeriodSeconds",
 )
+_REST: Final = "…"
+"""The elements that two lists have in common."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
@@ -147,10 +151,20 @@ def other_objects(values: Iterable[Any]) -> dict[str, list[Any]]:
         obj = pending.pop()
         if (items := items_of(obj)) is not None:
             pending += items
-        elif isinstance(obj, OBJECT) and _is_other(obj) and (fields := fields_about_pods(obj)):
+        elif isinstance(obj, OBJECT) and _is_other(obj) and (fields := _fields_of(obj)):
             names = (at(obj, "metadata", key) for key in ("namespace", "name"))
             found[f"{obj['kind']} {'/'.join(str(name) for name in names if name)}"] = fields
     return found
+
+
+def _fields_of(obj: ApiObject) -> list[Any]:
+    is_of_tool = _TOOL.match(group_kind(obj)) is not None
+    return fields_about_pods({key: obj[key] for key in obj if key != "metadata"}, _OF_TOOLS if is_of_tool else ())
+
+
+_TOOL: Final = re.compile(r"argoproj\.io/|[\w.-]+\.fluxcd\.io/|helm\.")
+"""Groups of GitOps tools."""
+_OF_TOOLS: Final = ("chart", "targetRevision", "destination", "valueFiles", "valuesFrom")
 
 
 def _is_other(obj: ApiObject) -> bool:
@@ -158,15 +172,20 @@ def _is_other(obj: ApiObject) -> bool:
     return bool(kind) and kind not in _IGNORED and not kind.startswith("kustomize.config.k8s.io/")
 
 
-def fields_about_pods(value: Any) -> list[Any]:
-    """Return the path and value of each field of an object, or of a chart's values, that can be about Pods."""
+def fields_about_pods(value: Any, more: Container[str] = ()) -> list[Any]:
+    """Return the path and value of each field of an object, or of a chart's values, that can be about Pods.
+
+    `more`: further keys.
+    """
     fields: list[Any] = []
     stack: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while stack:
         path, inner = stack.pop()
         if isinstance(inner, OBJECT):
             about = {
-                key for key in inner if key in _ABOUT_PODS or (key == "resources" and isinstance(inner[key], OBJECT))
+                key
+                for key in inner
+                if key in _ABOUT_PODS or key in more or (key == "resources" and isinstance(inner[key], OBJECT))
             }
             fields += [(*path, key, inner[key]) for key in inner if key in about]
             stack += [((*path, key), child) for key, child in inner.items() if key not in about]
@@ -179,7 +198,6 @@ _ABOUT_PODS: Final = frozenset(
     (
         *("priorityClassName", "priorityClass", "replicas", "replicaCount", "minReplicas", "maxReplicas"),
         *("requests", "limits", "cpu", "memory"),
-        *("chart", "targetRevision", "destination", "valueFiles", "valuesFrom"),  # of GitOps tools
     )
 )
 _KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
@@ -222,7 +240,8 @@ def _differing(one: Any, other: Any) -> tuple[Any, Any]:
     """Return the values; of two lists, only the elements that the other list lacks, if there are any."""
     if isinstance(one, list) and isinstance(other, list):
         old, new = (_without(*pair) for pair in ((one, other), (other, one)))
-        return (old, new) if old or new else (one, other)
+        rest = [_REST] if len(old) < len(one) else []
+        return ([*old, *rest], [*new, *rest]) if old or new else (one, other)
     return one, other
 
 
@@ -240,7 +259,8 @@ def _text(value: Any) -> str:
         return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _LONGEST)
     if isinstance(value, list) and not value:
         return ""
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return cut(text.replace(f'"{_REST}"', _REST), _LONGEST)
 
 
 def facts_of(obj: ApiObject) -> dict[str, Any]:
@@ -258,7 +278,9 @@ def facts_of(obj: ApiObject) -> dict[str, Any]:
         requests = {name: str(Quantity(amount, _notation(name))) for name, amount in sorted(total.items())}
         facts |= {"requests": requests} if requests else {}
     except InvalidObject as fault:
-        facts["invalid"] = str(fault)
+        facts["invalid"] = str(fault).partition(": quantities must match")[0]
+    if position_of(obj) is None:
+        facts["hook"] = "that an apply does not run"
     return facts
 
 

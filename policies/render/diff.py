@@ -32,6 +32,7 @@ _HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", *whatif.HEADS[:3
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
+    "hook",
 )  # fmt: skip
 """Fields that are shown of created and deleted objects."""
 
@@ -85,6 +86,14 @@ def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
     yield line_of(applied.head)
     yield from limited(_namespaces(cluster), len(cluster.namespaces), "namespace", "namespaces", "")
     yield from (f"rejected: {reason}" for reason in cluster.rejected)
+    yield from _absent(cluster)
+
+
+def _absent(cluster: OnCluster) -> Iterator[str]:
+    """Tell of changed objects without a state before the change."""
+    if cluster.absent:
+        names = listed([one_line(name) for name in cluster.absent], _NAMED)
+        yield f"{plural(len(cluster.absent), 'changed object')} not in the cluster, simulated as new: {names}"
 
 
 def _details(applied: WhatIf, paint: Painter) -> Iterator[str]:
@@ -108,7 +117,7 @@ def verdict(diff: Diff) -> str:
     others = [plural(len(diff.not_compared), "changed object") + " not compared"] if diff.not_compared else []
     others += ["not everything could be compared"] if diff.notes else []
     if not diff.objects:
-        return "; ".join([NOTHING, *others])
+        return f"{', '.join(others)}; no other{NOTHING.removeprefix('no')}" if others else NOTHING
     operations = [changed.operation for changed in diff.objects]
     counts = ", ".join(
         plural(operations.count(operation), f"object {operation}", f"objects {operation}")
@@ -117,9 +126,15 @@ def verdict(diff: Diff) -> str:
     counts = ", ".join([counts, *others])
     if not diff.clusters:
         return counts
-    effects = [f"{cluster.cluster}: {_effect(cluster)}" for cluster in diff.clusters if needs_attention(cluster)]
+    affected = filter(needs_attention, diff.clusters)
+    effects = [f"{cluster.cluster}: {_effect(cluster)}{_where(cluster)}" for cluster in affected]
     more = [f"{len(effects) - _NAMED} more clusters"] if len(effects) > _NAMED else []
     return "; ".join([counts, *(effects[:_NAMED] or [whatif.NO_EFFECT]), *more])
+
+
+def _where(cluster: OnCluster) -> str:
+    names = [one_line(each.namespace) for each in cluster.namespaces]
+    return f" (in {listed(names, 2)})" if names else ""
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -175,7 +190,6 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
 def _summary(diff: Diff) -> Iterator[str]:
     yield from (f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}"))
-    yield "\n".join(f"- {text_of(line)}" for line in [*diff.notes, *_not_compared(diff), *_kept(diff)])
     if diff.clusters:
         yield "\n".join(markdown_table(titles(_HEADS), [_row(cluster) for cluster in diff.clusters]))
     if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
@@ -185,6 +199,10 @@ def _summary(diff: Diff) -> Iterator[str]:
         rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
         body = "\n".join([*rows[:_MAX_OBJECTS], _more(rows, "object")])
         yield _folded(plural(len(rows), "changed object"), body.strip())
+    if lines := [f"- {text_of(line)}" for line in [*diff.notes, *_not_compared(diff), *_kept(diff)]]:
+        objects = f"{plural(len(diff.not_compared), 'changed object')} not compared" if diff.not_compared else ""
+        what = ", ".join(filter(None, [objects, plural(len(diff.notes), "note") if diff.notes else ""])) or "note"
+        yield _folded(what, "\n".join(lines))
 
 
 def _more(items: Sequence[object], noun: str) -> str:
@@ -193,6 +211,7 @@ def _more(items: Sequence[object], noun: str) -> str:
 
 def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
     rejected = "".join(f"- rejected: {text_of(reason)}\n" for reason in cluster.rejected)
+    rejected += "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
     lines = whatif.markdown(applied.answer, None, applied.notes_without_faults).split("\n", 1)[-1] if details else ""
     return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines.strip())))
 

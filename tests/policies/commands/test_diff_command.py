@@ -104,7 +104,7 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
-    assert done.stdout.startswith("1 object created; full: 1 replica lost, 1 Pod preempted\n")
+    assert done.stdout.startswith("1 object created; full: 1 replica lost, 1 Pod preempted (in shop)\n")
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
 
 
@@ -386,8 +386,8 @@ def test_changed_objects_that_are_not_compared_are_named(
     sides = versions(before, after)
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
-    nothing = "no change of priorities, requests, replicas, quotas or PDBs"
-    assert lines[0] == f"{nothing}; 3 changed objects not compared; not everything could be compared"
+    nothing = "no other change of priorities, requests, replicas, quotas or PDBs"
+    assert lines[0] == f"3 changed objects not compared, not everything could be compared; {nothing}"
     assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
         "prod/values.yaml: values of a chart",
@@ -426,6 +426,25 @@ def test_a_partial_clone_without_an_object_is_no_traceback(tmp_path: Path, monke
     assert "web.yaml is not in this partial clone. Fix: fetch all objects" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "is_told"),
+    [
+        ("rbac.authorization.k8s.io/v1 ClusterRole", {"rules": [{"resources": ["pods"]}]}, False),
+        ("networking.istio.io/v1 VirtualService", {"spec": {"destination": {"host": "a"}}}, False),
+        ("argoproj.io/v1alpha1 Application", {"spec": {"destination": {"name": "a"}}}, True),
+        ("helm.toolkit.fluxcd.io/v2 HelmRelease", {"spec": {"chart": {"spec": {"version": "2"}}}}, True),
+        ("example.org/v1 Database", {"spec": {"replicas": 3}}, True),
+    ],
+)
+def test_changed_objects_of_other_kinds_are_named_if_they_can_be_about_pods(
+    kind: str, fields: dict[str, Any], is_told: bool, versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    version, _, name = kind.partition(" ")
+    metadata = {"name": "x", "labels": {"chart": "x-1", "replicas": "3"}}
+    sides = versions({}, {"x.yaml": [{"apiVersion": version, "kind": name, "metadata": metadata, **fields}]})
+    assert (f"not compared: x.yaml: {name} x" in forewarn("diff", *sides).stdout) == is_told
+
+
 def test_only_what_differs_and_concerns_somebody_is_told(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
@@ -443,7 +462,8 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     lines = done.stdout.splitlines()
     counts = "1 object deleted, 1 object changed, 1 object created, not everything could be compared"
     assert lines[0] == f"{counts}; no replica lost, no Pod preempted or newly Pending"  # the PDB protects no Pod
-    assert '    Deployment shop/web: tolerations [{"key": "b", "operator": "Exists"}] → unset' in lines
+    assert '    Deployment shop/web: tolerations [{"key": "b", "operator": "Exists"}, …] → […]' in lines
+    assert "  1 changed object not in the cluster, simulated as new: Deployment shop/web" in lines
     (note,) = [line for line in lines if line.startswith("note: ")]
     assert note.startswith(f"note: {two}: new.yaml:")
     assert "1 deleted object stays in the clusters; --prune deletes them" in lines
