@@ -58,6 +58,7 @@ from forewarn.policies.disclosure import Disclose  # noqa: E402
 from forewarn.policies.documents.head import Head  # noqa: E402
 from forewarn.policies.findings import Action, Severity  # noqa: E402
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
+from forewarn.policies.objects.priority_class import HOSTED_CLASSES  # noqa: E402
 from forewarn.policies.options import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.rules import RULES  # noqa: E402
 from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
@@ -356,6 +357,10 @@ def schema() -> dict[str, Any]:
                 },
             },
             "breakGlass": _BREAK_GLASS,
+            "preset": {
+                "enum": list(HOSTED_CLASSES),
+                "description": "kind of the cluster: its PriorityClasses exist, and its admission limits apply",
+            },
             "knownClasses": {
                 **_TEXTS,
                 "description": "PriorityClasses that exist outside the input; names or shell patterns",

@@ -159,7 +159,7 @@ class Options(NamedTuple):
     `class_paths`: paths of PriorityClass names in custom resources, for the linter. `placeholder_pods`: selects Pods
     that only reserve capacity; None: Pods with negative priority that only run the pause image. `recreates_pods`: the
     `group/Kind` of further controllers that recreate their Pods. `namespace`: the linter's namespace for manifests
-    that set none; "" if not given.
+    that set none; "" if not given. `preset`: the kind of hosted cluster, a key of HOSTED_CLASSES; "" if unknown.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
@@ -171,6 +171,7 @@ class Options(NamedTuple):
     promises: tuple[Promise, ...] = ()
     break_glass: BreakGlass = BreakGlass()
     known_classes: tuple[str, ...] = ()
+    preset: str = ""
     template_classes: frozenset[str] = frozenset()
     input_classes: frozenset[str] = frozenset()
     class_uses: Mapping[str, int] = NO_USES

@@ -36,6 +36,7 @@ from forewarn.policies.lint.input import (
     assertion_files,
     is_excluded,
 )
+from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import KUSTOMIZE_FLAGS
 from forewarn.policies.sources import SourceError, find_files, status_of
 from forewarn.policies.sources.files import STDIN, TEMPLATES
@@ -264,6 +265,8 @@ def lint_parser() -> argparse.ArgumentParser:
     add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
+    help_text = "kind of the cluster: its PriorityClasses exist, and its admission limits apply"
+    add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
     add(
@@ -561,7 +564,8 @@ def _config(options: argparse.Namespace) -> Config:
     """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
     config = config_of(options)
     closed, exclude = config.options.closed or options.closed, (*config.options.exclude, *options.exclude)
-    return config._replace(options=config.options._replace(closed=closed, exclude=exclude))
+    preset = options.preset or config.options.preset
+    return config._replace(options=config.options._replace(closed=closed, exclude=exclude, preset=preset))
 
 
 def _report_counts(unchecked: int, fixed: int) -> None:

@@ -13,6 +13,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import (
     KUSTOMIZE_FLAGS,
     NETWORK,
@@ -396,6 +397,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "repeatedWarnings": _repeated_warnings,
     "breakGlass": _option("break_glass", _break_glass),
     "knownClasses": _option("known_classes", ConfigNode.texts),
+    "preset": _option("preset", lambda entry: entry.word(HOSTED_CLASSES, "preset")),
     "groups": _option("groups", _groups),
     "render": _option("rendering", _rendering),
     "suppressions": _suppressions,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.objects.fields import boolean, int32, text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from forewarn.policies.objects.fields import ApiObject
 
 SERVED_VERSION: Final = "scheduling.k8s.io/v1"
@@ -55,3 +57,11 @@ SYSTEM_CLASSES: Final = (
     PriorityClass("system-node-critical", HIGHEST_SYSTEM_PRIORITY),
 )
 """The classes that every API server creates at start. Source: pkg/apis/scheduling/v1/helpers.go."""
+GKE: Final = "gke"
+HOSTED_CLASSES: Final[Mapping[str, tuple[PriorityClass, ...]]] = {
+    GKE: (),
+    "openshift": (PriorityClass("openshift-user-critical", 1_000_000_000),),
+}
+"""The other classes of hosted clusters, by preset. Source: modules/nodes-pods-priority-about.adoc in
+openshift/openshift-docs, without the class of the logging operator.
+"""

@@ -9,7 +9,7 @@ from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plu
 from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.priority_class import GKE, SYSTEM_CLASSES
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
@@ -667,7 +667,10 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
 _LONGEST_CLASS: Final = 60
 _SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
 _GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)
-"""The limitedResources of GKE's API servers, which create a matching quota in kube-system."""
+"""The limitedResources of GKE's API servers, which create a matching quota in kube-system.
+
+Source: open-policy-agent/gatekeeper#1120, openservicemesh/osm#4408, fluxcd/flux2#3879.
+"""
 _GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
 _LONGEST_NAMESPACE: Final = 24
 _GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
@@ -685,12 +688,12 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
 
     Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
     these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Pods with a system class,
-    for example from a Helm chart, are rejected.
+    for example from a Helm chart, are rejected: insufficient quota to match these scopes.
 
-    Details: the rule assumes GKE if there is a ResourceQuota named gcp-critical-pods, or a node with the label
-    cloud.google.com/gke-nodepool. If forewarn does not know the ResourceQuotas, the rule also reports system classes
-    that limitedResources limits. If forewarn knows the ResourceQuotas, limited-class-without-quota reports these
-    classes.
+    Details: the rule assumes GKE with `preset: gke` in the configuration or `lint --preset gke`, and if the cluster has
+    a ResourceQuota named gcp-critical-pods or a node with the label cloud.google.com/gke-nodepool. If forewarn does not
+    know the ResourceQuotas, the rule also reports system classes that limitedResources limits. If forewarn knows the
+    ResourceQuotas, limited-class-without-quota reports these classes.
 
     Cluster:
 
@@ -745,8 +748,8 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
 
 def _is_gke(context: Context) -> bool:
     cluster = context.cluster
-    if cluster is None:
-        return False
+    if cluster is None or context.options.preset == GKE:
+        return context.options.preset == GKE
     nodes = cluster.objects.nodes.values()
     return _GKE_QUOTA in cluster.resource_quotas or any(_GKE_LABEL in node.labels for node in nodes)
 

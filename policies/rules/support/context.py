@@ -17,7 +17,7 @@ from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PR
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL, Namespace
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
+from forewarn.policies.objects.priority_class import HOSTED_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, pod_template_of
 from forewarn.policies.selectors import one_of
@@ -114,8 +114,10 @@ class Context:
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
-        """The PriorityClasses of the cluster; the system classes if the cluster is unknown."""
-        return self.cluster.priority_classes if self.cluster else {c.name: c for c in SYSTEM_CLASSES}
+        """The PriorityClasses of the cluster; those of every cluster, or of the preset, if the cluster is unknown."""
+        if self.cluster:
+            return self.cluster.priority_classes
+        return {c.name: c for c in (*SYSTEM_CLASSES, *HOSTED_CLASSES.get(self.options.preset, ()))}
 
     @property
     def pod_counts_by_priority(self) -> Mapping[tuple[str, int | None], int]:
