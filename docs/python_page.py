@@ -61,9 +61,10 @@ def page() -> str:
     public = [item for item in public if not (isinstance(item, type) and issubclass(item, Exception))]
     for item in public:
         parts += _section(item)
-    parts += ["## Types in results", "Results contain these types."]
+    parts += ["## Types in results", "Results contain these types. `help(TYPE)` explains their fields."]
     for item in _inside(public):
-        parts += _section(item)
+        summary = (inspect.getdoc(item) or "").partition("\n\n")[0].replace("\n", " ").partition(". ")[0]
+        parts += [f"### `{item.__name__}`", f"{summary.rstrip('.')}.", f"```python\n{_class(item)}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
