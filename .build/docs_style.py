@@ -3,7 +3,7 @@
 PATH is a page, a directory of pages, a Python module or a package. Without PATH: README.md, CONTRIBUTING.md, docs/,
 the messages of rules, reports and the webhook, and the help text of every command.
 The styles are in .build/vale. Vale is $VALE, or the pinned version, built once by Go into .cache/vale
-(docs/internals/decisions/0015-vale.md).
+(docs/internals/decisions/0002-tooling.md).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd
 _HELM_FLAGS = " ".join(f"-X helm.sh/helm/v3/pkg/{part}.k8sVersionMinor=37" for part in ("chartutil", "lint/rules"))
 HELM = Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, f"-s -w {_HELM_FLAGS}")
 
-# Other projects' validators of reports and CI files (docs/internals/decisions/0012-validators.md).
+# Other projects' validators of reports and CI files (docs/internals/decisions/0002-tooling.md).
 VALIDATORS = Module(
     "validators",
     {"rdjson": "example.com/forewarn/validators/rdjson", "actionlint": "github.com/rhysd/actionlint/cmd/actionlint"},

