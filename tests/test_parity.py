@@ -136,6 +136,8 @@ def _workloads(draw: st.DrawFn) -> dict[str, Any]:
     value: dict[str, Any] = {"metadata": {"labels": {"app": "w"}}, "spec": draw(_specs())}
     for step in reversed(path):
         value = {step: value}
+    if kind.startswith("apps/"):
+        value["spec"]["selector"] = {"matchLabels": {"app": "w"}}  # without it, the linter takes it for a patch
     if (kind.startswith("apps/") and name != "DaemonSet") or name == "ReplicationController":
         value["spec"] |= _without_none(replicas=draw(st.sampled_from([None, 0, 2, 10])))
     metadata = {"name": "w", "namespace": draw(st.sampled_from(NAMESPACES))}

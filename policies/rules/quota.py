@@ -374,8 +374,9 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     each node that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the
     workload. If old Pods use the quota that new Pods need, the rule reports only rollouts that stop, and after how many
     new Pods. If a LimitRange sets default requests, these requests count. If a ResourceQuota has no status, the rule
-    compares the limits in its spec with the objects of the input, and the message reports this. kube-apiserver checks
-    the quota after all webhooks, and only its check is binding.
+    compares the limits in its spec with the objects of the input, and the message reports this. The linter ignores
+    patches: workloads without selector, containers or image. kube-apiserver checks the quota after all webhooks, and
+    only its check is binding.
 
     Cluster:
 
@@ -403,9 +404,15 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
           spec:
         -   replicas: 10
         +   replicas: 4
+            selector:
+              matchLabels:
+                app: web
             template:
               spec:
                 priorityClassName: gold
+                containers:
+                - name: web
+                  image: web
 
     Fix: run fewer replicas, lower the requests, or raise the quota.
     """
@@ -549,10 +556,14 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
 
           Deployment team/web
           spec:
+            selector:
+              matchLabels:
+                app: web
             template:
               spec:
                 containers:
                 - name: web
+                  image: web
                   resources:
                     requests:
                       cpu: 500m
@@ -779,6 +790,9 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
         Deployment team/web
         spec:
           replicas: 2
+          selector:
+            matchLabels:
+              app: web
           template:
             spec:
               containers:

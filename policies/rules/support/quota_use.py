@@ -32,7 +32,7 @@ from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.resource_list import mask, subtract_to_zero
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.objects.workload import is_fragment, pod_template_of
 from forewarn.policies.quantity import Quantity
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
@@ -227,7 +227,7 @@ class QuotaUse:
         """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
         context = self._context
         template = context.template(subject)
-        if context.phase is Phase.LINT and (_runs(subject) or subject.is_patched):
+        if context.phase is Phase.LINT and (_runs(subject) or subject.is_patched or _is_patch(subject, template)):
             return None
         is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
         pod = (
@@ -291,6 +291,10 @@ class QuotaUse:
         return frozenset(
             (group_kind(subject.object), subject.effective_namespace, subject.ref.name) for subject in subjects
         )
+
+
+def _is_patch(subject: ReviewedObject, template: PodTemplate | None) -> bool:
+    return template is not None and template.is_template and is_fragment(subject.object, template)
 
 
 def _runs(subject: ReviewedObject) -> bool:

@@ -40,8 +40,8 @@ def _quota(pods: int, namespace: str = "") -> str:
 
 def _web(replicas: int, name: str = "web", namespace: str = "", of: str = "") -> str:
     where = f", namespace: {namespace}" if namespace else ""
-    template = f"{{spec: {{{of and 'priorityClassName: ' + of}}}}}"
-    spec = f"{{replicas: {replicas}, strategy: {{type: Recreate}}, template: {template}}}"
+    template = f"{{spec: {{containers: [{{name: c, image: c}}]{of and ', priorityClassName: ' + of}}}}}"
+    spec = f"{{replicas: {replicas}, strategy: {{type: Recreate}}, selector: {{}}, template: {template}}}"
     return f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}{where}}}\nspec: {spec}\n"
 
 
@@ -230,6 +230,24 @@ _TREES = {
     "a quota": ({"q.yaml": _quota(0, "shop"), "app/d.yaml": _web(1, namespace="shop")}, "quota-exceeded"),
     "a quota above": ({"q.yaml": _quota(0), "app/d.yaml": _web(1)}, "quota-exceeded"),
 }
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_whole"),
+    [
+        ("{replicas: 9, selector: {}, template: {spec: {containers: [{name: c, image: c}]}}}", True),
+        ("{replicas: 9}", False),
+        ("{replicas: 9, template: {spec: {containers: [{name: c, image: c}]}}}", False),
+        ("{replicas: 9, selector: {}, template: {spec: {priorityClassName: system-node-critical}}}", False),
+        ("{replicas: 9, selector: {}, template: {spec: {containers: [{name: c, env: []}]}}}", False),
+    ],
+)
+def test_a_patch_that_no_kustomization_lists_uses_no_quota(tmp_path: Path, spec: str, is_whole: bool) -> None:
+    patch = f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec: {spec}\n"
+    compute = _quota(5).replace("pods: 5", "pods: 5, requests.cpu: 1")
+    for quota, rule in ((_quota(5), "quota-exceeded"), (compute, "quota-requirement-missing")):
+        errors = _rules(_lint(tmp_path, {"q.yaml": quota, "patch.yaml": patch}))
+        assert errors == ([f"patch.yaml: error {rule}"] if is_whole else [])
 
 
 @pytest.mark.parametrize("kustomizations", [["app"], ["app", "."], ["."]])
