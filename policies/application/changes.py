@@ -10,6 +10,7 @@ from forewarn.policies.application.simulated import admit_at_once, events_of
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, group_kind, ref_of
+from forewarn.policies.sources import SourceError
 from forewarn.policies.whatif import class_change, questions
 from forewarn.policies.whatif.questions import Question
 
@@ -155,6 +156,18 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class MaxReplicas:
+    """Every HorizontalPodAutoscaler of the cluster scales its workload to maxReplicas."""
+
+    def question(self, start: Start) -> Question:
+        """The workloads are scaled."""
+        if not start.cache.autoscalers:
+            fix = "pass a directory with the cluster snapshot and the output of kubectl get hpa -A -o json"
+            raise SourceError("", f"the cluster has no HorizontalPodAutoscalers. Fix: {fix}")
+        return questions.at_max_replicas(start.cluster, start.cache.autoscalers)
+
+
+@dataclass(frozen=True)
 class Apply:
     """Manifests are applied: paths or API objects. `namespace`: of objects that name none."""
 
@@ -246,7 +259,7 @@ CHANGES: Final[dict[str, type[Change]]] = {
     request.__name__: request
     for request in (
         *(LoseNodes, LoseZone, LosePool, Drain, Upgrade, Add),
-        *(Restart, Scale, Apply, Delete, Events, ChangeClass),
+        *(Restart, Scale, MaxReplicas, Apply, Delete, Events, ChangeClass),
     )
 }
 """Name -> the request type."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from forewarn.policies.application.changes import Apply, ChangeClass, Events, Start
+from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Start
 from forewarn.policies.application.cluster import require_nodes
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import (
@@ -27,6 +27,7 @@ from forewarn.policies.simulation.outcomes import Outcome, explore
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
 from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import autoscalers_of
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import as_dict
 from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
@@ -148,7 +149,7 @@ def whatif(
     `progress`: called with simulated seconds and steps. Raises SourceError, InvalidInput and InvalidObject.
     """
     autoscaling, places = autoscaling or cluster.autoscaling, Places()
-    start = Start(cluster.cache.copy(), autoscaling.groups, places)
+    start = Start(_cache_for(change, cluster), autoscaling.groups, places)
     cache = start.cache
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
@@ -161,7 +162,7 @@ def whatif(
             require_nodes(cache.snapshot())
         question, faults = _without_rejected(question, cache, places)
         notes = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals)]
-        notes += _of_faults(faults)
+        notes += [*question.notes, *_of_faults(faults)]
         horizon = question.upgrade.horizon if question.upgrade else _A_DAY if question.restarts else 0.0
         world = world_with(cache, question.arrivals, until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
@@ -176,6 +177,14 @@ def whatif(
     notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
     head = head_of(cache.snapshot(), answer.summary.assumes)
     return WhatIf(head, change, answer, question.class_change, notes, faults, outcomes)
+
+
+def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
+    """Return a copy of the cache, with the objects of running clusters on which only this change depends."""
+    cache = cluster.cache.copy()
+    for obj in (obj for source in cluster.sources if isinstance(change, MaxReplicas) for obj in autoscalers_of(source)):
+        cache.add(obj)
+    return cache
 
 
 def _of_faults(faults: Sequence[Exception]) -> list[str]:

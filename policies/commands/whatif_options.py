@@ -169,6 +169,14 @@ def _of_workloads(add: _Add) -> None:
     )
     argument("name", metavar="KIND/NAME")
     argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
+    argument = add(
+        "hpa",
+        "every HorizontalPodAutoscaler scales to maxReplicas",
+        lambda _: forewarn.MaxReplicas(),
+        "whatif hpa --max",
+        "whatif hpa --max --fail-on pending",
+    )
+    argument("--max", action="store_true", required=True, help="scale to maxReplicas")
 
 
 def _of_manifests(add: _Add) -> None:

@@ -12,7 +12,7 @@ from forewarn.policies.controllers.recreated import Recreator, again
 from forewarn.policies.controllers.replica_set import deletion_cost
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import AUTOSCALER, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.objects.fields import at, group_kind, int32, items, text, timestamp
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
@@ -48,19 +48,24 @@ class DumpCache(GroupCache):
         self.pdbs: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that its view does not contain."""
+        self.autoscalers: dict[Key, ApiObject] = {}
+        """The HorizontalPodAutoscalers."""
         self.recreated = frozenset[str]()
         """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
 
     def copy(self) -> Self:
         """Return a cache with the same objects and discovery. See `Cache.copy`."""
         cache = super().copy()
-        cache.pdbs, cache.times = dict(self.pdbs), dict(self.times)
+        cache.pdbs, cache.times, cache.autoscalers = dict(self.pdbs), dict(self.times), dict(self.autoscalers)
         return cache
 
     def add(self, obj: ApiObject) -> bool:
         """Add or replace an object, and its additional data. See `Cache.add`."""
-        added = super().add(obj)
         kind = group_kind(obj)
+        if kind == AUTOSCALER:
+            self.autoscalers[key_of(obj)] = obj
+            return True
+        added = super().add(obj)
         if kind == PDB:
             self.pdbs[key_of(obj)] = obj
         elif kind == "/Pod":

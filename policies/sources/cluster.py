@@ -250,6 +250,14 @@ def capacity_buffers_of(source: str) -> Iterable[dict[str, Any]]:
     return _objects_of(source, "capacity_buffers")
 
 
+def autoscalers_of(source: str) -> Iterable[dict[str, Any]]:
+    """Return the HorizontalPodAutoscalers of a named source; nothing for files, which are read with the other objects.
+
+    The source must have an attribute `autoscalers`, a function of the argument. Raises SourceError.
+    """
+    return _objects_of(source, "autoscalers")
+
+
 def node_groups_of(source: str) -> Iterable[dict[str, Any]]:
     """Return the objects of a named source about node groups; nothing for files, which are read with the other objects.
 

@@ -5,15 +5,17 @@ Nodes are lost, drained or added, and objects are created, changed or deleted.
 
 from __future__ import annotations
 
+from collections import Counter
 from fnmatch import fnmatchcase
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import APPLIED, NODE, POD, POD_GROUP, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of, string_map
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
+from forewarn.policies.rules.support.rule_text import integer
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of
@@ -55,7 +57,7 @@ class Question(NamedTuple):
 
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
     of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone
-    or pool that is lost. `class_change`: the effect of a changed PriorityClass.
+    or pool that is lost. `class_change`: the effect of a changed PriorityClass. `notes`: what is not simulated.
     """
 
     title: str
@@ -66,6 +68,7 @@ class Question(NamedTuple):
     restarts: bool = False
     lost: Sequence[tuple[str, str]] = ()
     class_change: ClassChange | None = None
+    notes: Sequence[str] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
@@ -157,9 +160,71 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
     version, kind, name = _named(cluster, workload, namespace, _KINDS)
+    arrival = _scaling(f"{version} {kind}", namespace, name, replicas)
+    return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [arrival])
+
+
+def _scaling(known: str, namespace: str, name: str, replicas: int) -> Arrival:
+    version, kind = known.split(" ")
     metadata = {"namespace": namespace, "name": name}
-    obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
-    return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
+    return Arrival(0.0, "scale", {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas})
+
+
+def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, str], ApiObject]) -> Question:
+    """Return the question of scaling the workload of each HorizontalPodAutoscaler to its maxReplicas.
+
+    Simulates at most MAX_REPLICAS replicas, those of the smallest workloads first.
+    """
+    targets = {key: _target(key[0], obj) for key, obj in autoscalers.items()}
+    number = Counter(targets.values())
+    ignored: dict[str, list[str]] = {}
+    arrivals, before, after = list[Arrival](), 0, 0
+    for key, obj in sorted(autoscalers.items(), key=lambda each: (integer(at(each[1], *_MOST)) or 0, each[0])):
+        target, most = targets[key], integer(at(obj, *_MOST)) or 0
+        if why := _why_not_scaled(cluster, obj, target, number[target], MAX_REPLICAS - after):
+            ignored.setdefault(why, []).append("/".join(key))
+            continue
+        before, after = before + _replicas(cluster.workloads[target].object), after + most
+        arrivals.append(_scaling(_SCALED[target[0]], *target[1:], most))
+    title = f"{plural(len(arrivals), 'HorizontalPodAutoscaler')} at maxReplicas: {before} → {after} replicas"
+    notes = [
+        f"{plural(len(names), 'HorizontalPodAutoscaler')} not simulated: {why}: {listed(sorted(names))}"
+        for why, names in sorted(ignored.items())
+    ]
+    return Question(title, arrivals, notes=notes)
+
+
+_MOST: Final = ("spec", "maxReplicas")
+_SCALED: Final = {
+    f"{known.partition(' ')[0].rpartition('/')[0]}/{known.partition(' ')[2]}": known for known in _KINDS.values()
+}
+"""The `group/Kind` of workloads that a HorizontalPodAutoscaler scales -> apiVersion and kind."""
+
+
+def _target(namespace: str, autoscaler: ApiObject) -> tuple[str, str, str]:
+    version, kind, name = (text_at(autoscaler, "spec", "scaleTargetRef", key) for key in ("apiVersion", "kind", "name"))
+    return f"{version.rpartition('/')[0]}/{kind}", namespace, name
+
+
+def _replicas(workload: ApiObject) -> int:
+    replicas = integer(at(workload, "spec", "replicas"))
+    return 1 if replicas is None else replicas
+
+
+def _why_not_scaled(
+    cluster: ClusterSnapshot, autoscaler: ApiObject, target: tuple[str, str, str], number: int, left: int
+) -> str:
+    """Return why a HorizontalPodAutoscaler scales nothing, or ""."""
+    most = integer(at(autoscaler, *_MOST)) or 0
+    if target[0] not in _SCALED:
+        return "scales another kind than Deployment, ReplicaSet, StatefulSet and ReplicationController"
+    if target not in cluster.workloads:
+        return "its workload is not in the cluster"
+    if number > 1:
+        return "another one scales the same workload"
+    if not _replicas(cluster.workloads[target].object) and integer(at(autoscaler, "spec", "minReplicas")) != 0:
+        return "a workload with 0 replicas disables it"
+    return "" if 1 <= most <= left else f"more than {MAX_REPLICAS:,} replicas, or an invalid maxReplicas"
 
 
 def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.changes import LoseNodes as LoseNodes
     from forewarn.policies.application.changes import LosePool as LosePool
     from forewarn.policies.application.changes import LoseZone as LoseZone
+    from forewarn.policies.application.changes import MaxReplicas as MaxReplicas
     from forewarn.policies.application.changes import Restart as Restart
     from forewarn.policies.application.changes import Scale as Scale
     from forewarn.policies.application.changes import Upgrade as Upgrade
@@ -70,7 +71,7 @@ _MODULES: Final = {
     "policies.application.whatif": ("whatif", "WhatIf"),
     "policies.application.changes": (
         *("LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
-        *("Restart", "Scale", "Apply", "Delete", "Events", "ChangeClass"),
+        *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
     ),
     "policies.whatif.sweep": ("Sweep",),
     "policies.application.losses": ("risk", "whatif_each", "Workloads"),

@@ -37,6 +37,7 @@ _BUFFERS: Final = tuple(
     KindSpec(f"autoscaling.x-k8s.io/{version}", "CapacityBuffer", "capacitybuffers", "")
     for version in ("v1beta1", "v1alpha1")
 )
+_AUTOSCALERS: Final = KindSpec("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "")
 _CONFIG_MAP: Final = KindSpec("v1", "ConfigMap", "configmaps", "")
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"
 _MACHINES: Final = (
@@ -159,6 +160,14 @@ class Live:
             except ApiError as error:
                 if error.status != 404:
                     raise _fault(_name(context), resource, error) from None
+
+    def autoscalers(self, context: str) -> Iterator[dict[str, Any]]:
+        """The HorizontalPodAutoscalers of the cluster. Raises SourceError."""
+        try:
+            for page in ApiServer(partial(connect, context)).pages(_AUTOSCALERS, consistent=False, timeouts=_SHORT):
+                yield from page.objects
+        except ApiError as error:
+            raise _fault(_name(context), _AUTOSCALERS, error) from None
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
         """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if

@@ -57,3 +57,11 @@ def test_another_error_is_reported(configmap: int, machines: int, monkeypatch: p
     serve(monkeypatch, configmap, machines)
     with pytest.raises(SourceError):
         list(live.node_groups(""))
+
+
+def test_autoscalers_are_read_or_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, 200, 200)
+    assert [obj["kind"] for obj in live.autoscalers("")] == ["HorizontalPodAutoscaler"]
+    serve(monkeypatch, 200, 403)
+    with pytest.raises(SourceError, match="horizontalpodautoscalers"):
+        list(live.autoscalers(""))

@@ -1,0 +1,90 @@
+"""`forewarn whatif hpa --max`: every HorizontalPodAutoscaler at its maxReplicas."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import forewarn
+from forewarn.policies.cli import main
+from forewarn.policies.simulation.scenario import MAX_REPLICAS
+from tests.builders import cluster_text, make_node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+
+
+def workload(name: str, replicas: int | None = 1, kind: str = "Deployment") -> Any:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    metadata = {"name": name, "namespace": "team"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def autoscaler(name: str, most: Any, target: Any = None, kind: str = "Deployment", **spec: Any) -> Any:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": target or name}
+    spec = {"maxReplicas": most, "scaleTargetRef": reference, **spec}
+    metadata = {"name": name, "namespace": "team"}
+    return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+
+
+def asked(tmp_path: Path, *objects: Any) -> forewarn.WhatIf:
+    empty = [{"apiVersion": "v1", "kind": f"{kind}List", "items": []} for kind in ("Pod", "ResourceQuota")]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(cluster_text([make_node("n").has(cpu="32").obj, *objects, *empty]), encoding="utf-8")
+    return forewarn.whatif(forewarn.load(str(file)), forewarn.MaxReplicas())
+
+
+def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", "hpa", "--max", "--cluster", CLUSTER, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["change"] == "1 HorizontalPodAutoscaler at maxReplicas: 4 → 8 replicas"
+    assert len(answer["preempted"]) == 4
+
+
+def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
+    objects = [workload("a"), workload("b", None, "StatefulSet"), workload("c", 9)]
+    scalers = [autoscaler("a", 3), autoscaler("b", 2, kind="StatefulSet"), autoscaler("c", 2)]
+    result = asked(tmp_path, *objects, *scalers)
+    assert result.answer.title == "3 HorizontalPodAutoscalers at maxReplicas: 11 → 7 replicas"
+    assert sum(row.after + row.pending for row in result.workloads) == 7
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ([autoscaler("a", 3)], "its workload is not in the cluster"),
+        ([autoscaler("a", 3, kind="Rollout")], "scales another kind than"),
+        ([workload("a"), autoscaler("a", 3), autoscaler("b", 5, "a")], "another one scales the same workload"),
+        ([workload("a", 0), autoscaler("a", 3)], "a workload with 0 replicas disables it"),
+        ([workload("a"), autoscaler("a", 2**31 - 1)], f"more than {MAX_REPLICAS:,} replicas"),
+        ([workload("a"), autoscaler("a", "many")], "an invalid maxReplicas"),
+        ([workload("a"), autoscaler("a", 3, scaleTargetRef=[])], "scales another kind than"),
+    ],
+)
+def test_autoscalers_that_scale_nothing_are_named(objects: Any, told: str, tmp_path: Path) -> None:
+    result = asked(tmp_path, *objects)
+    assert result.answer.title.startswith("0 HorizontalPodAutoscalers")
+    assert any(told in note and "not simulated" in note and "team/a" in note for note in result.notes)
+
+
+def test_a_workload_that_may_have_no_replicas_is_scaled(tmp_path: Path) -> None:
+    assert "0 → 3 replicas" in asked(tmp_path, workload("a", 0), autoscaler("a", 3, minReplicas=0)).answer.title
+
+
+def test_the_total_is_bounded_and_small_workloads_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forewarn.policies.whatif.questions.MAX_REPLICAS", 5)
+    objects = [workload(name) for name in "abc"] + [autoscaler("a", 4), autoscaler("b", 2), autoscaler("c", 3)]
+    result = asked(tmp_path, *objects)
+    assert "2 HorizontalPodAutoscalers at maxReplicas: 2 → 5 replicas" in result.answer.title
+    assert [note for note in result.notes if "team/a" in note]
+
+
+def test_without_autoscalers_there_is_no_answer(tmp_path: Path) -> None:
+    with pytest.raises(forewarn.SourceError, match="no HorizontalPodAutoscalers"):
+        asked(tmp_path, workload("a"))
