@@ -24,6 +24,7 @@ from forewarn.policies.whatif.questions import ZONE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
 
@@ -70,7 +71,7 @@ class Cluster:
     @cached_property
     def autoscaling(self) -> Autoscaling:
         """The autoscalers of the cluster, and its node groups whose sizes are known."""
-        return with_node_groups(Autoscaling(self.config.options.autoscaler_cutoff), self)
+        return with_node_groups(Autoscaling(self.config.options.autoscaler_cutoff), self.cache, self.sources)
 
     @property
     def nodes(self) -> list[str]:
@@ -129,16 +130,17 @@ def require_nodes(cluster: ClusterSnapshot) -> None:
         raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
 
 
-def with_node_groups(autoscaling: Autoscaling, cluster: Cluster, cutoff: int | None = None) -> Autoscaling:
+def with_node_groups(
+    autoscaling: Autoscaling, cache: GroupCache, sources: Sequence[str], cutoff: int | None = None
+) -> Autoscaling:
     """Return the settings with the node groups of the cluster whose sizes are known, unless a file describes groups.
 
     `cutoff`: overrides that of the cluster. Raises SourceError.
     """
     if autoscaling.node_delay is None:
         return autoscaling
-    cache = cluster.cache
     if not autoscaling.groups or autoscaling.instance_types or PRIORITY in cache.discovery.settings.expanders:
-        for obj in (obj for source in cluster.sources for obj in node_groups_of(source)):
+        for obj in (obj for source in sources for obj in node_groups_of(source)):
             cache.add(obj)
     discovery = cache.discovery
     autoscaling = autoscaling._replace(settings=discovery.settings)

@@ -10,6 +10,7 @@ from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.cache import ClusterSnapshot
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.options import Options
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Headroom
@@ -39,13 +39,14 @@ _LONG: Final = 200
 class HeadroomRequest:
     """Manifests of Pods and workloads. `placeholders`: a number of Pods that must start without waiting for new nodes.
 
-    `options`: those of rules, which select placeholder Pods.
+    `autoscaling`: settings of autoscalers (default: those of the cluster). `options`: those of rules, which select
+    placeholder Pods.
     """
 
     manifests: Manifest | Sequence[Manifest]
     namespace: str = "default"
     placeholders: int | None = None
-    autoscaling: Autoscaling = field(default_factory=Autoscaling)
+    autoscaling: Autoscaling | None = None
     options: Options = field(default_factory=Options)
 
 
@@ -97,14 +98,21 @@ def headroom(
     """
     if not isinstance(request, HeadroomRequest):
         request = HeadroomRequest(request)
+    autoscaling = request.autoscaling
+    if autoscaling is None:
+        autoscaling = Autoscaling() if isinstance(cluster, ClusterSnapshot) else cluster.autoscaling
     cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
     with places.locating():
         objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
         objects = _one_of_each_group(objects)
-        rooms = [_headroom(cluster, obj, request.autoscaling) for obj in objects]
+        rooms = [_headroom(cluster, obj, autoscaling) for obj in objects]
         rooms = [room._replace(notes=[*room.notes, note]) for room in rooms] if note else rooms
         results = [
-            ObjectHeadroom(room, _placeholders(cluster, obj, room, request), buffers.of(obj, request.placeholders))
+            ObjectHeadroom(
+                room,
+                _placeholders(cluster, obj, room, request, autoscaling.cutoff),
+                buffers.of(obj, request.placeholders),
+            )
             for obj, room in zip(objects, rooms, strict=True)
         ]
     return HeadroomResult(head_of(cluster, (clause for room in rooms for clause in room.assumes)), cluster, results)
@@ -118,11 +126,11 @@ def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling
 
 
 def _placeholders(
-    cluster: ClusterSnapshot, obj: ApiObject, room: Headroom, request: HeadroomRequest
+    cluster: ClusterSnapshot, obj: ApiObject, room: Headroom, request: HeadroomRequest, cutoff: int
 ) -> Placeholders | None:
     if not request.placeholders:
         return None
-    return placeholders(cluster, obj, room, request.placeholders, request.options, request.autoscaling.cutoff)
+    return placeholders(cluster, obj, room, request.placeholders, request.options, cutoff)
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:

@@ -59,11 +59,12 @@ def add_arrival_options(add: Callable[..., object]) -> None:
         "for the NodePools of the cluster",
     )
     add("--node-delay", type=_seconds, metavar="SECONDS", help="time from a scale-up to ready nodes (default: 180)")
-    add(
-        "--no-autoscaler",
-        action="store_true",
-        help="simulate without new nodes, and ignore the node groups of the cluster",
-    )
+    add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
+
+
+def add_no_autoscaler_option(add: Callable[..., object], help_text: str) -> None:
+    """Add the option `--no-autoscaler`. `add`: a parser's `add_argument`."""
+    add("--no-autoscaler", action="store_true", help=help_text)
 
 
 def reject_node_templates(add: Callable[..., object], why: str) -> None:
@@ -95,7 +96,8 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
         autoscaling = autoscaling._replace(instance_types=types)
     if getattr(options, "no_autoscaler", True):
         return autoscaling._replace(node_delay=None)
-    return autoscaling if options.node_delay is None else autoscaling._replace(node_delay=options.node_delay)
+    delay = getattr(options, "node_delay", None)
+    return autoscaling if delay is None else autoscaling._replace(node_delay=delay)
 
 
 def _groups(path: str | None) -> Sequence[NodeGroup]:

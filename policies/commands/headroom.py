@@ -5,7 +5,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, rule_options_of
+from forewarn.policies.commands.autoscaling import (
+    add_autoscaling_options,
+    add_no_autoscaler_option,
+    autoscaling_of,
+    rule_options_of,
+)
 from forewarn.policies.commands.cluster_command import (
     Run,
     add_cluster_option,
@@ -49,18 +54,20 @@ def main(arguments: Sequence[str]) -> int:
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
 
     def evaluate(run: Run) -> Evaluated:
-        from forewarn.policies.application.cluster import require_nodes
+        from forewarn.policies.application.cluster import require_nodes, with_node_groups
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
-        from forewarn.policies.cluster.cache import Cache
+        from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 
         buffers = CapacityBuffers()
-        cluster = settle(loaded(run, Cache(collect=buffers.collect)), release).snapshot()
+        cache = GroupCache(buffers.collect)
+        cluster = settle(loaded(run, cache), release).snapshot()
+        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         note = read_buffers(run.cluster, buffers)
-        if not autoscaling.groups:
+        if not settings.groups:
             require_nodes(cluster)
         rules = {"options": rule_options_of(options)} if options.placeholders else {}
-        request = HeadroomRequest([options.filename], options.namespace, options.placeholders, autoscaling, **rules)
+        request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
         result = headroom(cluster, request, buffers, note)
         printed = _printed(result, run.output)
         least = result.least(preempting=options.preempting)
@@ -131,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
     add_autoscaling_options(add)
+    add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

@@ -49,7 +49,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     loaded(options, cache)
     settle(cache, release)
     cluster = Cluster(cache, sources=options.cluster)
-    autoscaling = with_node_groups(autoscaling, cluster, options.expendable_pods_priority_cutoff)
+    autoscaling = with_node_groups(autoscaling, cache, options.cluster, options.expendable_pods_priority_cutoff)
     with counting("cases", sys.stderr) as show:
         settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         cache.recreated = recreated_by(options)
         settle(loaded(run, cache), release)
         cluster = Cluster(cache, sources=run.cluster)
-        settings = with_node_groups(autoscaling, cluster, options.expendable_pods_priority_cutoff)
+        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         drawn = options.output in DRAWN
         try:
             with nullcontext() if run.name else watched() as show:

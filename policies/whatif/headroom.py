@@ -384,6 +384,9 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
     try:
         with metered(lambda: False, MAX_WORK):
             for group in groups:
+                if group.blocked:
+                    results.append(OfGroup(group.name, 0, False, Count(0), group.blocked))
+                    continue
                 nodes = MAX_NODES if group.max_added is None else min(group.max_added, MAX_NODES)
                 capped = group.max_added is None or group.max_added > nodes
                 base = cluster.scheduling if full is None else full

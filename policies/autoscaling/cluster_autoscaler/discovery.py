@@ -238,8 +238,8 @@ class Discovery:
 class GroupCache(Cache):
     """A Cache that also collects what the objects say about node groups."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, collect: Callable[[ApiObject], bool | None] | None = None) -> None:
+        super().__init__(collect=collect)
         self.discovery = Discovery()
 
     def add(self, obj: ApiObject) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import forewarn
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
@@ -23,6 +24,8 @@ from forewarn.policies.whatif.node_groups import read_node_groups
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import without_head
+from tests.policies.autoscaling.test_discovery import status
+from tests.policies.test_new_nodes_arrive import ZONAL, labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -467,3 +470,31 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
         "nodes": 8,
         "quota": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "lines"),
+    [
+        (
+            "NoActivity",
+            [],
+            ["and 14 more with up to 7 nodes of group a", "no more with group b: max node group size reached"],
+        ),
+        ("Backoff", [], ["no more with group a: in backoff after failed scale-up", "no more with group b: in backoff"]),
+        ("NoActivity", ["--no-autoscaler"], []),
+    ],
+)
+def test_the_node_groups_of_the_cluster(
+    state: str, more: list[str], lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 2), state=state))
+    assert main(["headroom", "-f", "docs/examples/headroom/cache.yaml", "--cluster", cluster, *more]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in lines if line not in out] == []
+    assert ("group a" in out) == bool(lines)
+
+
+def test_programs_get_the_node_groups_of_the_cluster_too(tmp_path: Path) -> None:
+    loaded = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9))))
+    (result,) = forewarn.headroom(loaded, "docs/examples/headroom/cache.yaml").objects
+    assert [(group.name, group.nodes, group.more.pods) for group in result.headroom.groups or ()] == [("a", 7, 14)]
