@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RBAC = ROOT / "manifests/base/rbac.yaml"
 JOBS_RBAC = ROOT / "manifests/jobs/base/rbac.yaml"
 DUMP = ROOT / "docs/guides/predict.md"
-DIRECTIONS = ROOT / "docs/reference/failure-modes.md"
+DIRECTIONS = ROOT / "docs/internals/failure-modes.md"
 JSON_PAGE = ROOT / "docs/reference/json.md"
 _SCHEMA_ROWS = "| output | JSON Schema |\n|---|---|\n"
 _HEAD = """
@@ -485,7 +485,7 @@ def dumped() -> str:
 
 
 def by_the_state() -> str:
-    """The rows of docs/reference/failure-modes.md on rules that read the cluster state."""
+    """The rows of docs/internals/failure-modes.md on rules that read the cluster state."""
     webhook_rules = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
     rows = [
         (

@@ -1,6 +1,6 @@
 """The direction of a request (allow, evaluate, look up), chosen before its object is read.
 
-The rows are the table in docs/reference/failure-modes.md.
+The rows are the table in docs/internals/failure-modes.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Direction(Enum):
 
 
 class DirectionRow(NamedTuple):
-    """One row of docs/reference/failure-modes.md."""
+    """One row of docs/internals/failure-modes.md."""
 
     id: str
     applies: Callable[[AdmissionRequest, Config], bool]
@@ -93,7 +93,7 @@ ROWS: Final = (
 
 
 def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
-    """Return the first row of the table in docs/reference/failure-modes.md that applies to the request."""
+    """Return the first row of the table in docs/internals/failure-modes.md that applies to the request."""
     return next(row for row in ROWS if row.applies(request, config))
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/failure-modes.md, row by row."""
+"""docs/internals/failure-modes.md, row by row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from forewarn.webhook.admission.endpoint import Endpoint
 
-TABLE = Path(__file__).parents[3] / "docs" / "reference" / "failure-modes.md"
+TABLE = Path(__file__).parents[3] / "docs" / "internals" / "failure-modes.md"
 TESTS: dict[str, Callable[[Running], None]] = {}
 DECIDED_IN: dict[str, tuple[str, ...]] = {}
 """Row -> what in the code decides it; rows about rules have nothing."""
