@@ -210,3 +210,18 @@ def test_pages_link_to_files_that_are_there() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", Path(page).read_text()):
             assert (Path(page).parent / target).exists(), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_link_to_headings_as_github_and_the_site_name_them(page: str) -> None:
+    targets = re.findall(r"\]\(([^):#]*)#([^)]+)\)", Path(page).read_text())
+    paths = [((Path(page).parent / file if file else Path(page)), anchor) for file, anchor in targets]
+    assert [f"{path}#{anchor}" for path, anchor in paths if anchor not in _anchors(path)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    on_github = {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in plain}
+    return {anchor for anchor in on_github if "--" not in anchor}
