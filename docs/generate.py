@@ -366,6 +366,11 @@ def schema() -> dict[str, Any]:
                 "description": "PriorityClasses that exist outside the input; names or shell patterns",
             },
             "exclude": {**_TEXTS, "description": "files that the linter skips; shell patterns"},
+            "clusters": {
+                "type": "object",
+                "description": "names of clusters, and the directories that `diff` applies to them; shell patterns",
+                "additionalProperties": _TEXTS,
+            },
             "suppressions": {
                 "type": "array",
                 "description": "known findings that forewarn does not report",

@@ -152,7 +152,7 @@ class Options(NamedTuple):
     `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
     any directory of the input defines; `class_uses`: how often the input names each class; `class_values`: the values
     of each defined class. `base`: the commit
-    before the change, and `deleted_classes`: the classes that the change deletes. `groups`, `exclude`,
+    before the change, and `deleted_classes`: the classes that the change deletes. `groups`, `exclude`, `clusters`,
     `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
     not set. `gates`: the feature gates that are set.
 
@@ -183,6 +183,7 @@ class Options(NamedTuple):
     rendering: tuple[Rendering, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     exclude: tuple[str, ...] = ()
+    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     minor: int | None = None
     gates: tuple[tuple[str, bool], ...] = ()
     class_paths: Mapping[str, tuple[ClassPath, ...]] = PRESETS

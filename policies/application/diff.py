@@ -13,7 +13,7 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, is_namespaced
-from forewarn.policies.lint.input import LintRequest, RenderRequest
+from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded
 from forewarn.policies.lint.versions import (
     Owners,
     check_paths,
@@ -168,7 +168,9 @@ def _on_cluster(
     request: DiffRequest,
     owners: Owners,
 ) -> OnCluster:
-    concerned, beside = (concerning(each, name, clusters, places.clusters) for each in found)
+    concerned, beside = (
+        concerning(each, name, clusters, places.clusters, request.config.options.clusters) for each in found
+    )
     if not concerned:
         return OnCluster(name, [], [])
     try:
@@ -229,15 +231,23 @@ class _Applied:
 
 
 def concerning(
-    found: Iterable[Difference], cluster: str, clusters: Container[str], deployed: Mapping[str, set[str]]
+    found: Iterable[Difference],
+    cluster: str,
+    clusters: Container[str],
+    deployed: Mapping[str, set[str]],
+    configured: Iterable[tuple[str, Sequence[str]]] = (),
 ) -> list[Difference]:
     """Return the differences that concern a cluster.
 
-    `deployed`: directory -> its clusters, see `Deployed`. The objects of other directories concern all clusters,
+    `configured`: clusters and the patterns of their directories. `deployed`: directory -> its clusters, see `Deployed`,
+    for directories without a pattern. The objects of other directories concern all clusters,
     unless a directory above them has the name of one.
     """
 
     def concerns(difference: Difference) -> bool:
+        directory = difference.changed.directory
+        if named := {name for name, patterns in configured if is_excluded(directory, patterns)}:
+            return cluster in named
         if (among := nearest(difference.changed.directory, deployed)) is not None:
             return cluster in among
         steps = difference.changed.directory.split("/")

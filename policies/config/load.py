@@ -136,6 +136,10 @@ def _kinds(entry: ConfigNode) -> tuple[str, ...]:
     return tuple(_kind(element.text(), element) for element in entry.elements())
 
 
+def _clusters(entry: ConfigNode) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((name, value.texts()) for name, value in entry.items())
+
+
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
     entries = list(value.elements()) if value.is_list else [value]
     if not entries:
@@ -402,5 +406,6 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "render": _option("rendering", _rendering),
     "suppressions": _suppressions,
     "exclude": _option("exclude", ConfigNode.texts),
+    "clusters": _option("clusters", _clusters),
 }
 OPTION_NAMES: Final = tuple(_READERS)

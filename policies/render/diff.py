@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from html import escape
 from itertools import groupby, islice
@@ -27,6 +28,7 @@ MAX_BYTES: Final = 60_000
 _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _NAMED: Final = 3
+_LONGEST: Final = 160
 _HEADS: Final = ("CLUSTER", *whatif.HEADS, "REJECTED")
 _HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", *whatif.HEADS[:3])
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
@@ -79,7 +81,8 @@ def _not_compared(diff: Diff) -> Iterator[str]:
 def _kept(diff: Diff) -> Iterator[str]:
     deleted = sum(changed.operation == "deleted" for changed in diff.objects)
     if deleted and diff.clusters and not diff.prunes:
-        yield f"{plural(deleted, 'deleted object stays', 'deleted objects stay')} in the clusters; --prune deletes them"
+        what = plural(deleted, "object", "objects") + f" that the manifests lack {'stays' if deleted == 1 else 'stay'}"
+        yield f"simulated: {what} in the clusters, as without pruning; --prune deletes them"
 
 
 def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
@@ -126,9 +129,12 @@ def verdict(diff: Diff) -> str:
     counts = ", ".join([counts, *others])
     if not diff.clusters:
         return counts
-    affected = filter(needs_attention, diff.clusters)
-    effects = [f"{cluster.cluster}: {_effect(cluster)}{_where(cluster)}" for cluster in affected]
-    more = [f"{len(effects) - _NAMED} more clusters"] if len(effects) > _NAMED else []
+    clusters = defaultdict[str, list[str]](list)
+    for cluster in filter(needs_attention, diff.clusters):
+        clusters[_effect(cluster) + _where(cluster)].append(cluster.cluster)
+    effects = [f"{listed(names)}: {effect}" for effect, names in clusters.items()]
+    rest = sum(map(len, islice(clusters.values(), _NAMED, None)))
+    more = [f"{plural(rest, 'more cluster')} affected"] if rest else []
     return "; ".join([counts, *(effects[:_NAMED] or [whatif.NO_EFFECT]), *more])
 
 
@@ -153,6 +159,7 @@ def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None:
         return cluster.reason or "not concerned"
     rejected = f"{plural(len(cluster.rejected), 'object')} rejected" if cluster.rejected else ""
+    rejected += f" ({cut(cluster.rejected[0], _LONGEST)})" if len(cluster.rejected) == 1 else ""
     sentence = whatif.verdict(cluster.answer.answer).removesuffix(".")
     effect = f"{sentence[:1].lower()}{sentence[1:]}"
     return ", ".join(filter(None, (rejected, effect if effect != whatif.NO_EFFECT or not rejected else "")))
@@ -191,18 +198,20 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 def _summary(diff: Diff) -> Iterator[str]:
     yield from (f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}"))
     if diff.clusters:
-        yield "\n".join(markdown_table(titles(_HEADS), [_row(cluster) for cluster in diff.clusters]))
+        rows = [_row(cluster) for cluster in diff.clusters if not cluster.answer or needs_attention(cluster)]
+        yield "\n".join(markdown_table(titles(_HEADS), rows)) if rows else ""
     if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
         yield "\n".join(markdown_table(titles(_HEADS_OF_NAMESPACES), affected[:_MAX_OBJECTS]))
         yield _more(affected, "namespace")
     if diff.objects:
-        rows = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
-        body = "\n".join([*rows[:_MAX_OBJECTS], _more(rows, "object")])
-        yield _folded(plural(len(rows), "changed object"), body.strip())
-    if lines := [f"- {text_of(line)}" for line in [*diff.notes, *_not_compared(diff), *_kept(diff)]]:
-        objects = f"{plural(len(diff.not_compared), 'changed object')} not compared" if diff.not_compared else ""
-        what = ", ".join(filter(None, [objects, plural(len(diff.notes), "note") if diff.notes else ""])) or "note"
-        yield _folded(what, "\n".join(lines))
+        objects = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
+        body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])
+        yield _folded(plural(len(objects), "changed object"), body.strip())
+    others, notes = len(diff.not_compared), [*diff.notes, *_kept(diff)]
+    if others or notes:
+        unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
+        what = ", ".join(filter(None, [unread, plural(len(notes), "note") if notes else ""]))
+        yield _folded(what, "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)]))
 
 
 def _more(items: Sequence[object], noun: str) -> str:

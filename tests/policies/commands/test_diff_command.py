@@ -298,6 +298,18 @@ def test_a_directory_concerns_the_cluster_of_its_name(
     assert [each["cluster"] for each in document["clusters"] if "answer" in each] == ["prod"]
 
 
+def test_the_configuration_says_which_clusters_a_directory_concerns(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name in ("prod", "dev", "test"):
+        snapshot(tmp_path / f"clusters/{name}.yaml", 8)
+    (tmp_path / "config.yaml").write_text("clusters: {prod: [prod, base/*], test: ['base/*']}\n")
+    given = ("--clusters", tmp_path / "clusters/*.yaml", "-o", "json", "-c", tmp_path / "config.yaml")
+    sides = versions({}, {"base/x/web.yaml": [deployment("web")]})
+    clusters = json.loads(forewarn("diff", *sides, *given).stdout)["clusters"]
+    assert {each["cluster"] for each in clusters if "answer" in each} == {"prod", "test"}
+
+
 @pytest.mark.parametrize(
     "deployed",
     [
@@ -466,9 +478,10 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     assert "  1 changed object not in the cluster, simulated as new: Deployment shop/web" in lines
     (note,) = [line for line in lines if line.startswith("note: ")]
     assert note.startswith(f"note: {two}: new.yaml:")
-    assert "1 deleted object stays in the clusters; --prune deletes them" in lines
+    stays = "1 object that the manifests lack stays in the clusters, as without pruning; --prune deletes them"
+    assert f"simulated: {stays}" in lines
     pruned = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "--prune").stdout
-    assert "stays in the clusters" not in pruned
+    assert "as without pruning" not in pruned
 
 
 def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_same(
