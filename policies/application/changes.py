@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.application.manifests import applied, manifests_of
-from forewarn.policies.application.simulated import admit_at_once, events_of
+from forewarn.policies.application.simulated import DEFAULT_UNTIL, admit_at_once, events_of, world_with
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, group_kind, ref_of
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import names_in
 from forewarn.policies.sources import SourceError
 from forewarn.policies.whatif import class_change, questions
+from forewarn.policies.whatif.autoscalers import Autoscaling, after_simulation, without_help
 from forewarn.policies.whatif.questions import Question
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import Arrival
+
+
+MAX_ADDED: Final = 1_000
+"""Maximum nodes that are added."""
+_MAX_ROUNDS: Final = 5
+_LOWEST: Final = -(2**31)
 
 
 class Start(NamedTuple):
@@ -116,18 +125,44 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Add:
-    """Nodes are added: like the node `node`, or like those of `pool` (`LABEL=VALUE`, or the name of a node group)."""
+    """Nodes are added: like the node `node`, or like those of `pool` (`LABEL=VALUE`, or the name of a node group).
+
+    `until_scheduled`: as many as Pending Pods need, instead of `count`.
+    """
 
     node: str = ""
     pool: str = ""
     count: int = 1
+    until_scheduled: bool = False
 
     def question(self, start: Start) -> Question:
         """The nodes are added."""
         if bool(self.node) == bool(self.pool):
             raise InvalidInput("give one of node and pool")
         scope, name = ("node", self.node) if self.node else ("pool", self.pool)
+        if self.until_scheduled:
+            return _until_scheduled(start, scope, name)
         return questions.added(start.cluster, scope, name, self.count, start.groups)
+
+
+def _until_scheduled(start: Start, scope: str, name: str) -> Question:
+    """The question of adding as many nodes as cluster-autoscaler's estimate says, until it says no more."""
+    group, count, more = questions.group_like(start.cluster, scope, name, start.groups), 0, 0
+    settings = Autoscaling(cutoff=_LOWEST, groups=[group._replace(max_size=None, blocked="")])
+    for _ in range(_MAX_ROUNDS):
+        count = min(count + more, MAX_ADDED)
+        question = questions.added(start.cluster, scope, name, count, start.groups)
+        simulation = Simulation(world_with(start.cache, question.arrivals, DEFAULT_UNTIL))
+        simulation.run()
+        reaction = after_simulation(simulation, settings, names_in(simulation))
+        more = sum(number for each in reaction.plan.scale_ups for _, number in each.added) if reaction.plan else 0
+        if not more or count == MAX_ADDED:
+            break
+    notes = [*without_help(reaction)]
+    notes += ["more nodes may be needed: the limit of the search is reached"] if more else []
+    if group.max_added is not None and count > group.max_added:
+        notes.append(f"node group {group.name} has room for {group.max_added} of these nodes (maximum size)")
+    return question._replace(notes=notes)
 
 
 @dataclass(frozen=True)

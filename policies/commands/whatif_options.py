@@ -142,13 +142,16 @@ def _of_nodes(add: _Add) -> None:
     argument = add(
         "add",
         "nodes are added",
-        lambda options: forewarn.Add(**{options.scope: options.name}, count=options.count),
+        lambda options: forewarn.Add(
+            **{options.scope: options.name}, count=options.count or 1, until_scheduled=options.until_scheduled
+        ),
         "whatif add node gen-0001 --count 3",
-        "whatif add pool pool=general -o json",
+        "whatif add pool pool=general --until-scheduled",
     )
     argument("scope", choices=("node", "pool"), metavar="node|pool")
     argument("name", metavar="NAME", help="node, LABEL=VALUE of a pool, or group of --node-templates to copy")
-    argument("--count", type=integer_between(1, MAX_ADDED), default=1, metavar="N", help="number of nodes (default: 1)")
+    argument("--count", type=integer_between(1, MAX_ADDED), metavar="N", help="number of nodes (default: 1)")
+    argument("--until-scheduled", action="store_true", help="add as many nodes as Pending Pods need")
 
 
 def _of_workloads(add: _Add) -> None:
@@ -253,6 +256,8 @@ def check_request(options: argparse.Namespace, parser: argparse.ArgumentParser) 
         _check_class(options, parser)
     if options.what == "upgrade" and options.max_surge and options.max_unavailable:
         parser.error("give --max-surge or --max-unavailable")
+    if options.what == "add" and options.count and options.until_scheduled:
+        parser.error("give --count or --until-scheduled")
     if options.what == "events" and not options.filename and not options.events:
         parser.error("give -f, --events or both")
 

@@ -19,7 +19,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.pod_spec import shared_labels
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS: Final = 20
 """Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
+_MAX_LINES: Final = 20
 _LONGEST: Final = 300
 """Maximum characters of Karpenter's reason for a Pod without a node."""
 
@@ -284,6 +285,20 @@ def autoscalers(
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
     return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale, launches)
+
+
+def without_help(reaction: Autoscalers) -> Iterator[str]:
+    """Yield sentences about Pending Pods that no number of nodes helps."""
+    plan, by_why = reaction.plan, Counter[str](reaction.cluster_autoscaler.others)
+    for left in plan.not_helped if plan else ():
+        by_why[f"{left.workload}: {', '.join(left.reasons.values())}"] += left.pods
+    for why, pods in by_why.most_common(_MAX_LINES):
+        if pods:
+            yield f"no number of these nodes helps {plural(pods, 'Pending Pod')}: {cut(one_line(why), _LONGEST)}"
+    if len(by_why) > _MAX_LINES:
+        yield f"no number of these nodes helps Pods of {len(by_why) - _MAX_LINES} more workloads"
+    if plan is not None and (plan.cut or plan.not_predicted):
+        yield f"number of nodes not predicted: {plan.not_predicted or 'the estimate takes too long'}"
 
 
 def _as_seen(

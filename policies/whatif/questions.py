@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import APPLIED, NODE, POD, POD_GROUP, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
@@ -24,7 +25,6 @@ from forewarn.policies.whatif.upgrade import Upgrade
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
@@ -140,19 +140,39 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
     `scope`: "node" for nodes like the node `name`; "pool" for nodes like those with the labels `name`, or like the node
     group of this name. Raises InvalidInput.
     """
-    group = next((group for group in groups if scope == "pool" and group.name == name), None)
+    group = _group_named(groups, scope, name)
     free = islice(free_names("new", {node.name for node in cluster.objects.nodes.values()}), count)
     if group is not None:
         nodes = [group.real_node(name) for name in free]
     else:
-        labels = () if scope == "node" else _labels(name, cluster)
-        models = [node_named(cluster, name)] if scope == "node" else _selected(cluster, labels, f"pool {name}")
+        models = _models(cluster, scope, name)
         nodes = [new_node_like(model, name) for model, name in zip(cycle(models), free, strict=False)]
     names = [node.name for node in nodes]
     what = "node" if scope == "node" else "group" if group else "pool"
     return Question(
         f"{plural(count, 'node')} like {what} {name} added", [_of_node("create", n.name, n) for n in nodes], added=names
     )
+
+
+def group_like(cluster: ClusterSnapshot, scope: str, name: str, groups: Sequence[NodeGroup]) -> NodeGroup:
+    """Return the node group of the nodes of `added`, of a pool like its first node. Raises InvalidInput."""
+    if (group := _group_named(groups, scope, name)) is not None:
+        return group
+    model = _models(cluster, scope, name)[0]
+    info = cluster.scheduling.get(model.name)
+    return NodeGroup(
+        name, 0, None, new_node_like(model, f"template-node-for-{name}"), {}, {}, info.pods if info else ()
+    )
+
+
+def _group_named(groups: Sequence[NodeGroup], scope: str, name: str) -> NodeGroup | None:
+    return next((group for group in groups if scope == "pool" and group.name == name), None)
+
+
+def _models(cluster: ClusterSnapshot, scope: str, name: str) -> list[Node]:
+    if scope == "node":
+        return [node_named(cluster, name)]
+    return _selected(cluster, _labels(name, cluster), f"pool {name}")
 
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import forewarn
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, from_provider
 from forewarn.policies.cli import main
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import added
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,3 +195,71 @@ def test_pools_with_a_daemon_set_of_equal_or_higher_priority(
     assert "ops/log (priority 100)" in out
     assert "no Pod on a node has a lower priority" in out
     assert "Fix: give these DaemonSets a PriorityClass" in out
+
+
+def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
+    """A cluster with an empty node of 4 cpus, and workloads (kind, replicas, cpu of a Pod) without Pods."""
+    objects: list[Any] = [make_node("n1").obj]
+    for number, (kind, replicas, cpu) in enumerate(workloads):
+        labels = {"app": f"a{number}"}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        metadata = {"name": f"a{number}", "namespace": "default"}
+        objects.append({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
+    empty = [
+        {"apiVersion": "v1", "kind": f"{kind}List", "items": []} for kind in ("Pod", "ResourceQuota", "LimitRange")
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(cluster_text([*objects, *empty]), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("workloads", "nodes", "pending", "note"),
+    [
+        ([], 0, 0, ""),
+        ([("Deployment", 4, "1")], 0, 0, ""),
+        ([("Deployment", 12, "1")], 2, 0, ""),
+        ([("StatefulSet", 4, "3")], 3, 0, ""),
+        ([("StatefulSet", 40, "3")], 4, 1, "more nodes may be needed"),
+        (
+            [("Deployment", 5, "1"), ("Deployment", 2, "64")],
+            1,
+            2,
+            "no number of these nodes helps 2 Pending Pods: default/a1: ",
+        ),
+    ],
+)
+def test_as_many_nodes_as_pending_pods_need(
+    workloads: list[tuple[str, int, str]], nodes: int, pending: int, note: str, tmp_path: Path
+) -> None:
+    cluster = forewarn.load(str(needing(tmp_path, *workloads)))
+    result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
+    assert (result.answer.title.split()[0], result.pending) == (str(nodes), pending)
+    assert any(note in each for each in result.notes) if note else not result.notes
+
+
+def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.policies.application.changes.MAX_ADDED", 2)
+    cluster = forewarn.load(str(needing(tmp_path, ("Deployment", 40, "1"))))
+    result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
+    assert result.answer.title.startswith("2 nodes")
+    assert result.notes == ["more nodes may be needed: the limit of the search is reached"]
+
+
+def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = needing(tmp_path, ("Deployment", 40, "1"))
+    template = {"metadata": {}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+    (tmp_path / "groups.json").write_text(json.dumps([{"name": "g", "maxSize": 3, "template": template}]))
+    groups = ("--node-templates", str(tmp_path / "groups.json"))
+    answer = asked(capsys, "add", "pool", "g", "--until-scheduled", *groups, cluster=str(cluster))
+    assert len(answer["newNodes"]["nodes"]) == 9
+    assert "node group g has room for 3 of these nodes (maximum size)" in answer["notes"]
+
+
+def test_a_number_of_nodes_and_until_scheduled_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "add", "node", "n1", "--count", "1", "--until-scheduled", "--cluster", STARVED)
+    assert (status, "give --count or --until-scheduled" in err) == (2, True)
