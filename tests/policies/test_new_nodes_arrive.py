@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.whatif import arrivals
+from forewarn.policies.whatif import arrivals, sweep
 from tests.policies.autoscaling.test_discovery import status
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def test_no_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> No
 
 
 def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "MAX_NODES", 1)
+    for module in (arrivals, sweep):  # both are imported before the limit changes
+        monkeypatch.setattr(module, "MAX_NODES", 1)
     arrived = lost(capsys, *GROUPS)["withNewNodes"]
     assert (arrived["nodes"], arrived["nodesNotSimulated"]) == ({"spot-large": 1}, 1)
 
