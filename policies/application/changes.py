@@ -197,7 +197,7 @@ class MaxReplicas:
     def question(self, start: Start) -> Question:
         """The workloads are scaled."""
         if not start.cache.autoscalers:
-            fix = "pass a directory with the cluster snapshot and the output of kubectl get hpa -A -o json"
+            fix = "add the output of kubectl get hpa -A -o json by a second --cluster"
             raise SourceError("", f"the cluster has no HorizontalPodAutoscalers. Fix: {fix}")
         return questions.at_max_replicas(start.cluster, start.cache.autoscalers)
 

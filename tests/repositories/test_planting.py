@@ -22,11 +22,13 @@ metadata:
   namespace: shop
 spec:
   replicas: 2
+  selector: {{matchLabels: {{app: web}}}}
   template:
     spec:
       priorityClassName: {}
       containers:
       - name: web
+        image: web
         env:
         - name: LEVEL
           value: "1"

@@ -15,7 +15,7 @@ from tests.builders import cluster_text, make_node
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLUSTER = "docs/examples/whatif/cluster.yaml"
+CLUSTER = "docs/examples/whatif/cluster.yaml", "docs/examples/whatif/autoscalers.yaml"
 
 
 def workload(name: str, replicas: int | None = 1, kind: str = "Deployment") -> Any:
@@ -41,7 +41,7 @@ def asked(tmp_path: Path, *objects: Any) -> forewarn.WhatIf:
 
 
 def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["whatif", "hpa", "--max", "--cluster", CLUSTER, "-o", "json"]) == 0
+    assert main(["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "-o", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["change"] == "1 HorizontalPodAutoscaler at maxReplicas: 4 → 8 replicas"
     assert len(answer["preempted"]) == 4

@@ -56,7 +56,10 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 LABELS = {"app.kubernetes.io/name": "forewarn"}
 TRIED = "/apis/apps/v1/namespaces/default/deployments"
 POD = f"{OURS}/pods/forewarn-0:8080/proxy"
-WARNED = 'no PriorityClass with name \\"none\\" was found [unknown-priority-class]'
+WARNED = (
+    'Deployment default/forewarn-doctor-x7k2p: PriorityClass \\"none\\" not found; '
+    "Pods will be rejected until it exists [unknown-priority-class]"
+)
 TOKEN = "0123456789abcdef" * 4
 
 
@@ -248,9 +251,7 @@ def test_an_installation_as_it_should_be(examined: Callable[..., Report]) -> Non
         "predictions",
         "configuration",
     }
-    assert report.of("dry run of a Deployment") == [
-        ("ok", 'forewarn warns: no PriorityClass with name "none" was found [unknown-priority-class]')
-    ]
+    assert report.of("dry run of a Deployment") == [("ok", "forewarn warns: " + WARNED.replace("\\", ""))]
     assert examined(world, "-o", "text").err == f"{len(report.lines)} checks: no problems\n"
 
 
