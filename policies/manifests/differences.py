@@ -61,21 +61,20 @@ _OF_PODS: Final = (
     "topologySpreadConstraints",
     "terminationGracePeriodSeconds",
 )
-_REST: Final = "…"
-"""The elements that two lists have in common."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
 
 class ChangedField(NamedTuple):
-    """A field and its two values; "" if absent."""
+    """A field and its two values; "" if absent. `name[]`: the elements of a list that only one version has."""
 
     name: str
     before: str
     after: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.before or 'unset'} → {self.after or 'unset'}"
+        absent = ("added", "removed") if self.name.endswith("[]") else ("unset", "unset")
+        return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
 
 class ChangedObject(NamedTuple):
@@ -233,21 +232,22 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Changed
                 ChangedField(f"{name}.{field.name}", field.before, field.after) for field in _changed(one, other)
             )
         elif one != other:
-            yield ChangedField(name, *map(_text, _differing(one, other)))
+            yield _changed_value(name, one, other)
 
 
-def _differing(one: Any, other: Any) -> tuple[Any, Any]:
-    """Return the values; of two lists, only the elements that the other list lacks, if there are any."""
+def _changed_value(name: str, one: Any, other: Any) -> ChangedField:
     if isinstance(one, list) and isinstance(other, list):
-        old, new = (_without(*pair) for pair in ((one, other), (other, one)))
-        rest = [_REST] if len(old) < len(one) else []
-        return ([*old, *rest], [*new, *rest]) if old or new else (one, other)
-    return one, other
+        elements = _elements(one, other), _elements(other, one)
+        if any(elements):  # otherwise the order alone
+            return ChangedField(f"{name}[]", *elements)
+    return ChangedField(name, _text(one), _text(other))
 
 
-def _without(items: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    texts = {json.dumps(item, sort_keys=True, default=str) for item in others}
-    return [item for item in items if json.dumps(item, sort_keys=True, default=str) not in texts]
+def _elements(one: Sequence[Any], other: Sequence[Any]) -> str:
+    """Return the elements that only the first list has, as text."""
+    others = {json.dumps(item, sort_keys=True, default=str) for item in other}
+    items = [item for item in one if json.dumps(item, sort_keys=True, default=str) not in others]
+    return cut(", ".join(map(_text, items)), _LONGEST)
 
 
 def _text(value: Any) -> str:
@@ -257,10 +257,7 @@ def _text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, OBJECT) and all(isinstance(inner, (str, int, float)) for inner in value.values()):
         return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _LONGEST)
-    if isinstance(value, list) and not value:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return cut(text.replace(f'"{_REST}"', _REST), _LONGEST)
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
 
 
 def facts_of(obj: ApiObject) -> dict[str, Any]:
