@@ -74,8 +74,17 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
 
 
 def _not_compared(diff: Diff) -> Iterator[str]:
-    lines = (f"not compared: {one_line(name)}" for name in diff.not_compared)
-    return limited(lines, len(diff.not_compared), "object that is not compared", "objects that are not compared", "")
+    """Tell of objects that are not compared; many of one kind in a file by their number."""
+    kinds = defaultdict[tuple[str, str], list[str]](list)
+    for name in map(one_line, diff.not_compared):
+        path, _, what = name.rpartition(": ")
+        kinds[path, what.partition(" ")[0]].append(what)
+    lines = [
+        f"not compared: {path}: {what}"
+        for (path, kind), names in kinds.items()
+        for what in (names if len(names) <= _NAMED else [f"{len(names)} objects of kind {kind}"])
+    ]
+    return limited(lines, len(lines), "line", "lines", "")
 
 
 def _kept(diff: Diff) -> Iterator[str]:
@@ -131,7 +140,8 @@ def verdict(diff: Diff) -> str:
         return counts
     clusters = defaultdict[str, list[str]](list)
     for cluster in filter(needs_attention, diff.clusters):
-        clusters[_effect(cluster) + _where(cluster)].append(cluster.cluster)
+        absent = f", {plural(len(cluster.absent), 'object')} simulated as new" if cluster.absent else ""
+        clusters[_effect(cluster) + _where(cluster) + absent].append(cluster.cluster)
     effects = [f"{listed(names)}: {effect}" for effect, names in clusters.items()]
     rest = sum(map(len, islice(clusters.values(), _NAMED, None)))
     more = [f"{plural(rest, 'more cluster')} affected"] if rest else []
@@ -200,9 +210,7 @@ def _summary(diff: Diff) -> Iterator[str]:
     if diff.clusters:
         rows = [_row(cluster) for cluster in diff.clusters if not cluster.answer or needs_attention(cluster)]
         yield "\n".join(markdown_table(titles(_HEADS), rows)) if rows else ""
-    if affected := [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]:
-        yield "\n".join(markdown_table(titles(_HEADS_OF_NAMESPACES), affected[:_MAX_OBJECTS]))
-        yield _more(affected, "namespace")
+    yield from _affected(diff)
     if diff.objects:
         objects = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
         body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])
@@ -212,6 +220,17 @@ def _summary(diff: Diff) -> Iterator[str]:
         unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
         what = ", ".join(filter(None, [unread, plural(len(notes), "note") if notes else ""]))
         yield _folded(what, "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)]))
+
+
+def _affected(diff: Diff) -> Iterator[str]:
+    """The table of namespaces, with owners if any is known."""
+    affected = [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]
+    if affected:
+        has_owner = any(owner for _, _, owner, *_ in affected)
+        heads = [head for head in titles(_HEADS_OF_NAMESPACES) if has_owner or head != "Owner"]
+        rows = [row if has_owner else (*row[:2], *row[3:]) for row in affected[:_MAX_OBJECTS]]
+        yield "\n".join(markdown_table(heads, rows))
+        yield _more(affected, "namespace")
 
 
 def _more(items: Sequence[object], noun: str) -> str:

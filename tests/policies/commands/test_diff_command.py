@@ -457,6 +457,13 @@ def test_changed_objects_of_other_kinds_are_named_if_they_can_be_about_pods(
     assert (f"not compared: x.yaml: {name} x" in forewarn("diff", *sides).stdout) == is_told
 
 
+def test_many_objects_of_a_kind_are_counted(versions: Callable[..., tuple[Path, Path]]) -> None:
+    kind = {"apiVersion": "example.org/v1", "kind": "Database", "spec": {"replicas": 3}}
+    databases = [kind | {"metadata": {"name": f"d{number}"}} for number in range(4)]
+    lines = forewarn("diff", *versions({}, {"x.yaml": databases})).stdout.splitlines()
+    assert lines[2:] == ["not compared: x.yaml: 4 objects of kind Database"]
+
+
 def test_only_what_differs_and_concerns_somebody_is_told(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
