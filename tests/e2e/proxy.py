@@ -18,7 +18,7 @@ class Proxy:
     """Passes connections on to one of the ready ports in turn, as kube-proxy does."""
 
     def __init__(self, ready: Callable[[], Iterable[int]]) -> None:
-        self._ready, self._turn = ready, 0
+        self._ready, self._turn, self._cuts = ready, 0, 0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -28,6 +28,7 @@ class Proxy:
     def cut(self) -> int:
         """Break all connections that are open now, without a word; returns how many."""
         with self._lock:
+            self._cuts += 1
             broken = [*self._open]
         for sock in broken:
             with contextlib.suppress(OSError):
@@ -50,6 +51,7 @@ class Proxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
+        cuts = self._cuts
         server = self._connect()
         if server is None:
             client.close()
@@ -59,8 +61,10 @@ class Proxy:
         pair = {client, server}
         with self._lock:
             self._open |= pair
+            is_cut = cuts != self._cuts  # while it was being made
         try:
-            _pump(client, server)
+            if not is_cut:
+                _pump(client, server)
         finally:
             with self._lock:
                 self._open -= pair
