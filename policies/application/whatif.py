@@ -169,7 +169,7 @@ def whatif(
         after = autoscaling.after(question.lost)
         with Branch(question, after, End.of) as branch:
             answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling, run=branch.run)
-            answer = answer._replace(arrived=with_new_nodes(answer, world, after, branch))
+            answer = answer._replace(arrived=with_new_nodes(answer, after, branch))
         outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager, suppress
 from filecmp import cmp
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -212,15 +212,19 @@ class Owners:
         self._members, self._top = version.members, os.path.realpath(version.root)
         self._owners, self._namespace_of = CodeOwners(version.root), namespace_of
 
+    @cached_property
+    def _files(self) -> Mapping[str, set[str]]:
+        files = defaultdict[str, set[str]](set)
+        for member in self._members:
+            file = os.path.relpath(os.path.realpath(member.file), self._top)
+            files[self._namespace_of(member.subject.object, os.path.dirname(file))].add(file)
+        return files
+
     @cache  # noqa: B019  (as long as the answer)
     def of(self, namespace: str) -> str:
         """Return the first owners as text; "" if there are none."""
-        files = set[str]()
-        for member in self._members:
-            file = os.path.relpath(os.path.realpath(member.file), self._top)
-            if self._namespace_of(member.subject.object, os.path.dirname(file)) == namespace:
-                files.add(file)
-        counts = Counter(owner for file in islice(sorted(files), _MAX_FILES) for owner in self._owners.of(file))
+        files = islice(sorted(self._files.get(namespace, ())), _MAX_FILES)
+        counts = Counter(owner for file in files for owner in self._owners.of(file))
         return listed([owner for owner, _ in counts.most_common()])
 
 

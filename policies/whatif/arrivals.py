@@ -66,6 +66,7 @@ class Branch:
         may_grow = (autoscaling.groups or autoscaling.karpenter) and question.upgrade is None
         self._delay = autoscaling.node_delay if may_grow else None
         self._measure = measure
+        self._world: World | None = None
         self._fork: tuple[int, int, int] | None = None
         """Process, pipe of the result, pipe of the nodes."""
 
@@ -78,6 +79,7 @@ class Branch:
 
     def run(self, simulation: Simulation) -> None:
         """Run a simulation to its end. Raises NotPredicted."""
+        self._world = simulation.world
         if self._delay is not None and _pauses(simulation, self._delay):
             nodes, nodes_of_fork = os.pipe()
             started = forked(lambda result: self._continue(simulation, nodes, result))
@@ -96,7 +98,16 @@ class Branch:
             _send(result, self._measure(simulation))
 
     def with_nodes(self, arrivals: Sequence[Arrival]) -> Any:
-        """Return the result of the fork with these arrivals, and end it; None without a fork or a result."""
+        """Return the result with these arrivals, of a new simulation if there is no fork; None without arrivals."""
+        result = self._of_fork(arrivals)
+        if result is not None or not arrivals or self._world is None:
+            return result
+        arrivals = sorted([*self._world.arrivals, *arrivals], key=lambda arrival: arrival.at)
+        simulation = Simulation(self._world._replace(arrivals=arrivals))
+        simulation.run()
+        return self._measure(simulation)
+
+    def _of_fork(self, arrivals: Sequence[Arrival]) -> Any:
         if self._fork is None:
             return None
         (process, result, nodes), self._fork = self._fork, None
@@ -157,23 +168,16 @@ def arrivals_of(nodes: Iterable[tuple[str, Node, float]]) -> list[Arrival]:
     ]
 
 
-def with_new_nodes(
-    answer: Answer, world: World, autoscaling: Autoscaling, branch: Branch | None = None
-) -> WithNodes | None:
+def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> WithNodes | None:
     """Simulate the event with the nodes that autoscalers add; None without any.
 
     `autoscaling`: after the loss of the question. `branch`: ran the simulation of the event. Raises ValueError.
     """
     added = [] if answer.upgrade is not None else arriving(answer.simulation, answer.autoscalers, autoscaling)
     nodes = added[:MAX_NODES]
-    arrivals = arrivals_of(nodes)
-    end: End | None = branch.with_nodes(arrivals) if branch is not None else None
     if not nodes:
         return None
-    if end is None:
-        simulation = Simulation(world._replace(arrivals=sorted([*world.arrivals, *arrivals], key=lambda each: each.at)))
-        simulation.run()
-        end = End.of(simulation)
+    end: End = branch.with_nodes(arrivals_of(nodes))
     names = answer.summary.names
     counts = {names.of(workload): pods for workload, pods in end.counts.items()}
     last = {names.of(workload): at for workload, at in end.last.items()}

@@ -133,7 +133,7 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> 
     """Return the nodes that Pending Pods need after a simulation; None without node groups."""
     if not autoscaling.groups and not autoscaling.karpenter:
         return None
-    reaction = after_simulation(simulation, autoscaling, Names())  # counts alone are told
+    reaction = after_simulation(simulation, autoscaling, Names())  # rows have only counts
     plan, nodes = reaction.plan, Counter[str]()
     for each in plan.scale_ups if plan else ():
         nodes[each.option.group] += each.option.nodes

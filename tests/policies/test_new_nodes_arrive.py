@@ -68,6 +68,16 @@ def test_a_fork_that_continues_has_the_same_answer_as_a_new_simulation(
     assert continued == lost(capsys, *GROUPS, "--node-delay", delay, zone=zone)
 
 
+def test_a_sweep_without_forks_has_the_same_rows(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = ["whatif", "lose", "--each", "zone", "--cluster", CLUSTER, *GROUPS, "-o", "json"]
+    assert main(sweep) == 0
+    forked = capsys.readouterr().out
+    assert '"backAt"' in forked
+    monkeypatch.setattr(arrivals, "forked", lambda _: None)
+    assert main(sweep) == 0
+    assert capsys.readouterr().out == forked
+
+
 def test_new_nodes_have_names_of_their_own() -> None:
     name_of = arrivals._names({"a-new-1", "a-new-3"})
     assert [name_of(group) for group in ("x/a", "y/a", "a", "b")] == ["a-new-2", "a-new-4", "a-new-5", "b-new-1"]

@@ -470,7 +470,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     snapshot(tmp_path / "c.yaml", 8)
     tolerations = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
-    budget |= {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "nobody"}}}}
+    budget |= {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "none"}}}}
     before = {"web.yaml": [deployment("web", tolerations=tolerations), deployment("old")]}
     one, two = versions(before, {"web.yaml": [deployment("web", tolerations=tolerations[:1]), budget]})
     for side in (one, two):

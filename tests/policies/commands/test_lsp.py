@@ -196,7 +196,7 @@ SPARE = "system-cluster-critical", "system-node-critical"
     ],
 )
 def test_class_names_are_completed(tree: Path, line: str, names: tuple[str, ...], text: str | None) -> None:
-    """The name is replaced as a whole, however the text around it looks while somebody types."""
+    """The name is replaced as a whole, whatever stands around it while the user types."""
     (tree / "more.yaml").write_text(
         "---\n".join(CLASS.replace("gold-class", name) for name in ('"7"', '"a\\nb"', "gold-class", "a/../b"))
     )
