@@ -27,6 +27,7 @@ from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import differences, supporting
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping
+from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.whatif.questions import Question
 
@@ -64,13 +65,15 @@ class OnCluster(NamedTuple):
     """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
 
     `rejected`: objects that the API server rejects, with the reason. `namespaces`: the most affected first. `absent`:
-    workloads that change and are not in the cluster, so that they are simulated as new.
+    workloads that change and are not in the cluster, so that they are simulated as new. `placeholders`: preempted
+    workloads whose Pods only reserve capacity.
     """
 
     cluster: str
     rejected: Sequence[str]
     namespaces: Sequence[AffectedNamespace]
     absent: Sequence[str] = ()
+    placeholders: Sequence[str] = ()
     reason: str = ""
     answer: WhatIf | None = None
 
@@ -182,9 +185,15 @@ def _on_cluster(
         rejected = [one_line(str(fault)) for fault in answer.faults]
         affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
         absent = [str(each.changed) for each in concerned if _is_absent(each, cluster.snapshot)]
-        return OnCluster(name, rejected, affected, absent, answer=answer)
+        reserved = _placeholders(answer, cluster.snapshot, request.config)
+        return OnCluster(name, rejected, affected, absent, reserved, answer=answer)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
+
+
+def _placeholders(applied: WhatIf, snapshot: ClusterSnapshot, config: Config) -> list[str]:
+    reserved = {f"{pod.namespace}/{pod.name}" for pod in snapshot.pods.values() if is_placeholder(pod, config.options)}
+    return sorted({each.workload for each in applied.preemptions if each.victim in reserved})
 
 
 def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:

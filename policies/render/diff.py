@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
 from itertools import groupby, islice
@@ -16,22 +16,29 @@ from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import limited, markdown_table, table, titles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.manifests.differences import ChangedObject
+    from forewarn.policies.whatif.answer import Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
 """Of the Markdown; GitHub accepts 65,536 characters in a comment."""
 _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
+_FEW_ROWS: Final = 10
 _NAMED: Final = 3
 _LONGEST: Final = 160
-_HEADS: Final = ("CLUSTER", *whatif.HEADS, "REJECTED")
+_HEADS: Final = ("CLUSTER", "STATE AT", *whatif.HEADS, "REJECTED")
 _HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", *whatif.HEADS[:3])
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
+_LEGEND: Final = (
+    "Preempted: kube-scheduler terminates the Pod for a Pod of higher priority. At the end of the simulation, lost "
+    "replicas do not run, and Pending Pods fit on no node."
+)
+_WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
@@ -54,7 +61,7 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
 def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Iterator[str]:
     """The comparison as text lines. `details`: of each cluster, with names of Pods."""
     yield paint(verdict(diff), "bold")
-    yield f"compared: {diff.base} → {diff.head}"
+    yield f"compared: {diff.base} → {diff.head}; {_counts(diff)}"
     yield from (f"note: {note}" for note in diff.notes)
     yield from _not_compared(diff)
     yield from _kept(diff)
@@ -63,10 +70,10 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
         yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
     if (more := len(diff.objects) - _MAX_OBJECTS) > 0:
         yield f"and {plural(more, 'more object')}; use -o json for all"
-    if diff.clusters:
-        yield from table(_HEADS, [_row(cluster) for cluster in diff.clusters], paint, texts=("CLUSTER",))
+    if len(diff.clusters) > 1:
+        yield from table(_HEADS, [_row(cluster) for cluster in diff.clusters], paint, texts=_HEADS[:2])
     for cluster in diff.clusters:
-        yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
+        yield paint(f"{cluster.cluster}: {_explained(diff, cluster) if details else _effect(cluster)}", "bold")
         if cluster.answer is not None:
             yield from (f"  {line}" for line in _about(cluster, cluster.answer))
             if details:
@@ -130,27 +137,37 @@ def verdict(diff: Diff) -> str:
     others += ["not everything could be compared"] if diff.notes else []
     if not diff.objects:
         return f"{', '.join(others)}; no other{NOTHING.removeprefix('no')}" if others else NOTHING
+    absent = sum(len(cluster.absent) for cluster in diff.clusters)
+    others += [f"{plural(absent, 'object')} simulated as new"] if absent else []
+    effect = _effects(diff) if diff.clusters else _counts(diff)
+    return "; ".join(filter(None, [effect, ", ".join(others)]))
+
+
+def _counts(diff: Diff) -> str:
     operations = [changed.operation for changed in diff.objects]
-    counts = ", ".join(
+    counts = [
         plural(operations.count(operation), f"object {operation}", f"objects {operation}")
         for operation in dict.fromkeys(operations)
-    )
-    counts = ", ".join([counts, *others])
-    if not diff.clusters:
-        return counts
-    clusters = defaultdict[str, list[str]](list)
-    for cluster in filter(needs_attention, diff.clusters):
-        absent = f", {plural(len(cluster.absent), 'object')} simulated as new" if cluster.absent else ""
-        clusters[_effect(cluster) + _where(cluster) + absent].append(cluster.cluster)
-    effects = [f"{listed(names)}: {effect}" for effect, names in clusters.items()]
-    rest = sum(map(len, islice(clusters.values(), _NAMED, None)))
-    more = [f"{plural(rest, 'more cluster')} affected"] if rest else []
-    return "; ".join([counts, *(effects[:_NAMED] or [whatif.NO_EFFECT]), *more])
+    ]
+    return ", ".join(counts) or "no object changed"
 
 
-def _where(cluster: OnCluster) -> str:
-    names = [one_line(each.namespace) for each in cluster.namespaces]
-    return f" (in {listed(names, 2)})" if names else ""
+def _effects(diff: Diff) -> str:
+    """The effect on the one affected cluster, or the sums of all."""
+    affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
+    if not affected:
+        return whatif.NO_EFFECT
+    if len(affected) == 1:
+        return f"{affected[0].cluster}: {_effect(affected[0])}"
+    rows = [whatif.row(cluster.answer.answer) for cluster in affected if cluster.answer]
+    rejected = sum(len(cluster.rejected) for cluster in affected)
+    unanswered = sum(cluster.answer is None for cluster in affected)
+    sums = [
+        *([plural(rejected, "object") + " rejected"] if rejected else []),
+        *(whatif.numbers(*[sum(column) for column in zip(*rows, strict=True)]) if rows else []),
+        *([plural(unanswered, "cluster") + " without an answer"] if unanswered else []),
+    ]
+    return f"{', '.join(sums) or 'effects'} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -168,11 +185,66 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None:
         return cluster.reason or "not concerned"
-    rejected = f"{plural(len(cluster.rejected), 'object')} rejected" if cluster.rejected else ""
-    rejected += f" ({cut(cluster.rejected[0], _LONGEST)})" if len(cluster.rejected) == 1 else ""
-    sentence = whatif.verdict(cluster.answer.answer).removesuffix(".")
-    effect = f"{sentence[:1].lower()}{sentence[1:]}"
-    return ", ".join(filter(None, (rejected, effect if effect != whatif.NO_EFFECT or not rejected else "")))
+    answer = cluster.answer.answer
+    unread = [f"{plural(len(answer.unread), 'object')} not simulated"] if answer.unread else []
+    return ", ".join([*_rejected(cluster), *whatif.effects_of(answer), *unread]) or whatif.NO_EFFECT
+
+
+def _rejected(cluster: OnCluster) -> list[str]:
+    reason = f" ({cut(cluster.rejected[0], _LONGEST)})" if len(cluster.rejected) == 1 else ""
+    return [f"{plural(len(cluster.rejected), 'object')} rejected{reason}"] if cluster.rejected else []
+
+
+def _explained(diff: Diff, cluster: OnCluster) -> str:
+    """The effect on a cluster in sentences: the workloads that cause it, and the workloads with fewer Pods."""
+    if cluster.answer is None or not needs_attention(cluster):
+        return _effect(cluster)
+    answer = cluster.answer.answer
+    fewer = [each for each in answer.standings if each.missed or each.pending > each.pending_before]
+    fields = _named(diff, cluster)
+    ends = [_end(each, fields) for each in sorted(fewer, key=lambda each: -max(each.missed, each.pending))]
+    rest = f"; {len(ends) - _NAMED} more workloads" if len(ends) > _NAMED else ""
+    sentences = [
+        ", ".join(_rejected(cluster)),
+        _preempting(answer.preemptions, fields),
+        f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else "",
+        ", ".join(whatif.effects_of(answer)[len(whatif.numbers(*[*whatif.row(answer)[:3], 0])) :]),
+        f"{plural(len(answer.unread), 'object')} not simulated" if answer.unread else "",
+    ]
+    return ". ".join(filter(None, sentences))
+
+
+def _named(diff: Diff, cluster: OnCluster) -> dict[str, str]:
+    """Return workload -> its name with its changed fields, or with the statement that its Pods are placeholders."""
+    named = {name: f"{one_line(name)} (placeholder Pods)" for name in cluster.placeholders}
+    for changed in diff.objects:
+        fields = [one_line(str(field)) for field in changed.fields] if changed.operation == "changed" else []
+        if name := f"{changed.namespace}/{changed.name}" if fields and changed.kind in _WORKLOADS else "":
+            named[name] = f"{one_line(name)} ({listed(fields, 2)})"
+    return named
+
+
+def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str]) -> str:
+    """Which workloads preempt how many Pods; "" without preemptions. `named`: see `_named`."""
+    if not preemptions:
+        return ""
+    by, of = (
+        Counter(named.get(name) or one_line(name) for name in names).most_common()
+        for names in zip(*((each.by_workload, each.workload) for each in preemptions), strict=True)
+    )
+    names = [name for name, _ in by]
+    victims = [f"{count} of {name}" for name, count in of[:_NAMED]]
+    if others := of[_NAMED:]:
+        victims.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
+    whom = f" of {of[0][0]}" if len(of) == 1 else f": {', '.join(victims)}"
+    who = " and ".join(names) if len(names) == 2 else listed(names)
+    return f"{who} preempt{'s' if len(by) == 1 else ''} {plural(len(preemptions), 'Pod')}{whom}"
+
+
+def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
+    name = named.get(workload.workload) or one_line(workload.workload)
+    counts = f"{workload.before} → {workload.after}" if workload.before != workload.after else workload.after
+    return f"{name}: {counts} running" + (f", {workload.pending} Pending" if workload.pending else "")
 
 
 def _object(changed: ChangedObject) -> str:
@@ -185,8 +257,9 @@ def _object(changed: ChangedObject) -> str:
 
 def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
-        return (cluster.cluster, *["-"] * 5)
-    return cluster.cluster, *whatif.row(cluster.answer.answer), len(cluster.rejected)
+        return (cluster.cluster, *["-"] * 6)
+    time = cluster.answer.head.origin.time or "unknown"
+    return cluster.cluster, time, *whatif.row(cluster.answer.answer), len(cluster.rejected)
 
 
 def markdown(diff: Diff, *, details: bool = True) -> str:
@@ -194,9 +267,9 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
     `details`: of each cluster, with names of Pods.
     """
-    parts = list(_summary(diff))
+    parts = list(_summary(diff, details=details))
     size = sum(len(part.encode()) for part in parts)
-    for cluster in diff.clusters:
+    for cluster in filter(needs_attention, diff.clusters):
         summary = f"{cluster.cluster}: {_effect(cluster)}"
         body = _body(cluster, cluster.answer, details=details) if cluster.answer else ""
         part = _folded(summary, body) if body else text_of(summary)
@@ -205,16 +278,31 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _summary(diff: Diff) -> Iterator[str]:
-    yield from (f"### {text_of(verdict(diff))}", text_of(f"{diff.base} → {diff.head}"))
-    if diff.clusters:
-        rows = [_row(cluster) for cluster in diff.clusters if not cluster.answer or needs_attention(cluster)]
-        yield "\n".join(markdown_table(titles(_HEADS), rows)) if rows else ""
+def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
+    """A list item for the clusters with the same effects."""
+    alike = defaultdict[str, list[str]](list)
+    for cluster in clusters:
+        alike[_explained(diff, cluster)].append(cluster.cluster)
+    for sentence, names in islice(alike.items(), _MAX_OBJECTS):
+        yield f"- **{text_of(listed(names))}**: {text_of(sentence)}."
+
+
+def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
+    yield f"### {text_of(verdict(diff))}"
+    affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
+    if details:
+        yield "\n".join(_sentences(diff, affected))
+    if affected:
+        yield "\n".join(markdown_table(titles(_HEADS), [*map(_row, affected[:_MAX_OBJECTS])]))
+        yield _more(affected, "cluster")
+    if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
+        yield text_of(f"No effect: {listed(rest)}") if affected else ""
     yield from _affected(diff)
+    yield _LEGEND if any(cluster.namespaces for cluster in affected) else ""
     if diff.objects:
         objects = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
         body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])
-        yield _folded(plural(len(objects), "changed object"), body.strip())
+        yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body.strip())
     others, notes = len(diff.not_compared), [*diff.notes, *_kept(diff)]
     if others or notes:
         unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
@@ -229,8 +317,9 @@ def _affected(diff: Diff) -> Iterator[str]:
         has_owner = any(owner for _, _, owner, *_ in affected)
         heads = [head for head in titles(_HEADS_OF_NAMESPACES) if has_owner or head != "Owner"]
         rows = [row if has_owner else (*row[:2], *row[3:]) for row in affected[:_MAX_OBJECTS]]
-        yield "\n".join(markdown_table(heads, rows))
-        yield _more(affected, "namespace")
+        lines = [*markdown_table(heads, rows), "", _more(affected, "namespace")]
+        text = "\n".join(lines).strip()
+        yield text if len(affected) <= _FEW_ROWS else _folded(plural(len(affected), "affected namespace"), text)
 
 
 def _more(items: Sequence[object], noun: str) -> str:
@@ -240,7 +329,7 @@ def _more(items: Sequence[object], noun: str) -> str:
 def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
     rejected = "".join(f"- rejected: {text_of(reason)}\n" for reason in cluster.rejected)
     rejected += "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
-    lines = whatif.markdown(applied.answer, None, applied.notes_without_faults).split("\n", 1)[-1] if details else ""
+    lines = whatif.markdown_body(applied.answer, applied.notes_without_faults) if details else ""
     return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines.strip())))
 
 

@@ -55,7 +55,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
-    effects = _effects(answer)
+    effects = [*filter(None, [_progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.unread), 'object')} not simulated" if answer.unread else ""
     if change is None:
         return (", ".join(effects) or NO_EFFECT) + unread
@@ -81,16 +81,22 @@ def row(answer: Answer) -> list[int]:
     return [len(answer.preemptions), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
 
 
-def _effects(answer: Answer) -> list[str]:
-    more = sum(each.pending - each.pending_before for each in answer.standings)
-    beyond = sum(answer.summary.violated_pdbs.values())
+def numbers(preempted: int, more: int, fewer: int, beyond: int) -> list[str]:
+    """Phrases with the numbers of a row below HEADS that are not 0."""
+    effects = [
+        f"{plural(fewer, 'replica')} lost" if fewer else "",
+        f"{plural(more, 'more Pod')} Pending" if more else "",
+        f"{plural(preempted, 'Pod')} preempted" if preempted else "",
+        f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
+    ]
+    return [effect for effect in effects if effect]
+
+
+def effects_of(answer: Answer) -> list[str]:
+    """Phrases with the effects that need attention: those in `numbers` first."""
     failed = sum(bool(standing.failure) for standing in answer.standings)
     effects = [
-        _progress(answer),
-        f"{plural(answer.fewer, 'replica')} lost" if answer.fewer else "",
-        f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
-        f"{plural(len(answer.preemptions), 'Pod')} preempted" if answer.preemptions else "",
-        f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
+        *numbers(*row(answer)),
         f"{plural(len(answer.pdbs), 'PDB')} with too few healthy Pods" if answer.pdbs else "",
         f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck and answer.upgrade is None else "",
@@ -403,15 +409,19 @@ def _totals(totals: Iterable[Total]) -> Iterator[str]:
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    lines = [f"### {text_of(answer.title)}", "", f"{verdict(answer)} {times(answer)}", ""]
+    lines = [f"### {text_of(answer.title)}", "", verdict(answer), ""]
     if change is not None:
         told_of_class = (
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
         )
         lines += [*told_of_class, ""]
-    pending = sum(standing.pending for standing in answer.standings)
-    counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
-    lines += [f"{counts}, {len(answer.preemptions)} preempted", ""]
+    return "\n".join([*lines, markdown_body(answer, notes)])
+
+
+def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
+    """The counts, tables, and the chart of preemptions. `notes`: about ignored objects."""
+    counts = f"Running Pods: {answer.running_before} → {answer.running_after}{_lost(answer)}"
+    lines = [f"{counts}. {times(answer)}", ""]
     lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
     progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []

@@ -168,7 +168,7 @@ def test_diff_comments_and_says_where(
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--comment")
     assert (done.returncode, done.stderr) == (0, "comment: https://git.example/c/1\n")
     assert server.comments[1]["body"].startswith(
-        f"{MARKER}\n### 1 object created; full: 1 replica lost, 1 Pod preempted (in shop)\n"
+        f"{MARKER}\n### full: 1 replica lost, 1 Pod preempted\n"
     )
     server.status = 403
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--comment")

@@ -104,7 +104,8 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
-    assert done.stdout.startswith("1 object created; full: 1 replica lost, 1 Pod preempted (in shop)\n")
+    assert done.stdout.startswith("full: 1 replica lost, 1 Pod preempted\n")
+    assert "full: shop/web preempts 1 Pod of shop/batch. At the end, shop/batch: 1 → 0 running\n" in done.stdout
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
 
 
@@ -479,8 +480,9 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    counts = "1 object deleted, 1 object changed, 1 object created, not everything could be compared"
-    assert lines[0] == f"{counts}; no replica lost, no Pod preempted or newly Pending"  # the PDB protects no Pod
+    lacks = "not everything could be compared, 1 object simulated as new"
+    assert lines[0] == f"no replica lost, no Pod preempted or newly Pending; {lacks}"  # the PDB protects no Pod
+    assert lines[1].endswith("; 1 object deleted, 1 object changed, 1 object created")
     assert "    Deployment shop/web: tolerations[] key b, operator Exists → removed" in lines
     assert "  1 changed object not in the cluster, simulated as new: Deployment shop/web" in lines
     (note,) = [line for line in lines if line.startswith("note: ")]

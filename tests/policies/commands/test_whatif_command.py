@@ -368,7 +368,7 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
     assert "PDB shop/web: 0 of 3 desired Pods healthy at the end" in out
     before, after = out.split("without this change: ")
     next_to = {"text": after.splitlines()[1], "markdown": before.splitlines()[-2], "html": before[-200:]}[output]
-    assert {"text": "running: 8 Pods", "markdown": "8 → 0 running", "html": "teady state"}[output] in next_to
+    assert {"text": "running: 8 Pods", "markdown": "Running Pods: 8 → 0", "html": "teady state"}[output] in next_to
     assert "1 Pod Pending at the end" in out or output == "html"
     out = said("drain", "a-1", "--until", "1s")
     assert "a-1 is not drained before --until: 2 Pods left" in out
@@ -597,7 +597,7 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
 def test_markdown_of_a_class_is_a_list_of_lists_and_a_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "class", "batch", "--value", "200000", "--cluster", SHOWN, "-o", "markdown")
     assert "\n- new Pods:\n  - reports/nightly" in out
-    assert "\n\n8 → 8 running, 0 Pending" in out
+    assert "\n\nRunning Pods: 8 → 8. " in out
 
 
 def test_a_zone_and_every_zone_count_one_loss_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
