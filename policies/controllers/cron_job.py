@@ -148,7 +148,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if state is None or boolean(state.object, "spec", "suspend"):
         return []
     try:
-        schedule = parse_schedule(text(state.object, "spec", "schedule"), _zone(state.object))
+        schedule = _schedule_of(state.object)
     except (InvalidSchedule, ValueError, OSError) as error:
         return [Report(key, "UnparseableSchedule", str(error))]
     known = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
@@ -157,6 +157,25 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     base = due if due is not None else known.last_schedule if known.last_schedule is not None else state.created
     upcoming = schedule.next(max(base, now))
     return actions if upcoming is None else [*actions, Requeue(key, upcoming + _NEXT_SCHEDULE_DELTA)]
+
+
+def next_start(obj: ApiObject, after: float) -> float | None:
+    """Return the time at which a CronJob creates its next Job after `after`, in seconds since 1970.
+
+    None if it is suspended, or its schedule is invalid. Raises InvalidObject.
+    """
+    if boolean(obj, "spec", "suspend"):
+        return None
+    try:
+        due = _schedule_of(obj).next(after)
+    except (InvalidSchedule, ValueError, OSError):
+        return None
+    return None if due is None else due + _NEXT_SCHEDULE_DELTA
+
+
+def _schedule_of(obj: ApiObject) -> CronSchedule:
+    """Raises ValueError (InvalidSchedule), OSError."""
+    return parse_schedule(text(obj, "spec", "schedule"), _zone(obj))
 
 
 def _zone(obj: ApiObject) -> tzinfo:

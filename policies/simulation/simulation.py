@@ -289,6 +289,14 @@ class Simulation:
         self._give_up(f"after {self.max_steps:,} steps")
         return True
 
+    def await_time(self, time: float) -> None:
+        """Do not end the run before this time, in seconds."""
+        self.awaited += 1
+        self.clock.at(time, self._reached)
+
+    def _reached(self) -> None:
+        self.awaited -= 1
+
     def silence(self) -> None:
         """Show no progress from now on."""
         self._progress = None

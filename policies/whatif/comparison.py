@@ -6,11 +6,13 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import controller_of
-from forewarn.policies.kinds.registry import DAEMON_SET, JOB
-from forewarn.policies.objects.fields import string_map
+from forewarn.policies.findings import duration
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, JOB
+from forewarn.policies.objects.fields import group_kind, ref_of, string_map
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 _USUAL: Final = autoscalers.Autoscaling()
 _RUNS: Final = 24
 """Number of runs if races decide how long Pods wait."""
+_JOB_STARTS: Final = 5.0
+"""Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
 _MAX_REPEATED: Final = 5_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about a minute of CPU time."""
 
@@ -66,6 +70,9 @@ def ask(
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
         question.upgrade.start(simulation)
+    for _, start in _first_starts(question, world):
+        if start <= world.horizon:
+            simulation.await_time(start + _JOB_STARTS)
     run(simulation)
     after, summary = count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
@@ -81,7 +88,7 @@ def ask(
         pdbs={name: counts for name, counts in pdbs_below_desired(simulation, all_pdbs).items() if name not in pdbs},
         stuck=stuck,
         forbidden=_forbidden(simulation, stuck),
-        unread=sorted(simulation.controllers.unreadable.values()),
+        unread=[*sorted(simulation.controllers.unreadable.values()), *_starting_later(question, world)],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
         simulation=simulation,
@@ -96,6 +103,23 @@ def ask(
         starved=new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else (),
         losses=losses,
     )
+
+
+def _first_starts(question: Question, world: World) -> Iterator[tuple[ApiObject, float]]:
+    """Yield the CronJobs of a question, with the second at which each creates its next Job."""
+    for arrival in question.arrivals:
+        if arrival.op in ("create", "update") and group_kind(arrival.object) == CRON_JOB:
+            start = next_start(arrival.object, world.epoch + arrival.at)
+            if start is not None:
+                yield arrival.object, start - world.epoch
+
+
+def _starting_later(question: Question, world: World) -> Iterator[str]:
+    for obj, start in _first_starts(question, world):
+        if start > world.horizon:
+            ref, until = ref_of(obj, DEFAULT_NAMESPACE), duration(world.horizon)
+            name = f"CronJob {ref.namespace}/{ref.name}"
+            yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}. Fix: --until"
 
 
 def typical(

@@ -14,6 +14,7 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.table import limited
+from forewarn.policies.render.whatif import NO_EFFECT
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.in_process import without_head
 
@@ -953,3 +954,30 @@ def test_workloads_that_do_not_exist_are_wrong_usage(
 ) -> None:
     status, _, err = run(capsys, "class", "gold", *arguments, "--cluster", SHOWN)
     assert (status, problem in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("schedule", "until", "first_line", "what"),
+    [
+        ("*/30 * * * *", (), "0 of 1 new Pod scheduled, 1 more Pod Pending", "steady state after 26 min"),
+        ("0 3 * * *", ("--until", "24h"), "0 of 1 new Pod scheduled, 1 more Pod Pending", "after 17 h 56 min"),
+        ("0 3 * * *", (), f"{NO_EFFECT}, 1 object not simulated", "CronJob reports/report: next Job after 17 h 56 min"),
+    ],
+)
+def test_an_applied_cron_job_is_simulated_until_it_starts(
+    schedule: str,
+    until: tuple[str, ...],
+    first_line: str,
+    what: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]
+    pod = {"restartPolicy": "Never", "priorityClassName": "gold", "containers": containers}
+    template = {"spec": {"template": {"spec": pod}}}
+    cron_job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "report", "namespace": "reports"}}
+    manifest = tmp_path / "cron.yaml"
+    manifest.write_text(json.dumps({**cron_job, "spec": {"schedule": schedule, "jobTemplate": template}}))
+    _, out, _ = run(capsys, "apply", "-f", str(manifest), "--cluster", SHOWN, *until)
+    assert out.splitlines()[0].startswith(f"{first_line}: ")
+    assert what in out
