@@ -86,8 +86,17 @@ The page of a rule explains the reason and the fix, and shows an example. `forew
 
 In the tables, the column *linter* shows the severity in `forewarn lint` and `forewarn audit`. The column *webhook*
 shows the action for a Pod or another object. For a workload, `deny` becomes `warn` by default, because kube-apiserver
-accepts the workload and rejects its Pods. You can change severities and actions in the
-[configuration](../configuration.md).
+accepts the workload and rejects its Pods.
+
+## Configure a rule
+
+You can change the severity (`error`, `warning`, `note`) and the action (`deny`, `warn`, `audit`, `"off"`) of each rule
+in the [configuration](../configuration.md). `"off"` also disables the rule in the linter:
+
+```yaml
+severities: {RULE: note}
+actions: {RULE: "off"}
+```
 
 ## Suppress a finding
 

@@ -19,6 +19,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, eva
 from forewarn.policies.evaluation.foreign_rules import guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
 from forewarn.policies.findings import Severity, cut, quote
+from forewarn.policies.lint.fixes import FIXED, NOT_FIXED
 from forewarn.policies.lint.input import as_update, wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
@@ -116,7 +117,7 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 def as_text(rule: Rule) -> Iterator[str]:
     """A rule's page for a terminal, as lines."""
     yield rule.ID
-    for block in (*page_of(rule), *_suppressed(rule)):
+    for block in (*page_of(rule), *_configured(rule), *_suppressed(rule)):
         yield ""
         if block.kind == "heading":
             yield f"{block.text}:"
@@ -137,8 +138,7 @@ def as_markdown(rule: Rule) -> Iterator[str]:
             yield block.text
         else:
             yield f"```{block.kind}\n{block.text.rstrip()}\n```"
-    if rule.SEVERITY is not None:
-        yield "\nTo suppress a finding, see [Rules](index.md#suppress-a-finding)."
+    yield "\n[Configure or suppress a rule](index.md#configure-a-rule)"
 
 
 def page_of(rule: Rule) -> Iterator[Block]:
@@ -159,8 +159,6 @@ def page_of(rule: Rule) -> Iterator[Block]:
         yield Block("yaml", example.yaml)
         if example.heading == "Bad":
             yield Block("text", "\n".join(_reported(rule)))
-    yield Block("heading", "Configure")
-    yield from _configured(rule)
 
 
 def _sentence(text: str) -> str:
@@ -200,7 +198,8 @@ def _severity_and_action(rule: Rule) -> str:
     where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
     severity = f"{where} severity: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."
     action = f"Webhook action: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
-    return f"{severity} {action}"
+    is_linted = rule.SEVERITY and Target.CLUSTER not in rule.TARGETS
+    return f"{severity} {action}{f' `lint --fix`: {FIXED.get(rule.ID, NOT_FIXED)}.' if is_linted else ''}"
 
 
 _BAD: Final = {
@@ -217,7 +216,7 @@ def _introduced(example: Example) -> str:
     if example.heading == "Options":
         return "The example uses this configuration:"
     if example.heading == "Cluster":
-        return "The cluster contains these objects:"
+        return f"{'After the fix, the' if example.mode == 'Good' else 'The'} cluster contains these objects:"
     if example.heading == "Good":
         return _GOOD.get(example.mode, "Good example:")
     if example.also:
@@ -236,14 +235,14 @@ def _reported(rule: Rule) -> Iterator[str]:
 
 
 def _configured(rule: Rule) -> Iterator[Block]:
-    """The blocks that show how to configure a rule's severity and action."""
+    """The blocks that show how to configure a rule's severity and action, in a terminal only."""
     lines = []
     if rule.SEVERITY is not None:
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
         lines += [f"severities: {{{rule.ID}: {other}}}  # error, warning, note"]
     if rule.ACTION is not None:
         lines += [f'actions: {{{rule.ID}: "off"}}  # deny, warn, audit, "off"']
-    yield Block("prose", "Example configuration:")
+    yield Block("heading", "Configure")
     yield Block("yaml", "\n".join(lines))
 
 
@@ -285,7 +284,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
         snapshot = cluster_of([e for e in examples if e.heading in ("Cluster", example.heading)])
         assert snapshot is not None
         return audit(snapshot, tuple(stored_objects(snapshot)), Config(), now=NOW)
-    cluster = cluster_of([e for e in examples if e.heading == "Cluster"])
+    cluster = cluster_of([e for e in examples if e.is_cluster_of(example.heading)])
     reading = read(example.yaml, FILE, wanted_kinds(Config()))
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]

@@ -33,6 +33,15 @@ _NUMBER: Final = re.compile(r"([ ]*)priority:[ \t]*-?[0-9]+[ \t]*(?:#.*)?\r?")
 _PINNED: Final = ("pinned-priority", "priority-mismatch")
 _KEY: Final = re.compile(r"[A-Za-z]+")
 
+FIXED: Final = {
+    "unknown-priority-class": "corrects the name, if exactly one class has a similar name",
+    **dict.fromkeys(_PINNED, "removes a `priority` on a separate line"),
+    "global-default-not-unique": "writes `globalDefault: false`",
+    "unknown-field": "no change; editors offer the correct name (`forewarn lsp`)",
+}
+"""Rule -> the effect of `lint --fix` on its findings."""
+NOT_FIXED: Final = "no change"
+
 
 class Edit(NamedTuple):
     """New text for a range of one line; `new` None: remove the line. `is_safe`: the option `--fix` applies the edit."""

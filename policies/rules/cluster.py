@@ -328,7 +328,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         -         resources: {requests: {cpu: 500m}}
         +         resources: {requests: {cpu: 200m}}
 
-    Fix: free capacity before you restart the workload, set maxSurge: 0 in the workload, or use a lower class.
+    Fix: free capacity before you restart the workload, set `maxSurge: 0` in the workload, or use a lower class.
     """
     of_placeholders: list[ObjectRef] = []
     most, restarts = 0, restarts_of(context)
@@ -403,7 +403,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
                   image: db
                   resources: {requests: {cpu: 500m}}
 
-    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set maxUnavailable, so
+    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set `maxUnavailable`, so
     that a Deployment terminates old Pods first. `forewarn predict` shows for each node why a Pod does not fit.
     """
     restarts = restarts_of(context)

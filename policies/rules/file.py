@@ -120,7 +120,7 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
 @rule(Target.FILE, severity=Severity.ERROR)
 def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The kind or apiVersion of a PriorityClass is misspelled.
+    """The kind or `apiVersion` of a PriorityClass is misspelled.
 
     Why: kubectl does not know the misspelled kind and creates no PriorityClass, so Pods name a class that does not
     exist. The rule ignores kinds in the API groups of custom resources.

@@ -32,7 +32,7 @@ _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user exempts a Namespace from forewarn without permission.
 
-    Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace. Without this rule, all users who
+    Why: the annotation `forewarn.dev/exempt-until` disables all rules in a Namespace. Without this rule, all users who
     may update the Namespace could set it.
 
     Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, the members
@@ -49,7 +49,7 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
 
         Namespace team
 
-    Fix: ask a member of breakGlass.groups to exempt the namespace, or add a group to breakGlass.groups.
+    Fix: ask a member of `breakGlass.groups` to exempt the namespace, or add a group to `breakGlass.groups`.
     """
     until, before = text_at(subject.object, *_PATH), text_at(subject.old or {}, *_PATH)
     end = exempt_until(until)
@@ -71,8 +71,8 @@ _WITHOUT_EFFECT_FIX: Final = "set an earlier time, such as 2026-01-02T12:00:00Z"
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The exemption of a Namespace has no effect, because its end is not a valid time or is too far in the future.
 
-    Why: the annotation forewarn.dev/exempt-until exempts a Namespace for a short time in an emergency. If its time is
-    more than breakGlass.maxDuration (default: 30 days) in the future, the annotation has no effect yet.
+    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. If its time is
+    more than `breakGlass.maxDuration` (default: 30 days) in the future, the annotation has no effect yet.
 
     Bad:
 
@@ -104,8 +104,8 @@ def exemption_without_effect(subject: ReviewedObject, context: Context) -> Itera
 def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The default PriorityClass of a Namespace does not exist.
 
-    Why: forewarn assigns the class in the annotation forewarn.dev/default-priority-class to Pods that name no class. If
-    the class in the annotation does not exist, Pods that name no class get the global default.
+    Why: forewarn assigns the class in the annotation `forewarn.dev/default-priority-class` to Pods that name no class.
+    If the class in the annotation does not exist, Pods that name no class get the global default.
 
     Cluster:
 

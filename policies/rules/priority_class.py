@@ -176,7 +176,7 @@ _LONGEST_POLICY: Final = 40
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
 def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """preemptionPolicy is neither PreemptLowerPriority nor Never.
+    """`preemptionPolicy` is neither PreemptLowerPriority nor Never.
 
     Why: kube-apiserver rejects any other value, including `never` in lowercase.
 
@@ -298,7 +298,7 @@ _LONGEST_VERSION: Final = 60
 
 @rule(Target.PRIORITY_CLASS, Target.TEMPLATE, Target.OTHER, Target.FILE, severity=Severity.ERROR, action=Action.DENY)
 def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Kubernetes has removed the apiVersion of an object.
+    """Kubernetes has removed the `apiVersion` of an object.
 
     Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
 
@@ -339,7 +339,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
 def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An update changes the value or the preemptionPolicy of a PriorityClass.
+    """An update changes the value or the `preemptionPolicy` of a PriorityClass.
 
     Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
 
@@ -404,11 +404,11 @@ def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem
     depends_on=DependsOn(("classes",), "the other default may be deleted"),
 )
 def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Two PriorityClasses have globalDefault: true.
+    """Two PriorityClasses have `globalDefault: true`.
 
     Why: kube-apiserver rejects the second default class. If users create both classes at the same moment,
     kube-apiserver can store both. The class with the lower value is then the default, also if it is the newer class.
-    forewarn audit reports each other class.
+    `forewarn audit` reports each other class.
 
     Example:
 
@@ -420,8 +420,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
           value: 200
         - globalDefault: true
 
-    Fix: set globalDefault: false in one of the two classes. To replace the default class of a cluster, first set
-    globalDefault: false in the current default class.
+    Fix: set `globalDefault: false` in one of the two classes. To replace the default class of a cluster, first set
+    `globalDefault: false` in the current default class.
     """
     new = class_of(subject)
     other = context.default_before(subject) if new.global_default else None
@@ -478,7 +478,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
         PriorityClass normal
         value: 100
 
-    Fix: restart the workloads (kubectl rollout restart) after you create the class.
+    Fix: restart the workloads (`kubectl rollout restart`) after you create the class.
     """
     new = class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
@@ -591,7 +591,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
     with another value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of
     each Pod.
 
-    Cluster:
+    Cluster (Bad):
 
         Pod team/web-1
         spec:
@@ -604,10 +604,18 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
         PriorityClass gold
         value: 500
 
+    Cluster (Good):
+
+        Pod team/web-2
+        spec:
+          priorityClassName: gold
+          priority: 500
+          nodeName: node-1
+
     Good:
 
         PriorityClass gold
-        value: 1000
+        value: 500
 
     Fix: restart the workloads of these Pods.
     """

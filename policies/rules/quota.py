@@ -258,9 +258,9 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota covers a limited class, but sets no limit for it or does not name it.
 
-    Why: limitedResources compares only the names of scopes. A ResourceQuota with the scope PriorityClass NotIn [batch]
-    covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not limit it.
-    Users who may create one of these ResourceQuotas can use the class.
+    Why: `limitedResources` compares only the names of scopes. A ResourceQuota with the scope PriorityClass NotIn
+    [batch] covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
+    limit it. Users who may create one of these ResourceQuotas can use the class.
 
     Options:
 
@@ -368,9 +368,9 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
 
     Details: the rule counts new Pods in the order in which kubectl applies the objects. Earlier objects use the quota
-    first. The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a
-    rollout of a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts the Pods of one run, and
-    also of the current run unless concurrencyPolicy forbids concurrent runs. For a DaemonSet, it counts one Pod for
+    first. The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and `maxSurge` in
+    a rollout of a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts the Pods of one run, and
+    also of the current run unless `concurrencyPolicy` forbids concurrent runs. For a DaemonSet, it counts one Pod for
     each node that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the
     workload. If old Pods use the quota that new Pods need, the rule reports only rollouts that stop, and after how many
     new Pods. If a LimitRange sets default requests, these requests count. If a ResourceQuota has no status, the rule
@@ -615,7 +615,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
     Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. Managed clusters do
     not offer this setting of kube-apiserver, so you can set `limitedResources` in forewarn's configuration.
 
-    Details: forewarn reads limitedResources from its configuration, or from kube-apiserver's own file
+    Details: forewarn reads `limitedResources` from its configuration, or from kube-apiserver's own file
     (`--admission-config`). As in kube-apiserver, every ResourceQuota with the scope PriorityClass covers the class if
     the scope matches, even with NotIn (see limited-resources-loophole). If you pass no cluster and the input contains
     no ResourceQuota, the rule reports nothing.
@@ -703,7 +703,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
 
     Details: the rule assumes GKE with `preset: gke` in the configuration or `lint --preset gke`, and if the cluster has
     a ResourceQuota named gcp-critical-pods or a node with the label cloud.google.com/gke-nodepool. If forewarn does not
-    know the ResourceQuotas, the rule also reports system classes that limitedResources limits. If forewarn knows the
+    know the ResourceQuotas, the rule also reports system classes that `limitedResources` limits. If forewarn knows the
     ResourceQuotas, limited-class-without-quota reports these classes.
 
     Cluster:
@@ -777,7 +777,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     Why: under load, the ReplicaSet controller fails to create the Pods above the quota. Only its Events show the
     reason.
 
-    Details: the rule multiplies the requests of the workload by maxReplicas, without surge Pods. The workload must be
+    Details: the rule multiplies the requests of the workload by `maxReplicas`, without surge Pods. The workload must be
     in the input.
 
     Bad:
@@ -825,7 +825,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
             kind: Deployment
             name: web
 
-    Fix: lower maxReplicas, or raise the quota.
+    Fix: lower `maxReplicas`, or raise the quota.
     """
     most = integer(at(subject.object, *_MAX_REPLICAS))
     is_autoscaler = group_kind(subject.object) == AUTOSCALER and context.phase is Phase.LINT

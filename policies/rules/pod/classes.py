@@ -249,7 +249,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     a controller of kube-system creates the Pods of the workload, the rule does not check users and groups again. The
     StatefulSet controller also creates Pods from ControllerRevisions, so the rule checks their templates like
     workloads. For workloads, the webhook warns by default. To deny workloads, set the action of the rule to deny. If a
-    Namespace has the annotation forewarn.dev/default-priority-class, the rule treats the Namespace like a Pod of this
+    Namespace has the annotation `forewarn.dev/default-priority-class`, the rule treats the Namespace like a Pod of this
     class. The linter does not know the user, or the labels of unknown Namespaces. If a condition needs a user or an
     unknown label, the linter only counts the object in its summary.
 
@@ -273,7 +273,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
               spec:
                 priorityClassName: gold
 
-    Fix: use another class, or add an entry to allowedClasses.
+    Fix: use another class, or add an entry to `allowedClasses`.
     """
     use = _use_of(subject, context)
     if use is None or _is_use_allowed(subject, use, context) is not False:
@@ -346,19 +346,16 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
         PriorityClass forewarn
         value: 1000000000
+        ---
+        PriorityClass web
+        value: 100000
 
-    Bad:
+    Example:
 
-        Pod team/web
-        spec:
-          priorityClassName: forewarn
-
-    Good:
-
-        Pod admission/forewarn-1
-          labels: {app.kubernetes.io/part-of: forewarn}
-        spec:
-          priorityClassName: forewarn
+          Pod team/web
+          spec:
+        -   priorityClassName: forewarn
+        +   priorityClassName: web
 
     Fix: use a PriorityClass of your own.
     """
@@ -600,7 +597,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
               - name: web
                 image: web
 
-    Fix: set priorityClassName to a class that the entry permits.
+    Fix: set `priorityClassName` to a class that the entry permits.
     """
     template = context.template(subject) if context.options.required_classes else None
     if template is None or subject.is_partial or has_controller(subject.object):

@@ -159,8 +159,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: the Eviction API rejects every eviction of the selected Pods, so `kubectl drain` and node upgrades wait
     forever. kube-scheduler may preempt the Pods all the same.
 
-    Details: the finding is a warning if minAvailable is at least `replicas` of a selected workload, because this may be
-    a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which state the intention. The rule
+    Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload, because this may
+    be a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which state the intention. The rule
     ignores workloads without `replicas`, which an autoscaler may scale.
 
     Example:
@@ -220,10 +220,10 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     """A Job can fail if its Pods are evicted or preempted.
 
     Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
-    failed Pod. If a Job runs more Pods at once than its backoffLimit (6 by default) and loses all of these Pods, the
+    failed Pod. If a Job runs more Pods at once than its `backoffLimit` (6 by default) and loses all of these Pods, the
     Job fails and is not retried.
 
-    Details: if a rule of the podFailurePolicy has `action: Ignore` for the Pod condition DisruptionTarget, preempted
+    Details: if a rule of the `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted
     and evicted Pods do not count as failed. If an earlier rule fails the Job for the exit codes of terminated
     containers (137, 143), the earlier rule takes precedence.
 
@@ -245,7 +245,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
                   image: report
 
     Fix: add a rule with `action: Ignore` for the Pod condition DisruptionTarget as the first rule of the
-    podFailurePolicy. A podFailurePolicy needs `restartPolicy: Never` in the Pod template.
+    `podFailurePolicy`. A `podFailurePolicy` needs `restartPolicy: Never` in the Pod template.
     """
     path = _JOBS.get(group_kind(subject.object))
     job = None if path is None else at(subject.object, *path) if path else subject.object

@@ -196,9 +196,9 @@ _FIXES: Final = (
     depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
 )
 def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """kube-apiserver rejects this PodGroup, Workload or schedulingGroup.
+    """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
-    Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The minCount of a gang is at
+    Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang is at
     least 1, and is the only field that an update may change. All templates of a Workload have one priority.
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` of Kubernetes 1.37 and `v1alpha2` of Kubernetes 1.36. PodGroups
@@ -351,9 +351,9 @@ _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
     depends_on=DependsOn(("pods",), "further Pods of the group may have been created"),
 )
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The minCount of a PodGroup is higher than the count of its Pods in the input.
+    """The `minCount` of a PodGroup is higher than the count of its Pods in the input.
 
-    Why: kube-scheduler does not schedule any Pod of a gang until minCount Pods exist. The Pods stay gated, without a
+    Why: kube-scheduler does not schedule any Pod of a gang until `minCount` Pods exist. The Pods stay gated, without a
     condition and without an Event.
 
     Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
@@ -380,7 +380,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
                 - name: worker
                   image: worker
 
-    Fix: lower minCount, or create as many Pods as minCount.
+    Fix: lower `minCount`, or create as many Pods as `minCount`.
     """
     least = int32(subject.object, *_MIN_COUNT) if subject.ref.kind == "PodGroup" else None
     if not least or groups_are_off(context):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
 )
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """spec.priority differs from the value of the Pod's class.
+    """`spec.priority` differs from the value of the Pod's class.
 
     Why: kube-apiserver computes the priority from the class and rejects a Pod that sets another value.
 
@@ -54,7 +54,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
             priorityClassName: gold
         -   priority: 5
 
-    Fix: remove spec.priority. kube-apiserver sets this field from the class.
+    Fix: remove `spec.priority`. kube-apiserver sets this field from the class.
     """
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
@@ -88,7 +88,7 @@ _LONGEST_POLICY: Final = 40
     depends_on=DependsOn(("classes",), "a class may have been deleted and created with another policy"),
 )
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """spec.preemptionPolicy differs from the policy of the Pod's class.
+    """`spec.preemptionPolicy` differs from the policy of the Pod's class.
 
     Why: kube-apiserver reads the policy from the class and rejects a Pod that sets another policy.
 
@@ -107,7 +107,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
             priorityClassName: batch
         -   preemptionPolicy: PreemptLowerPriority
 
-    Fix: remove spec.preemptionPolicy. kube-apiserver sets this field from the class.
+    Fix: remove `spec.preemptionPolicy`. kube-apiserver sets this field from the class.
     """
     template = context.template(subject)
     given = template.spec.get("preemptionPolicy") if template else None
@@ -136,7 +136,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
 
 @rule(Target.TEMPLATE, Target.PART, Target.POD, severity=Severity.WARNING, action=Action.WARN)
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod template sets spec.priority, or a Pod sets spec.priority without a class.
+    """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
 
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If you
     recreate the class with another value, or use the template in another cluster, kube-apiserver rejects every new Pod.
@@ -155,7 +155,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
                 priorityClassName: gold
         -       priority: 1000
 
-    Fix: remove spec.priority. kube-apiserver sets this field from the class.
+    Fix: remove `spec.priority`. kube-apiserver sets this field from the class.
     """
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
@@ -172,7 +172,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
 @rule(Target.UPDATED_POD, severity=Severity.ERROR, action=Action.DENY)
 def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An update changes priority, priorityClassName or preemptionPolicy of a Pod.
+    """An update changes `priority`, `priorityClassName` or `preemptionPolicy` of a Pod.
 
     Why: kube-apiserver rejects the update, because the priority of a Pod is immutable.
 
@@ -224,7 +224,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 
     Why: after all mutating webhooks have run, Kubernetes does not check whether the Pod's priority still matches its
     class. If kube-apiserver calls a mutating webhook a second time, the webhook can set any priority. kube-scheduler
-    uses only spec.priority.
+    uses only `spec.priority`.
 
     Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver stores such a Pod if it does not
     know a new global default yet.
@@ -242,8 +242,8 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         +   priority: 1000
         +   preemptionPolicy: PreemptLowerPriority
 
-    Fix: change the webhook that mutates the Pod. A webhook that sets priorityClassName must remove priority and
-    preemptionPolicy.
+    Fix: change the webhook that mutates the Pod. A webhook that sets `priorityClassName` must remove `priority` and
+    `preemptionPolicy`.
     """
     template = context.template(subject)
     if context.phase is not Phase.VALIDATE or template is None:

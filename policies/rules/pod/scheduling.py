@@ -182,7 +182,7 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
         -     resources: {requests: {cpu: "1"}}
         +     resources: {requests: {cpu: 400m}}
 
-    Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows
+    Fix: lower the requests, use a lower class, or set `preemptionPolicy: Never` in the class. `forewarn predict` shows
     the victims and other candidate nodes.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
@@ -242,11 +242,11 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     """A rollout would preempt old Pods of the same workload.
 
     Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once,
-    regardless of maxUnavailable.
+    regardless of `maxUnavailable`.
 
-    Details: if maxUnavailable allows the Deployment to terminate old Pods immediately, timing determines which old Pods
-    are preempted. The message then contains "may" instead of "would". maxSurge: 0 does not prevent the preemption,
-    because the Deployment creates the new Pod while the old Pod still terminates.
+    Details: if `maxUnavailable` allows the Deployment to terminate old Pods immediately, timing determines which old
+    Pods are preempted. The message then contains "may" instead of "would". `maxSurge: 0` does not prevent the
+    preemption, because the Deployment creates the new Pod while the old Pod still terminates.
 
     Cluster:
 

@@ -26,7 +26,7 @@ class Example:
     """An example in a rule's docstring. `heading`: Options (a configuration file), Cluster, Bad or Good.
 
     `mode`: empty, DELETE, validate (evaluated after all mutation), or `also RULE`: the rule RULE also reports the
-    example.
+    example; of a Cluster: Bad or Good if it is only the cluster of this example.
     """
 
     heading: str
@@ -37,6 +37,10 @@ class Example:
     def also(self) -> str:
         """The id of the other rule that also reports the example; "" if there is none."""
         return self.mode.removeprefix("also ") if self.mode.startswith("also ") else ""
+
+    def is_cluster_of(self, heading: str) -> bool:
+        """Whether these are objects of the cluster for the example Bad or Good."""
+        return self.heading == "Cluster" and self.mode in ("", heading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from forewarn.policies.config import Config, read_config
 from forewarn.policies.evaluation import evaluator
 from forewarn.policies.evaluation.evaluator import _CLUSTER, Phase, _target
 from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.lint.fixes import FIXED, edits_of
 from forewarn.policies.lint.input import wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.metering import never
@@ -90,7 +91,10 @@ def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
     """What of the cluster a rule asks for when it judges an example of a rule."""
     examples = documentation_of(shown).examples
     whole = Target.CLUSTER in shown.TARGETS
-    cluster = cluster_of([e for e in examples if e.heading in ("Cluster", whole and heading)]) or Cache().snapshot()
+    cluster = (
+        cluster_of([e for e in examples if e.is_cluster_of(heading) or (whole and e.heading == heading)])
+        or Cache().snapshot()
+    )
     looked = Looked(**{field.name: getattr(cluster, field.name) for field in fields(cluster)})
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     (example,) = [e for e in examples if e.heading == heading]
@@ -133,6 +137,17 @@ def test_the_bad_example_gives_this_rule_and_no_other_error(rule: Rule) -> None:
 @each_rule
 def test_the_good_example_gives_neither_this_rule_nor_an_error(rule: Rule) -> None:
     assert findings_of(rule, "Good") == []
+
+
+@each_rule
+def test_the_page_says_whether_lint_fix_changes_the_bad_example(rule: Rule) -> None:
+    examples = documentation_of(rule).examples
+    (bad,) = [example for example in examples if example.heading == "Bad"]
+    cluster = cluster_of([e for e in examples if e.is_cluster_of("Bad")])
+    found = findings_of(rule, "Bad") if rule.SEVERITY else []
+    edits = edits_of(found, bad.yaml.encode(), cluster.priority_classes if cluster else ())
+    assert bool(edits) == (rule.ID in FIXED)
+    assert all(edit.is_safe for _, edit in edits) == ("no change" not in FIXED.get(rule.ID, ""))
 
 
 class AlwaysANote:
