@@ -40,7 +40,7 @@ _STORED = {
     "pods": "Pods",
     "quotas": "ResourceQuotas",
 }
-_STALE = {True: "confirmed", False: "warns if stale"}
+_STALE = {True: "confirmed", False: "warning"}
 sys.path.insert(0, str(ROOT))
 
 import chart  # noqa: E402
