@@ -30,7 +30,7 @@ Every answer about a cluster contains `head`:
 """
 _WIDTH = 110
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
-_POLICY_ROWS = "| rules | policies |\n|---|---|\n"
+_POLICY_ROWS = "| rules | covered |\n|---|---|\n"
 _ROWS_BY_STATE = "| rule | reads | denial |\n|---|---|---|\n"
 _STORED = {
     "classes": "PriorityClasses",
@@ -51,7 +51,7 @@ import python_page  # noqa: E402
 import webhook_pages  # noqa: E402
 from json_schemas import DOCUMENTS  # noqa: E402
 
-from forewarn.policies.application.admission_policies import COVERED, NOT_COVERED  # noqa: E402
+from forewarn.policies.application.admission_policies import COVERED  # noqa: E402
 from forewarn.policies.commands.explain import as_markdown  # noqa: E402
 from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from forewarn.policies.disclosure import Disclose  # noqa: E402
@@ -515,9 +515,8 @@ def by_the_state() -> str:
 def policy_rows() -> str:
     """The rows of docs/reference/configuration.md on the rules that `forewarn policies` covers."""
     rules_by_text: dict[str, list[str]] = {}
-    for names, verdict in ((COVERED, "covered"), (NOT_COVERED, "not covered")):
-        for rule, text in names.items():
-            rules_by_text.setdefault(f"{verdict}: {text}", []).append(f"`{rule}`")
+    for rule, text in COVERED.items():
+        rules_by_text.setdefault(text, []).append(f"`{rule}`")
     return "".join(f"| {', '.join(rules)} | {text} |\n" for text, rules in rules_by_text.items())
 
 
