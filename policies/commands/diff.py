@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import chdir
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -31,11 +32,12 @@ from forewarn.policies.commands.simulated import add_until_option, any_duration
 from forewarn.policies.config import find_config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration
-from forewarn.policies.lint.input import RenderRequest
+from forewarn.policies.lint.input import LintRequest, RenderRequest
+from forewarn.policies.lint.versions import check_paths, versions
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.errors import MissingFile
+from forewarn.policies.sources.errors import MissingFile, status_of
 from forewarn.policies.sources.files import STDIN
 from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, print_notice, wants_color
 
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
 
 OK, FOUND, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown")
+FORMATS: Final = ("text", "json", "markdown", "sarif")
 _CONDITIONS: Final = ("preemption", "pending", "pdb", "rejected", "change")
 
 
@@ -58,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     choose_cluster(options, parser, required=False)
     if options.output == "json" and options.disclose != Disclose.NAMES:
         parser.error("--disclose goes with -o text and markdown; -o json has all details")
+    if options.output == "sarif" and (options.cluster or options.several or options.comment or options.fail_on):
+        parser.error("-o sarif has the new findings of forewarn lint; it takes no clusters, --comment and --fail-on")
     release = release_of(options, parser) if options.cluster or options.several else None
     return answered("diff", options, lambda: _answer(options, release))
 
@@ -76,6 +80,8 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
         options.owner_label,
         options.until,
     )
+    if options.output == "sarif":
+        return _new_findings(request)
     disclose = Disclose(options.disclose)
     details = disclose is Disclose.NAMES
     result = rendering.for_audience(diff(request, _clusters(options, release) if release else {}), disclose)
@@ -99,6 +105,25 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
     if any(cluster.reason for cluster in result.clusters):
         return FAILED
     return status_of_conditions(conditions(result), options.fail_on)
+
+
+def _new_findings(request: DiffRequest) -> int:
+    """Print the findings on the second version that the first one does not have. Raises SourceError."""
+    from forewarn.policies.application.lint import checked
+    from forewarn.policies.commands.lint import folded, write_report
+    from forewarn.policies.evaluation.suppressions import baseline_of, less_baseline
+    from forewarn.policies.lint.base import classes_of
+
+    lint = LintRequest(request.paths or [os.curdir], request.config, request.namespace, rendering=request.rendering)
+    with versions(request.base, request.head) as (base, head, _):
+        check_paths(lint.paths, base, head)
+        with chdir(base.root):
+            earlier = checked(lint._replace(paths=[path for path in lint.paths if os.path.exists(path)]))
+        with chdir(head.root):
+            later = checked(lint._replace(before=classes_of(earlier.given)))
+            new, *_ = less_baseline(later.findings, baseline_of(earlier.findings))
+            write_report(("sarif", ""), later._replace(findings=folded(new)), "never")
+    return max(map(status_of, later.errors), default=OK)
 
 
 def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callable[[], Cluster]]:
@@ -135,7 +160,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="forewarn diff",
         description="Compare two versions of manifests: what changes for priorities, requests, replicas, quotas and "
-        "PDBs, and what applying the change does to each cluster.",
+        "PDBs, and what applying the change does to each cluster. -o sarif has the new findings of forewarn lint.",
         epilog="Exit status: 0: compared. 1: --fail-on is met. 2: wrong usage. 3: no answer for a cluster or version.",
         examples=(
             "diff",

@@ -523,3 +523,19 @@ def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
     wrong = forewarn("diff", "nowhere", cwd=tmp_path)
     assert wrong.returncode == 3
     assert wrong.stderr == 'forewarn diff: git: no revision "nowhere"\n'
+
+
+def test_sarif_has_only_new_findings(versions: Callable[..., tuple[Path, Path]]) -> None:
+    old, new = (deployment(name, priorityClassName="nonsense") for name in ("old", "new"))
+    sides = versions(
+        {"old.yaml": [old, CLASSES[0]]}, {"old.yaml": [old, {**CLASSES[0], "value": 5}], "new.yaml": [new]}
+    )
+    done = forewarn("diff", *sides, "-o", "sarif")
+    assert (done.returncode, done.stderr) == (0, "")
+    results = json.loads(done.stdout)["runs"][0]["results"]
+    places = {
+        (r["ruleId"], r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+        for r in results
+        if r["level"] in ("error", "warning")
+    }
+    assert places == {("immutable-field-changed", "old.yaml"), ("unknown-priority-class", "new.yaml")}
