@@ -9,7 +9,7 @@ import json
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -19,15 +19,6 @@ JOBS_RBAC = ROOT / "manifests/jobs/base/rbac.yaml"
 DUMP = ROOT / "docs/guides/predict.md"
 DIRECTIONS = ROOT / "docs/internals/failure-modes.md"
 JSON_PAGE = ROOT / "docs/reference/json.md"
-_SCHEMA_ROWS = "| output | JSON Schema |\n|---|---|\n"
-_HEAD = """
-## head
-
-Every answer about a cluster contains `head`:
-
-| key | meaning |
-|---|---|
-"""
 _WIDTH = 110
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
 _POLICY_ROWS = "| rules | covered |\n|---|---|\n"
@@ -55,7 +46,6 @@ from forewarn.policies.application.admission_policies import COVERED  # noqa: E4
 from forewarn.policies.commands.explain import as_markdown  # noqa: E402
 from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from forewarn.policies.disclosure import Disclose  # noqa: E402
-from forewarn.policies.documents.head import Head  # noqa: E402
 from forewarn.policies.findings import Action, Severity  # noqa: E402
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES  # noqa: E402
@@ -520,17 +510,6 @@ def policy_rows() -> str:
     return "".join(f"| {', '.join(rules)} | {text} |\n" for text, rules in rules_by_text.items())
 
 
-def schema_rows() -> str:
-    """The rows of docs/reference/json.md on JSON Schemas."""
-    return "".join(f"| {title} | [{name}.json](schemas/{name}.json) |\n" for name, (title, _) in DOCUMENTS.items())
-
-
-def head_rows() -> str:
-    """The rows of docs/reference/json.md on the head of every answer."""
-    hints = get_type_hints(Head, include_extras=True)
-    return "".join(f"| `{key}` | {get_args(hint)[1]} |\n" for key, hint in hints.items())
-
-
 def between(path: Path, before: str, after: str, made: str) -> str:
     """The text of a file with what stands between two texts in it made anew; `after` empty: all that follows."""
     head, _, rest = path.read_text().partition(before)
@@ -555,7 +534,7 @@ def main() -> int:
         ROOT / "docs/reference/metrics.md": webhook_pages.metrics_page(),
         ROOT / "docs/reference/webhook-settings.md": webhook_pages.settings_page(),
         **{SCHEMAS / f"{name}.json": json_schemas.schema_text(name) for name in DOCUMENTS},
-        JSON_PAGE: between(JSON_PAGE, _SCHEMA_ROWS, "\n## lint\n", f"{schema_rows()}{_HEAD}{head_rows()}"),
+        JSON_PAGE: json_schemas.page(),
         **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from forewarn.policies.documents import VERSION, fields_of
 from forewarn.policies.documents.answers import ClassPlan, Headroom, NodePressure, PredictLine, Resize, Why, WorkloadWhy
 from forewarn.policies.documents.dry_run import DryRun
 from forewarn.policies.documents.findings import Findings, Impact, Review
+from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks
@@ -88,6 +90,79 @@ def schema_text(name: str) -> str:
     return json.dumps(schema_of(name), indent=1) + "\n"
 
 
+_PAGE: Final = """\
+# JSON output (`-o json`)
+
+Generated from the code by `make docs`.
+
+Every command accepts `-o json`. `-o json=FILE` writes the output to a file. The JSON Schema of each output explains
+its keys. Times are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
+
+- A line such as "each line of `predict`" means one JSON object for each line of the output.
+- Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can
+  change in a minor release; the changelog lists each change.
+- Optional keys can be absent.
+
+```sh
+forewarn lint -o json manifests/ | jq -r '.findings[] | select(.severity == "error") | .message'
+forewarn predict -f web.yaml -o json | jq -r 'select(.outcome == "preempts") | .id, .selected[]'
+forewarn whatif lose zone a -o json | jq '{fewer, pending: .pending.byWorkload, preempted: (.preempted | length)}'
+```
+
+## head
+
+Every answer about a cluster contains `head`:
+
+| key | meaning |
+|---|---|
+"""
+
+
+def page() -> str:
+    """docs/reference/json.md: the outputs, and the keys of each."""
+    hints = get_type_hints(Head, include_extras=True)
+    parts = [_PAGE + "".join(f"| `{key}` | {get_args(hint)[1]} |\n" for key, hint in hints.items())]
+    sections: dict[str, list[str]] = {}
+    for name, (title, _) in DOCUMENTS.items():
+        sections.setdefault(section_of(name), []).append(f"- {_linked(name, title)}: {', '.join(_keys(name))}")
+    return "\n".join([*parts, *("\n".join([f"## {name}", "", *rows, ""]) for name, rows in sections.items())])
+
+
+def section_of(name: str) -> str:
+    """The heading for a document on the page."""
+    command = name.partition("-")[0]
+    return command if command in _WITH_SECTION else OTHERS
+
+
+OTHERS: Final = "Other outputs"
+_WITH_SECTION: Final = ("lint", "predict", "diff", "whatif", "headroom", "classes", "test", "why", "risk")
+
+
+def _linked(name: str, title: str) -> str:
+    return f"[{title}](schemas/{name}.json)"
+
+
+def _keys(name: str) -> list[str]:
+    """The keys of a document, or of each form of its lines, in backticks."""
+    schema = schema_of(name)
+    found = [
+        key
+        for form in forms_of(schema, schema["$defs"])
+        for key in form["properties"]
+        if key != "head" or name == "diff"
+    ]
+    return [f"`{key}`" for key in dict.fromkeys(found)]
+
+
+def forms_of(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> list[Any]:
+    """The objects to which a schema leads, through lists and alternatives."""
+    if "$ref" in schema:
+        return [defined[schema["$ref"].rpartition("/")[2]]]
+    if "items" in schema:
+        return forms_of(schema["items"], defined)
+    return [form for each in schema.get("anyOf", ()) for form in forms_of(each, defined)]
+
+
 def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The schema of a type; those of TypedDicts go into `defined`."""
     origin, arguments = get_origin(given), get_args(given)
@@ -117,16 +192,33 @@ def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]
     hints = hints_of(given)
     if fields := fields_of(given):
         hints = {field.key: _optional(hints[field.name]) if field.optional else hints[field.name] for field in fields}
+    names = {name: field.key for field in fields for name in (field.name, field.key)} or {key: key for key in hints}
     is_total = getattr(given, "__total__", True)
     plain = {key: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for key, hint in hints.items()}
-    text = "" if given.__doc__ in (None, dict.__doc__) else " ".join(cleandoc(given.__doc__).split())
+    text, explained = split("" if given.__doc__ in (None, dict.__doc__) else given.__doc__, names)
     return {
         "type": "object",
         **({"description": text} if text else {}),
-        "properties": {key: _property(hint, defined, closed) for key, hint in plain.items()},
+        "properties": {
+            key: {**({"description": explained[key]} if key in explained else {}), **_property(hint, defined, closed)}
+            for key, hint in plain.items()
+        },
         "required": [key for key, hint in hints.items() if is_total and get_origin(hint) is not NotRequired],
         **({"additionalProperties": False} if closed else {}),
     }
+
+
+def split(text: str, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its text, and sentences such as "`key`: meaning." by field. `names`: word -> field."""
+    rest, explained = list[str](), dict[str, str]()
+    for sentence in re.split(r"(?<=[.;]) (?=[`A-Z])", " ".join(cleandoc(text).replace("\n- ", "\n").split())):
+        match = re.fullmatch(r"((?:`\w+`(?:, | and )?)+)(?: \(\w+\))?: (.+?)[.;]?", sentence)
+        keys = re.findall(r"\w+", match[1].replace(" and ", " ")) if match else []
+        if match and {*keys} <= {*names}:
+            explained.update(dict.fromkeys((names[key] for key in keys), match[2]))
+        else:
+            rest.append(sentence)
+    return " ".join(rest), explained
 
 
 def _property(hint: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tests.webhook.admission.test_disclosure import STARVING, STATE
 from tests.webhook.builders import decided, review
 
 SCHEMAS = Path(__file__).parent.parent / "docs/reference/schemas"
+sys.path.append(str(SCHEMAS.parents[1]))
+from json_schemas import DOCUMENTS, OTHERS, forms_of, schema_of, section_of  # type: ignore[import-not-found]  # noqa: E402
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SCHEMAS.glob("*.json")))
@@ -29,6 +32,23 @@ def test_a_schema_is_valid_and_allows_more_keys(name: str) -> None:
     Draft202012Validator.check_schema(schema)
     assert 'additionalProperties": false' not in json.dumps(schema)
     assert schema["title"].endswith(", version 1")
+
+
+PLAIN = {"version", "id", "kind", "node", "notes", "object", "priority", "nominatedNode", "outcome", "standing"}
+PLAIN |= {"minCount", "basis"}
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if section_of(name) != OTHERS])
+def test_a_schema_explains_its_keys(name: str) -> None:
+    """In the key's own description, or in that of its type."""
+    schema = schema_of(name)
+    keys = {key: value for form in forms_of(schema, schema["$defs"]) for key, value in form["properties"].items()}
+    explained = {
+        key
+        for key, value in keys.items()
+        if "description" in value or any("description" in form for form in forms_of(value, schema["$defs"]))
+    }
+    assert set(keys) - explained <= PLAIN
 
 
 def test_a_document_with_a_missing_or_wrong_or_unknown_key_does_not_fit() -> None:

@@ -75,10 +75,13 @@ class RunningByPriority(TypedDict):
 class ClassPlan(TypedDict):
     """The output of `forewarn classes plan`.
 
-    `alternative`: null if the first order preempts no Pods. `preemptedBefore`: number of Pods that Pending Pods preempt
-    before the first step; `steps` does not contain them. `keepPriority`: workloads that a restart does not replace.
-    `rejected`: workloads whose PriorityClass does not exist afterwards. `violatedPDBs`: number of preemptions beyond
-    the allowed disruptions.
+    `preempted`: number of preempted Pods in all steps. `complete`: whether all rollouts finish and admission rejects no
+    workload. `pendingBefore`: number of Pending Pods before the change. `preemptedBefore`: number of Pods that Pending
+    Pods preempt before the first step, in addition to `steps`. `alternative`: the order that was not chosen;
+    null if the first order preempts no Pods. `steps`: in order. `keepPriority`: workloads that a restart does not
+    replace. `rejected`: workloads whose PriorityClass does not exist afterwards. `settled`, `stopped`: whether and why
+    the simulation ended early. `violatedPDBs`: number of preemptions beyond the allowed disruptions of each PDB, also
+    before the first step. `ignored`, `notModelled`: limits of the answer.
     """
 
     head: Head
@@ -98,7 +101,12 @@ class ClassPlan(TypedDict):
 
 
 class Expectation(TypedDict):
-    """The result of one expectation."""
+    """The result of one expectation.
+
+    `cases`: number of simulated cases. `case`: the first case that violates the expectation. `failures`: the
+    violations. `answer`: this case, as in `whatif`. `notEvaluated`: parts that select no Pod. `notes`: parts that may
+    select no Pod.
+    """
 
     name: str
     met: bool
@@ -262,7 +270,14 @@ class Quota(TypedDict):
 
 
 class Headroom(TypedDict):
-    """A line of `forewarn headroom`: one object. `podGroup`: only if the object's Pods belong to a PodGroup."""
+    """A line of `forewarn headroom`: one object.
+
+    `podGroup`: only if the object's Pods belong to a PodGroup. `priority`, `priorityClass`: of the object's Pods.
+    `withoutPreemption`, `withPreemption`: replicas that fit. `byClass`: replicas that would fit with each
+    PriorityClass. `reasons`: number of nodes for each reason why no more replicas fit. `stranded`: unusable free
+    capacity. `nodeGroups`: replicas for each node group. `quota`: the ResourceQuota that rejects further Pods.
+    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers.
+    """
 
     head: Head
     object: str
@@ -282,7 +297,10 @@ class Headroom(TypedDict):
 
 
 class EvictionPlace(TypedDict):
-    """A Pod in the order of eviction. `tied`: the kubelet may also evict this Pod before the previous one."""
+    """A Pod in the order of eviction.
+
+    `tied`: the kubelet may also evict this Pod before the previous one. `reason`: for the position.
+    """
 
     pod: str
     priority: int | None
@@ -317,7 +335,11 @@ class ShutdownGroup(TypedDict):
 
 
 class NodePressure(TypedDict):
-    """The output of `forewarn whatif pressure`."""
+    """The output of `forewarn whatif pressure`.
+
+    `order`: the Pods in the order of eviction. `never`: Pods that the kubelet does not evict. `admission`: with
+    `--admit`. `shutdown`: with `--shutdown`, groups in order.
+    """
 
     head: Head
     node: str
@@ -387,7 +409,21 @@ class DaemonSetVictim(TypedDict):
 
 
 class PredictedPod(TypedDict):
-    """A line of `forewarn predict`: one Pod. `losses`: what fails or is interrupted without the victims."""
+    """A line of `forewarn predict`: one Pod.
+
+    `id`: `namespace/name`. `preFilter`: the status of PreFilter, if it rejected the Pod. `feasible`: nodes that pass
+    all filters. `statuses`: the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the
+    weighted scores by plugin, and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why
+    not. `candidates`: nodes on which preemption helps. `numCandidates`: their number, if kube-scheduler does not
+    evaluate all. `dryRunStatuses`: nodes on which preemption does not help, with the reason. `selected`: nodes that
+    kube-scheduler may choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with
+    more than 100 nodes, their probabilities. `standing`: why the prediction is uncertain. `attempts`: number of
+    scheduling attempts, if several. `preemptedBy`: with several objects, the later Pod that preempts this Pod.
+    `overtaken`: true if later Pods take its free capacity. `how`: with `--explain`. `basis`: `missing-replicas`, or
+    `rollout` for the new Pods of a rollout. `losses`: what fails or is interrupted without the victims.
+    `daemonSetVictims`: victims that return on the same node only. `autoscalers`: for a Pending Pod; the line of the
+    last one contains `nodeGroups` for all.
+    """
 
     head: Head
     id: str
@@ -416,7 +452,9 @@ class PredictedPod(TypedDict):
 
 
 class OtherPods(TypedDict):
-    """A line of `forewarn predict`: new Pods of a workload that have no line of their own."""
+    """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
+    also `refused` (by a ResourceQuota), `later` or `unknown`.
+    """
 
     head: Head
     id: str
@@ -427,7 +465,12 @@ class OtherPods(TypedDict):
 
 
 class PredictedPodGroup(TypedDict):
-    """A line of `forewarn predict`: a PodGroup. `losses`: what fails or is interrupted without the victims."""
+    """A line of `forewarn predict`: a PodGroup.
+
+    `id`: `PodGroup namespace/name`. `pods`: number of new Pods. `nodes`: number of Pods by node. `victims`: Pods to
+    preempt. `losses`: what fails or is interrupted without the victims. `missing`: number of Pods that the gang lacks.
+    `message`: why it is Pending.
+    """
 
     head: Head
     id: str
@@ -460,7 +503,11 @@ class CountedReason(TypedDict):
 
 
 class Why(TypedDict):
-    """The output of `forewarn why` for a Pod. `missing`: what forewarn could not read, for example Events."""
+    """The output of `forewarn why` for a Pod.
+
+    `state`: `gone` means deleted. `troubles`: causes and problems, the cause first. `nodes`: why nodes do not fit.
+    `reported`: conditions and Events of the Pod. `missing`: what forewarn could not read, for example Events.
+    """
 
     head: Head
     id: str
@@ -483,9 +530,10 @@ class PodEnding(TypedDict):
 
 
 class WorkloadWhy(TypedDict):
-    """The output of `forewarn why` for a workload. `states`: number of Pods by state.
+    """The output of `forewarn why` for a workload. `states`: number of Pods by state. `pending`: Pending Pods.
 
-    `notExplained`: number of Pods beyond the limit. `missing`: what forewarn could not read, for example Events.
+    `endings`: Pods that have ended. `notExplained`: number of Pods beyond the limit. `missing`: what forewarn could not
+    read, for example Events.
     """
 
     head: Head

@@ -159,7 +159,13 @@ Detail = TypedDict(
 
 
 class Finding(TypedDict):
-    """A finding. `line`, `column`, `endColumn`: from 1, the end exclusive; 0 without a file."""
+    """A finding.
+
+    `message`: the problem. `remediation`: the fix. `file`: empty in `audit`. `line`: from 1; for a finding about a
+    whole object, its first line; 0 without a file. `column`, `endColumn`: from 1, the end exclusive. `field`: path of
+    the field. `fingerprint`: stays the same while rule, file, object and field stay the same. `detail`: data of the
+    message; the rule determines the keys.
+    """
 
     rule: str
     severity: Literal["error", "warning", "note"]
@@ -176,7 +182,9 @@ class Finding(TypedDict):
 
 
 class FindingsSummary(TypedDict):
-    """Numbers of files, objects and findings. `leftOut`: number of skipped files by reason."""
+    """Numbers of files, objects and findings. `skipped`: objects that forewarn does not check. `suppressed`: suppressed
+    findings. `leftOut`: number of skipped files by reason.
+    """
 
     files: int
     objects: int
@@ -200,7 +208,9 @@ class Change(NamedTuple):
 
 
 class Findings(TypedDict):
-    """The output of `forewarn lint` and `forewarn audit`. `changes`: with `--since`."""
+    """The output of `forewarn lint` and `forewarn audit`. `findings`: sorted by file, line and column. `summary`: their
+    numbers. `changes`: with `--since`.
+    """
 
     head: NotRequired[Head]
     version: Literal[1]
@@ -223,7 +233,9 @@ class ReviewFinding(TypedDict):
 
 
 class Review(TypedDict):
-    """The output of `forewarn webhook review -o json`, one line for each phase. `review`: the AdmissionReview."""
+    """The output of `forewarn webhook review -o json`, one line for each phase. `findings`: about the object. `review`:
+    the AdmissionReview. `verdict`: as in the metrics.
+    """
 
     head: NotRequired[Head]
     version: Literal[1]

@@ -44,7 +44,12 @@ class PreemptablePods(NamedTuple):
 
 
 class PriorityLevel(NamedTuple):
-    """A PriorityClass (empty: none) with a priority value. `newPods`: null if new Pods do not get this value."""
+    """A PriorityClass (empty: none) with a priority value.
+
+    `newPods`: whether they may preempt; null if new Pods do not get this value. `running`: requests of running Pods.
+    `pending`: number of Pending Pods. `couldDisplace`: running Pods of lower priority that a new Pod may preempt.
+    `mayPreempt`: these Pods by class and value.
+    """
 
     class_: str
     value: int

@@ -120,7 +120,7 @@ class Unfinished(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Risks(Result):
-    """The risks of all workloads, largest losses first.
+    """The output of `forewarn risk`. `workloads`: largest losses first. `notModelled`: limits of the answer.
 
     `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `withoutLoss`: workload -> replicas
     that it loses anyway, as Pending Pods preempt running Pods; losses include these. `notPredicted`: workloads with
