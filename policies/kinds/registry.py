@@ -240,6 +240,8 @@ REMOVED: Final = {
     "batch/v1beta1/CronJob": Removed("batch/v1", 25),
     "batch/v2alpha1/CronJob": Removed("batch/v1", 21),
     "policy/v1beta1/PodDisruptionBudget": Removed("policy/v1", 25),
+    "autoscaling/v2beta1/HorizontalPodAutoscaler": Removed("autoscaling/v2", 25),
+    "autoscaling/v2beta2/HorizontalPodAutoscaler": Removed("autoscaling/v2", 26),
 }
 """`apiVersion/kind` -> its replacement, for kinds that the linter reads, except PriorityClasses."""
 

@@ -377,6 +377,7 @@ def _intended(api_version: str, kind: str) -> tuple[str, str] | None:
     if right is None:
         words = {name.lower(): name for name, version in _WORKLOADS.items() if version.startswith(f"{group}/")}
         name = words.get(kind.lower()) or words.get(kind.lower().removesuffix("s"))
+        name = name or next((right for right in words.values() if _is_misspelt(kind, right)), None)
         return (_WORKLOADS[name], name) if name else None
     own = right.partition("/")[0]
     is_wrong = group not in (own, "extensions") and "." not in group and bool(group) and _is_near(group, own)
@@ -397,6 +398,17 @@ def _is_near(word: str, right: str) -> bool:
     from difflib import SequenceMatcher  # only when something is wrong
 
     return SequenceMatcher(None, word.lower(), right.lower()).ratio() >= _NEAR
+
+
+def _is_misspelt(kind: str, right: str) -> bool:
+    """Report whether the letters of a kind without an own meaning are almost those of this one."""
+    return kind not in _OTHER_KINDS and abs(len(kind) - len(right)) < _FEW and _is_near(kind, right)
+
+
+_OTHER_KINDS: Final = frozenset(
+    f"{kind}{end}" for kind in (*_WORKLOADS, "ControllerRevision") for end in ("", "List", "Status", "Spec")
+)
+_FEW: Final = 3
 
 
 def _own_namespace(value: dict[str, Any]) -> str:

@@ -12,8 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import ObjectRef
-from forewarn.policies.kinds.registry import KINDS, RELEASE_NAMESPACE
+from forewarn.policies.kinds.registry import KINDS, RELEASE_NAMESPACE, removed_version
 from forewarn.policies.manifests.documents import as_utf8
+from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
 from forewarn.policies.manifests.yaml.source import YamlSource
 from forewarn.policies.objects.fields import at
@@ -43,7 +44,7 @@ _SILENT: Final = _OPENS | _CLOSES | _ELSE | {"!"}
 _UNPRINTED: Final = frozenset(("define", "macro"))
 _ALONE: Final = re.compile(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
 _INDENT: Final = re.compile(r"\bn?indent\s++(\d{1,3})")
-_BEFORE_LINES: Final = re.compile(r"(?:.*:)?[ \t]*", re.DOTALL)
+_BEFORE_LINES: Final = re.compile(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
 _VISIBLE: Final = re.compile(r"\S")
 _CHARACTER: Final = re.compile(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
@@ -184,6 +185,13 @@ _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind")
 """Rules about text that are valid for an outline."""
 _KIND: Final = re.compile(rb"^kind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})", re.MULTILINE)
 _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template}
+_BY_CLUSTER: Final = re.compile(r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion")
+"""The words of a template that chooses the version of its objects by the version of the cluster."""
+_SINCE: Final = re.compile(r"that begins on line (\d+)$")
+_NO_PLAIN_TEXT: Final = re.compile(r"\{\{|\{%|\}\}|%\}")
+_VALUE_ONLY: Final = re.compile(r"[ \t]*+(?:- )*[\w./\"-]++:[ \t]++(?!.*(?:indent|toYaml))\S")
+_FAR: Final = 3
+"""Minimum lines between the start of an invalid part and its error, if the start is not looked at."""
 _UNKNOWN_VERSION: Final = re.compile(
     rf"^(apiVersion:[ ]+)({UNKNOWN.pattern}{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
 )
@@ -203,12 +211,14 @@ def outline(
     data: bytes, file: str, wanted: Collection[str], namespace: str, before: Sequence[ReviewedObject] = ()
 ) -> Outline:
     """Return the outline of a template. `before`: objects of documents that need no rendering."""
-    masked = mask(as_utf8(data).decode("utf-8", "replace")) if _may_have(data, wanted) else None
+    given = as_utf8(data).decode("utf-8", "replace") if _may_have(data, wanted) else ""
+    masked = mask(given) if given else None
     if masked is None:
         return Outline([], [], [])
+    depends_on_cluster = _BY_CLUSTER.search(given) is not None
     text = _UNKNOWN_VERSION.sub(_with_version, masked.text)
     reading = read(text, file, wanted, namespace=namespace, again=True)
-    objects = Outline([], [], list(_certain(reading.diagnostics, masked)))
+    objects = Outline([], [], list(_certain(reading.diagnostics, masked, given)))
     starts = {lines.start for subject in before if (lines := lines_of(subject))}
     for subject in reading.subjects:
         lines = lines_of(subject)
@@ -220,6 +230,8 @@ def outline(
         elif _has_one_type(rest, subject, masked):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace
+            removed = removed_version(rest["apiVersion"], rest["kind"]) if depends_on_cluster else None
+            rest = {**rest, "apiVersion": removed.replacement} if removed else rest
             objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True))
     return objects
 
@@ -227,7 +239,9 @@ def outline(
 def _may_have(data: bytes, wanted: Collection[str]) -> bool:
     kinds = {kind.decode() for kind in _KIND.findall(data)}
     ours = {kind.rpartition("/")[2] for kind in wanted}
-    return not kinds.isdisjoint(ours) or any("prio" in kind.lower() or kind.endswith("List") for kind in kinds)
+    return not kinds.isdisjoint(ours) or any(
+        "prio" in kind.lower() or kind.endswith("List") or intended_type("apps/v1", kind) for kind in kinds
+    )
 
 
 def _with_version(match: re.Match[str]) -> str:
@@ -260,15 +274,32 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, str) and UNKNOWN.search(value) else value
 
 
-def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[FileDiagnostic]:
+def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -> Iterator[FileDiagnostic]:
     lines = masked.text.split("\n")
     for diagnostic in diagnostics:
+        if diagnostic.rule == "parse-error" and _is_of_text(diagnostic, masked, text):
+            yield diagnostic
+            continue
         is_certain = diagnostic.rule in _ON_TEXT and UNKNOWN.search(diagnostic.message) is None
         if is_certain and (
             diagnostic.rule != "duplicate-key" or _is_repeated(diagnostic.location, lines, masked.blocks)
         ):
             ref = diagnostic.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in diagnostic.object))
             yield diagnostic._replace(object=ref)
+
+
+def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
+    """Report whether a syntax error is in lines that are printed together, without template actions except values."""
+    lines, last = text.split("\n"), diagnostic.location.line - 1
+    since = _SINCE.search(diagnostic.message)
+    first = int(since[1]) - 1 if since else last
+    if last - first > _FAR:
+        first = last
+    while (first == last and first > 0) or (0 < first < last and not lines[first].strip()):
+        first -= 1
+    part = lines[first : last + 1]
+    is_text = not any(_NO_PLAIN_TEXT.search(line) and not _VALUE_ONLY.match(line) for line in part)
+    return is_text and not any(masked.lost[first : last + 1]) and len(set(masked.blocks[first : last + 1])) == 1
 
 
 def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> bool:

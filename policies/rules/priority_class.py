@@ -302,7 +302,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
 
-    Details: the rule checks PriorityClasses, workloads and PodDisruptionBudgets.
+    Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets and HorizontalPodAutoscalers. It ignores
+    versions of templates that depend on the version of the cluster.
 
     Bad:
 
@@ -324,7 +325,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
         yield from diagnostics("removed-api-version", context)
     elif group_kind(subject.object) != PRIORITY_CLASS:
         kind = subject.object.get("kind")
-        removed = None if subject.is_partial else removed_version(version, kind)
+        removed = removed_version(version, kind)
         if removed:
             message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
             yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}")

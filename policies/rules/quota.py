@@ -13,7 +13,7 @@ from forewarn.policies.objects.priority_class import GKE, SYSTEM_CLASSES
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
-from forewarn.policies.rules.support.names import recommended_to
+from forewarn.policies.rules.support.names import is_misspelt, meant_system_class, recommended_to
 from forewarn.policies.rules.support.predictions import predicted_of
 from forewarn.policies.rules.support.rule_text import (
     MAX_CHARACTERS,
@@ -135,7 +135,7 @@ _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 @rule(
     Target.RESOURCE_QUOTA,
-    severity=Severity.NOTE,
+    severity=Severity.WARNING,
     action=Action.AUDIT,
     depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
 )
@@ -145,6 +145,8 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its
     scopes exclude the resource. A ResourceQuota with scopes counts only Pods, so its usage of count/deployments.apps
     stays 0.
+
+    Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
 
     Cluster:
 
@@ -180,20 +182,25 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
                 continue
             known = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
             fix = "create the class, or use one that exists"
-            details = UnknownClass(name, "; this scope matches no Pod", known, fix, longest=_LONGEST_IN_SCOPE)
-            yield Problem(details, (*path, "values", index))
+            near = known.nearest_name(name) if known and context.phase is Phase.LINT else ""
+            meant = meant_system_class(name)
+            details = UnknownClass(
+                name, "; this scope matches no Pod", known, fix, longest=_LONGEST_IN_SCOPE, meant=meant
+            )
+            is_near = bool(meant) or (bool(near) and is_misspelt(name, near))
+            yield Problem(details, (*path, "values", index), severity=None if is_near else Severity.NOTE)
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
         message = cut(f"no Pod matches all of its scopes: {shown}", MAX_CHARACTERS)
-        yield Problem(message, ("spec", "scopeSelector"), "remove one of them")
+        yield Problem(message, ("spec", "scopeSelector"), "remove one of them", severity=Severity.NOTE)
     yield from _never_charged(quota)
 
 
 def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
-    if selector.scope_name == _CLASS and selector.operator == "In" and context.classes_known:
+    if selector.scope_name == _CLASS and selector.operator == "In":
         for index, name in enumerate(each(selector.values, 0.1)):
-            if name not in context.classes:
+            if name not in context.classes and (context.classes_known or meant_system_class(name)):
                 yield index, name
 
 
@@ -244,7 +251,8 @@ def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
         if all(is_scope_valid_for(scope, name) for scope in scopes):
             resource = cut(name, _LONGEST_IN_SCOPE)
             message = f"{resource} is never counted: a quota with scopes counts only Pods and what they use"
-            yield Problem(message, ("spec", "hard", name), "limit it in a ResourceQuota without scopes")
+            fix = "limit it in a ResourceQuota without scopes"
+            yield Problem(message, ("spec", "hard", name), fix, severity=Severity.NOTE)
 
 
 _MAX_SELECTORS: Final = 16

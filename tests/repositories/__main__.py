@@ -102,7 +102,8 @@ def _write(tree: Path, texts: dict[str, str]) -> None:
 
 def _is_found(site: Site, new: list[dict[str, Any]]) -> bool:
     """Whether a new finding of the right rule is in the changed file, or in what was rendered from it."""
-    told = [f for f in new if f["rule"] in site.plant["rules"]]
+    counts = ("error", "warning", "note") if "note" in site.plant else ("error", "warning")
+    told = [f for f in new if f["rule"] in site.plant["rules"] and f["severity"] in counts]
     if "anywhere" in site.plant:
         return bool(told)
     for finding in told:

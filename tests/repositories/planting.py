@@ -1,10 +1,12 @@
 """Mistakes that are planted into manifests of other repositories, as `plants.json` has them.
 
 A plant changes one document of a file: `find` is a pattern with named groups, and `replace` is what takes its place,
-with `{group}` for a group and `{near}` for a misspelling of the class. `append` is one more document behind it.
-`document` must match in a document that has an apiVersion, `unless` must not. `defined`: only classes that the
-repository defines; `used`: only classes that it uses. `alone`: no other plant in the same tree. `anywhere`: a finding
-in any file counts, else one in the changed file.
+with `{group}` for a group, `{near}` for a misspelling of the class, and `{shorter}` for the class without a letter.
+`append` is one more document behind it. `document` must match in a document that has an apiVersion, `unless` must not.
+`defined`: only classes that the repository defines; `used`: only classes that it uses; `known`: only classes that it
+defines or uses three times; `labelled`: only labels of its workloads. `sites`: how many files of a repository get the
+plant (default 1). `alone`: no other plant in the same tree. `anywhere`: a finding in any file counts, else one in the
+changed file. `note`: a note counts, else only an error or a warning. `broken`: the text is no YAML.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -49,9 +52,18 @@ def defined_in(texts: Mapping[str, str]) -> set[str]:
     return {name[1] for document in documents if _CLASS.search(document) and (name := _NAME.search(document))}
 
 
-def used_in(texts: Mapping[str, str]) -> set[str]:
-    """The names of the classes that files use."""
-    return {use["class"] for text in texts.values() for use in _USE.finditer(text)}
+_OFTEN: Final = 3
+_WORKLOAD: Final = re.compile(r"^kind: (Deployment|StatefulSet|DaemonSet) *$", re.MULTILINE)
+_LABEL: Final = re.compile(r"^ +[-a-z./]+: +[\"']?([a-z][-a-z0-9.]{2,})[\"']? *$", re.MULTILINE)
+
+
+def words_of(texts: Mapping[str, str]) -> dict[str, Collection[str]]:
+    """The words that a plant may ask for, by the key of its condition."""
+    defined, uses = defined_in(texts), Counter(use["class"] for text in texts.values() for use in _USE.finditer(text))
+    documents = (document for text in texts.values() for document in _DOCUMENTS.split(text) if "{{" not in text)
+    labels = {label for document in documents if _WORKLOAD.search(document) for label in _LABEL.findall(document)}
+    known = defined | {name for name, count in uses.items() if count >= _OFTEN}
+    return {"defined": defined, "used": set(uses), "known": known, "labelled": labels}
 
 
 def near(name: str) -> str:
@@ -63,18 +75,22 @@ def near(name: str) -> str:
     return name + "x"
 
 
-def sites(
-    plant: Mapping[str, Any], texts: Mapping[str, str], defined: Collection[str], used: Collection[str]
-) -> Iterator[Site]:
+def shorter(name: str) -> str:
+    """The name without the letter in its middle."""
+    middle = len(name) // 2
+    return name[:middle] + name[middle + 1 :]
+
+
+def sites(plant: Mapping[str, Any], texts: Mapping[str, str], words: Mapping[str, Collection[str]]) -> Iterator[Site]:
     """Where a plant fits: one site for each file."""
     for file, text in texts.items():
         is_hand_written = len(text) <= _LONG and not _PATCH.search(file)
-        changed = _planted(plant, text, defined, used) if is_hand_written else None
+        changed = _planted(plant, text, words) if is_hand_written else None
         if changed is not None:
             yield Site(plant, file, changed, "{{" in text)
 
 
-def _planted(plant: Mapping[str, Any], text: str, defined: Collection[str], used: Collection[str]) -> str | None:
+def _planted(plant: Mapping[str, Any], text: str, allowed: Mapping[str, Collection[str]]) -> str | None:
     """The text with the plant in the first document where it fits."""
     for start, end in _spans(text):
         document = text[start:end]
@@ -89,10 +105,9 @@ def _planted(plant: Mapping[str, Any], text: str, defined: Collection[str], used
             continue
         words = found.groupdict()
         name = words.get("class", "")
-        if ("defined" in plant and name not in defined) or ("used" in plant and name not in used):
+        if any(key in plant and name not in names for key, names in allowed.items()):
             continue
-        if "{near}" in plant["replace"]:
-            words["near"] = near(name)
+        words |= {"near": near(name), "shorter": shorter(name)}
         changed: str = document[: found.start()] + plant["replace"].format(**words) + document[found.end() :]
         if "append" in plant:
             changed = changed.rstrip("\n") + "\n---\n" + plant["append"].format(**words)
@@ -110,23 +125,18 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def rounds(texts: Mapping[str, str], seed: int = 1) -> list[list[Site]]:
-    """One site for each plant that fits anywhere, in rounds: in each, no two plants change the same file."""
-    chance, defined, used = random.Random(seed), defined_in(texts), used_in(texts)
+    """The sites of each plant that fits anywhere, in rounds: in each, no two plants change the same file."""
+    chance, words = random.Random(seed), words_of(texts)
     found: list[list[Site]] = []
     for plant in PLANTS:
-        fitting = list(sites(plant, texts, defined, used))
-        if not fitting:
-            continue
-        site = chance.choice(fitting)
-        together = (
-            []
-            if "alone" in plant
-            else [r for r in found if all(s.file != site.file and "alone" not in s.plant for s in r)]
-        )
-        if together:
-            together[0].append(site)
-        else:
-            found.append([site])
+        fitting = list(sites(plant, texts, words))
+        for site in chance.sample(fitting, min(len(fitting), plant.get("sites", 1))):
+            others = [] if "alone" in plant else found
+            free = (r for r in others if all(s.file != site.file and "alone" not in s.plant for s in r))
+            if (together := next(free, None)) is not None:
+                together.append(site)
+            else:
+                found.append([site])
     return found
 
 

@@ -161,7 +161,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload, because this may
     be a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which state the intention. The rule
-    ignores workloads without `replicas`, which an autoscaler may scale.
+    ignores workloads without `replicas`, which an autoscaler may scale. kube-apiserver rejects a PodDisruptionBudget
+    with both fields, so the rule reports it, too.
 
     Example:
 
@@ -190,15 +191,19 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Fix: set `maxUnavailable: 1`, or run more replicas.
     """
-    if group_kind(subject.object) != DISRUPTION_BUDGET or subject.is_partial:
+    if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
+    limits = [field for field in ("minAvailable", "maxUnavailable") if at(subject.object, "spec", field) is not None]
+    if len(limits) > 1 and not subject.is_partial:
+        message = "kube-apiserver rejects minAvailable and maxUnavailable together"
+        yield Problem(message, ("spec", limits[0]), f"remove {limits[0]}")
     for field, values in (("maxUnavailable", (0, "0", "0%")), ("minAvailable", ("100%",))):
         value = at(subject.object, "spec", field)
         if value in values and not isinstance(value, bool):
             message = f"{field} {value} allows no eviction: kubectl drain waits forever"
             yield Problem(message, ("spec", field), f"{_ALLOW_ONE}, or suppress the finding", severity=Severity.NOTE)
     least = at(subject.object, "spec", "minAvailable")
-    if not isinstance(least, int) or isinstance(least, bool) or least < 1:
+    if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
     for workload, _, _ in selected(selector, [namespace], context):

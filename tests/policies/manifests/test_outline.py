@@ -44,6 +44,7 @@ def _masked(text: str) -> str:
         ("{% if x %}\na: 1\n{% else %}\na: 2\n{% endif %}\nb: 1\n", "\na: 1\n\n\n\nb: 1\n"),
         ("{% x %}\nb: {{ y }} {# no #}\n", "\nb: " + "?" * 7 + " " + "?" * 8 + "\n"),
         ("a: ${#array[@]} {{ x }}\n", "a: ${#array[@]} " + "?" * 7 + "\n"),
+        ("a:\n- {{ toYaml .x | nindent 2 | trim }}\n  b: 1\n", "a:\n-\n  b: 1\n"),
         ("a: {{ include \"x\"\n  . }}\nb: 1\n", "a: " + "?" * 14 + "\n" + " " * 6 + "\nb: 1\n"),
     ],
 )  # fmt: skip
@@ -135,3 +136,38 @@ def test_a_diagnostic_names_nothing_unknown() -> None:
     (found,) = _outline(text).diagnostics
     assert found.object is not None
     assert (found.object.kind, found.object.name) == ("Deployment", "")
+
+
+_PARTS = "spec:\n  template:\n    spec:\n      containers:\n      - name: {{ .x }}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (_HEAD + "spec:\n\ttemplate: {}\n", ["parse-error 6"]),
+        (_HEAD + _PARTS + "        image: web\n       env: []\n", ["parse-error 11"]),
+        (_HEAD + _PARTS + "        image: web\n        {{ .y }}\n       env: []\n", []),
+        (_HEAD + "spec:\n  {{ if .y }}\n  a: 1\n  {{ end }}\n - b\n", []),
+        (_HEAD.replace("Deployment", "Deploymnet") + _PARTS, ["unknown-kind 2"]),
+        (_HEAD.replace("Deployment", "Statefulset") + _PARTS, ["unknown-kind 2"]),
+        (_HEAD.replace("Deployment", "ControllerRevision") + _PARTS, []),
+        (_HEAD.replace("apps/v1", "apps.kruise.io/v1").replace("Deployment", "Deploymnet") + _PARTS, []),
+    ],
+)
+def test_errors_in_text_that_no_action_changes_are_certain(text: str, expected: list[str]) -> None:
+    found = _outline(text).diagnostics
+    assert [f"{diagnostic.rule} {diagnostic.location.line}" for diagnostic in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("head", "version"),
+    [
+        ("", "policy/v1beta1"),
+        ('{{ if semverCompare "<1.21" .x }}{{ end }}\n', "policy/v1"),
+        ('{{ if .Capabilities.APIVersions.Has "x" }}{{ end }}\n', "policy/v1"),
+    ],
+)
+def test_a_version_that_may_depend_on_the_cluster_is_none_that_was_removed(head: str, version: str) -> None:
+    text = f"{head}apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: {{{{ .x }}}}\nspec: {{}}\n"
+    (subject,) = _outline(text).partial
+    assert subject.object["apiVersion"] == version
