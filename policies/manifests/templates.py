@@ -188,8 +188,9 @@ _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.templa
 _BY_CLUSTER: Final = re.compile(r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion")
 """The words of a template that chooses the version of its objects by the version of the cluster."""
 _SINCE: Final = re.compile(r"that begins on line (\d+)$")
-_NO_PLAIN_TEXT: Final = re.compile(r"\{\{|\{%|\}\}|%\}")
-_VALUE_ONLY: Final = re.compile(r"[ \t]*+(?:- )*[\w./\"-]++:[ \t]++(?!.*(?:indent|toYaml))\S")
+_ACTION: Final = re.compile(r"\{[{%]|[}%]\}")
+_OTHER_ENGINE: Final = re.compile(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
+_VALUE_ONLY: Final = re.compile(r"[ \t]*+(?:- )*[\w./\"-]++:[ \t]++(?!.*(?:indent|toYaml))(?:\{\{|[^\s\[{])")
 _FAR: Final = 3
 """Minimum lines between the start of an invalid part and its error, if the start is not looked at."""
 _UNKNOWN_VERSION: Final = re.compile(
@@ -298,7 +299,9 @@ def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
     while (first == last and first > 0) or (0 < first < last and not lines[first].strip()):
         first -= 1
     part = lines[first : last + 1]
-    is_text = not any(_NO_PLAIN_TEXT.search(line) and not _VALUE_ONLY.match(line) for line in part)
+    is_text = not any(
+        _OTHER_ENGINE.search(line) or (_ACTION.search(line) and not _VALUE_ONLY.match(line)) for line in part
+    )
     return is_text and not any(masked.lost[first : last + 1]) and len(set(masked.blocks[first : last + 1])) == 1
 
 

@@ -817,7 +817,7 @@ def test_a_misspelt_kind_is_named(
     command: tuple[str, ...], empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A misspelt PriorityClass between other objects is an error, as kubectl rejects it."""
-    workload = {"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "web"}}
+    workload = {"apiVersion": "apps/v1", "kind": "Fleet", "metadata": {"name": "web"}}
     priority_class = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriortyClass",
@@ -825,7 +825,8 @@ def test_a_misspelt_kind_is_named(
         "value": 1,
     }
     for objects, said in (
-        ([workload], f"{empty}; found only Deploymnet\n"),
+        ([workload], f"{empty}; found only Fleet\n"),
+        ([workload | {"kind": "Deploymnet"}], 'no matches for kind "Deploymnet" in version "apps/v1"; did you'),
         (
             [make_pod("p").obj, priority_class],
             'no matches for kind "PriortyClass" in version "scheduling.k8s.io/v1"; did you',
