@@ -128,6 +128,8 @@ class PodSpec:
     request: Resource = field(default_factory=Resource)
     occupies: PodResource = NOTHING_OCCUPIED
     host_ports: tuple[HostPort, ...] = ()
+    """Those of sidecars first."""
+    num_sidecar_ports: int = 0
     images: tuple[str, ...] = ()
     container_count: int = 0
     tolerations: tuple[Toleration, ...] = ()
@@ -264,7 +266,8 @@ def _read(pod: ApiObject, size: int) -> PodSpec:
         requests=requests,
         occupies=pod_resource(requests),
         request=as_resource(requests.total(use_status=False)),
-        host_ports=_host_ports(pod, inits, containers),
+        host_ports=_host_ports(pod, (*filter(_restartable, inits), *containers)),
+        num_sidecar_ports=len(_host_ports(pod, filter(_restartable, inits))),
         images=tuple(str(c.get("image") or "") for c in (*inits, *containers)),
         container_count=len(inits) + len(containers),
         tolerations=tolerations,
@@ -285,14 +288,14 @@ def _restartable(container: ApiObject) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def _host_ports(pod: ApiObject, inits: list[ApiObject], containers: list[ApiObject]) -> tuple[HostPort, ...]:
-    """Return the host ports of a Pod. With hostNetwork, every container port is a host port (API defaulting).
+def _host_ports(pod: ApiObject, containers: Iterable[ApiObject]) -> tuple[HostPort, ...]:
+    """Return the host ports of containers. With hostNetwork, every container port is a host port (API defaulting).
 
     Source: upstream `GetHostPorts`.
     """
     host_network = boolean(pod, "spec", "hostNetwork")
     ports = []
-    for container in [*(c for c in inits if _restartable(c)), *containers]:
+    for container in containers:
         with within(pod, "spec", "containers", str(container.get("name", "")), "ports"):
             for port in items(container, "ports"):
                 number = int32(port, "hostPort") or (int32(port, "containerPort") if host_network else 0) or 0

@@ -130,6 +130,11 @@ def _text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
+def ports_of(pod: Pod) -> tuple[HostPort, ...]:
+    """Return the host ports of a Pod; in contrast to kube-scheduler, those of sidecars do not count."""
+    return pod.spec.host_ports[pod.spec.num_sidecar_ports :]
+
+
 def conflicts(port: HostPort, other: HostPort) -> bool:
     """Report whether two Pods with these host ports conflict on a node."""
     if (port.protocol, port.port) != (other.protocol, other.port):

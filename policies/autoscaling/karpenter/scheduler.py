@@ -21,7 +21,15 @@ from forewarn.policies.autoscaling.karpenter.instance_types import (
     unsatisfied_min_values,
 )
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
-from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, conflicts, fits, requests_of, sum_of, untolerated
+from forewarn.policies.autoscaling.karpenter.pods import (
+    KarpenterPod,
+    conflicts,
+    fits,
+    ports_of,
+    requests_of,
+    sum_of,
+    untolerated,
+)
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.autoscaling.karpenter.topology import Topology
 from forewarn.policies.metering import charge
@@ -225,7 +233,7 @@ class Place(NamedTuple):
 
 def _clash(ports: Iterable[tuple[str, tuple[HostPort, ...]]], pod: Pod) -> bool:
     return bool(pod.spec.host_ports) and any(
-        key != pod.key and conflicts(own, other) for key, used in ports for other in used for own in pod.spec.host_ports
+        key != pod.key and conflicts(own, other) for key, used in ports for other in used for own in ports_of(pod)
     )
 
 
@@ -283,7 +291,7 @@ class ExistingNode:
         }
         self._requirements = requirements
         self._topology.record(asked.pod, self.taints, requirements)
-        self._ports.append((asked.pod.pod.key, asked.pod.pod.spec.host_ports))
+        self._ports.append((asked.pod.pod.key, ports_of(asked.pod.pod)))
         _merge(self._volumes, volumes)
 
 
@@ -389,7 +397,7 @@ class NewNodeClaim:
         topology.register(self.hostname)
         topology.record(asked.pod, self.pool.taints, self.requirements)
         for group in self._groups:
-            group.ports.append((asked.pod.pod.key, asked.pod.pod.spec.host_ports))
+            group.ports.append((asked.pod.pod.key, ports_of(asked.pod.pod)))
         self._scheduler.reservations.hold(self.hostname, self._reserved)
 
     def finish(self, choices: Choices) -> None:
@@ -631,7 +639,7 @@ def _daemon_groups(pool: NodePool, types: list[InstanceType], daemons: list[Karp
             groups[present].instance_types.append(known)
             continue
         pods = [daemons[index].pod for index in present]
-        ports = [(pod.key, pod.spec.host_ports) for pod in pods]
+        ports = [(pod.key, ports_of(pod)) for pod in pods]
         groups[present] = DaemonGroup([known], sum_of(map(requests_of, pods)), ports)
     return list(groups.values())
 

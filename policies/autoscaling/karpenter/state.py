@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
-from forewarn.policies.autoscaling.karpenter.pods import requests_of, sum_of
+from forewarn.policies.autoscaling.karpenter.pods import ports_of, requests_of, sum_of
 from forewarn.policies.objects.fields import at, items, string_map, text
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.taints import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
@@ -160,7 +160,7 @@ class StateNode:
 
     def ports(self) -> list[tuple[str, tuple[HostPort, ...]]]:
         """Return the host ports of the node's Pods."""
-        return [(pod.key, pod.spec.host_ports) for pod in self.pods if pod.spec.host_ports]
+        return [(pod.key, ports_of(pod)) for pod in self.pods if pod.spec.host_ports]
 
 
 @dataclass

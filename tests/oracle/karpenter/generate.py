@@ -42,9 +42,13 @@ class Case:
                     capacity["nvidia.com/gpu"] = "1"
                 if self.chance(0.05):
                     capacity["hugepages-2Mi"] = "512Mi"
+                if self.chance(0.3):
+                    capacity["ephemeral-storage"] = self.r.choice(["20Gi", "100Gi"])
                 labels: dict[str, Any] = {FAMILY: family, CPU_LABEL: str(cpu)}
                 if self.chance(0.15):
                     labels["kubernetes.io/arch"] = self.r.choice(["arm64", ["amd64", "arm64"]])
+                if self.chance(0.03):
+                    labels["kubernetes.io/os"] = self.r.choice(["windows", ["linux", "windows"]])
                 chosen.append(
                     {
                         "name": f"{family}.{cpu}",
@@ -100,22 +104,34 @@ class Case:
         if self.chance(0.02):
             template["nodeClassRef"]["kind"] = "OtherClass"
         if self.chance(0.2):
-            template["taints"] = [self.taint()]
+            template["taints"] = [self.taint() for _ in range(self.r.choice([1, 1, 2]))]
         if self.chance(0.2):
             template["startupTaints"] = [{"key": "agent", "effect": "NoExecute", "value": "off"}]
+            if self.chance(0.2):
+                template["startupTaints"].append(self.taint())
         spec: dict[str, Any] = {"template": {"metadata": {"labels": labels}, "spec": template}}
         if self.chance(0.3):
             spec["weight"] = self.r.choice([1, 10, 10, 50])
         if self.chance(0.15):
             spec["limits"] = self.r.choice(
-                [{"cpu": "8"}, {"cpu": "20", "memory": "64Gi"}, {"nodes": "2"}, {"nodes": "0"}, {"cpu": "1"}]
+                [
+                    {"cpu": "8"},
+                    {"cpu": "20", "memory": "64Gi"},
+                    {"nodes": "2"},
+                    {"nodes": "0"},
+                    {"cpu": "1"},
+                    {"memory": "40Gi", "nodes": "3"},
+                    {"nvidia.com/gpu": self.r.choice(["0", "1"]), "cpu": "40"},
+                    {"ephemeral-storage": "120Gi"},
+                    {"pods": "100", "cpu": "12500m"},
+                ]
             )
         if self.chance(0.02):
             spec["replicas"] = 2
         pool: dict[str, Any] = {
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodePool",
-            "metadata": self.meta(name),
+            "metadata": self.meta(name, **self.deleted(0.02)),
             "spec": spec,
         }
         if self.chance(0.03):
@@ -127,18 +143,24 @@ class Case:
             }
         return pool
 
+    def deleted(self, probability: float) -> dict[str, Any]:
+        gone = {"deletionTimestamp": NOW, "finalizers": ["example.com/x"]}
+        return gone if self.chance(probability) else {}
+
     def pool_requirement(self) -> dict[str, Any]:
         r = self.r
         minimum = {"minValues": r.choice([1, 2, 3, 6])} if self.chance(0.15) else {}
         return r.choice(
             [
-                {"key": ZONE, "operator": "In", "values": r.sample(ZONES, r.choice([1, 2, 3]))},
+                {"key": ZONE, "operator": "In", "values": r.sample(ZONES, r.choice([1, 2, 3])), **minimum},
                 {"key": ZONE, "operator": "NotIn", "values": r.sample(ZONES, 1)},
                 {
                     "key": CAPACITY,
                     "operator": "In",
                     "values": r.choice([["spot"], ["on-demand"], ["spot", "on-demand"], ["reserved", "spot"]]),
+                    **minimum,
                 },
+                {"key": CAPACITY, "operator": "NotIn", "values": [r.choice(["spot", "reserved"])]},
                 {
                     "key": FAMILY,
                     "operator": r.choice(["In", "NotIn"]),
@@ -151,7 +173,10 @@ class Case:
                     "key": CPU_LABEL,
                     "operator": r.choice(["Gt", "Lt", "Gte", "Lte"]),
                     "values": [r.choice(["1", "2", "4", "8"])],
+                    **minimum,
                 },
+                {"key": "kubernetes.io/os", "operator": "In", "values": r.choice([["linux"], ["linux", "windows"]])},
+                {"key": "example.com/team", "operator": "NotIn", "values": ["blue"]},
                 {"key": "example.com/team", "operator": r.choice(["In", "Exists"]), "values": ["blue", "green"]},
                 {"key": "kubernetes.io/arch", "operator": "In", "values": r.choice([["amd64"], ["arm64", "amd64"]])},
             ]
@@ -185,7 +210,14 @@ class Case:
             {"key": "example.com/team", "operator": "In", "values": [r.choice(["blue", "green", "red"])]},
             {"key": CAPACITY, "operator": "In", "values": [r.choice(["spot", "on-demand", "reserved", "wrong"])]},
             {"key": POOL, "operator": r.choice(["In", "NotIn", "Exists"]), "values": ["pool-0"]},
+            {"key": CAPACITY, "operator": "NotIn", "values": [r.choice(["spot", "on-demand"])]},
         ]
+        if self.chance(0.1):
+            choices.append({"key": TYPE, "operator": r.choice(["In", "NotIn"]), "values": ["m.4", "c.2"]})
+            choices.append({"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]})
+            choices.append({"key": "kubernetes.io/os", "operator": "In", "values": ["windows"]})
+            choices.append({"key": "karpenter.sh/initialized", "operator": "In", "values": ["true"]})
+            choices.append({"key": "example.com/unknown", "operator": r.choice(["Exists", "DoesNotExist"])})
         if self.chance(0.1):
             choices.append({"key": POOL, "operator": "DoesNotExist"})
             choices.append({"key": HOST, "operator": "In", "values": ["node-0"]})
@@ -207,10 +239,15 @@ class Case:
             ]
         )
 
+    def rare(self, *values: str) -> tuple[str, ...]:
+        return values if self.chance(0.1) else ()
+
     def term(self) -> dict[str, Any]:
         term: dict[str, Any] = {
             "labelSelector": self.selector(),
-            "topologyKey": self.r.choice([ZONE, HOST, HOST, "tier", CAPACITY]),
+            "topologyKey": self.r.choice(
+                [ZONE, HOST, HOST, "tier", CAPACITY, *self.rare(TYPE, POOL, "example.com/team")]
+            ),
         }
         if self.chance(0.1):
             term["namespaces"] = ["default", "other"]
@@ -218,7 +255,15 @@ class Case:
             term["namespaceSelector"] = self.r.choice([{}, {"matchLabels": {"team": "x"}}])
         return term
 
-    def spec(self, volumes: bool = True) -> dict[str, Any]:
+    def host_port(self) -> dict[str, Any]:
+        return {
+            "containerPort": 80,
+            "hostPort": self.r.choice([80, 81]),
+            "protocol": self.r.choice(["TCP", "UDP"]),
+            **({"hostIP": self.r.choice(["10.0.0.1", "10.0.0.2", "::", "0.0.0.0"])} if self.r.random() < 0.3 else {}),
+        }
+
+    def container(self) -> dict[str, Any]:
         r = self.r
         requests = {
             "cpu": r.choice(["100m", "250m", "1", "1500m", "3"]),
@@ -227,23 +272,28 @@ class Case:
         for _ in range(self.chance(0.05)):
             requests["nvidia.com/gpu"] = "1"
         if self.chance(0.05):
+            requests["ephemeral-storage"] = r.choice(["1Gi", "25Gi"])
+        if self.chance(0.02):
+            requests["hugepages-2Mi"] = "256Mi"
+        if self.chance(0.05):
             requests.pop(r.choice(["cpu", "memory"]))
         container: dict[str, Any] = {"name": "c", "image": "x", "resources": {"requests": requests}}
-        if self.chance(0.07):
-            container["ports"] = [
-                {
-                    "containerPort": 80,
-                    "hostPort": r.choice([80, 81]),
-                    "protocol": r.choice(["TCP", "UDP"]),
-                    **({"hostIP": "10.0.0.1"} if r.random() < 0.3 else {}),
-                }
-            ]
-        spec: dict[str, Any] = {"containers": [container]}
+        if self.chance(0.1):
+            container["ports"] = [self.host_port() for _ in range(r.choice([1, 1, 2]))]
+        return container
+
+    def spec(self, volumes: bool = True) -> dict[str, Any]:
+        r = self.r
+        spec: dict[str, Any] = {"containers": [self.container()]}
         if self.chance(0.05):
             always = {"restartPolicy": "Always"} if r.random() < 0.5 else {}
             spec["initContainers"] = [
                 {"name": "i", "image": "x", "resources": {"requests": {"cpu": r.choice(["500m", "2"])}}, **always}
             ]
+            if self.chance(0.2):
+                spec["initContainers"][0]["ports"] = [self.host_port()]
+        if self.chance(0.04):
+            spec["resources"] = {"requests": {"cpu": r.choice(["2", "3500m"]), "memory": "7Gi"}}
         if self.chance(0.05):
             spec["overhead"] = {"cpu": "250m", "memory": "120Mi"}
         if self.chance(0.2):
@@ -290,7 +340,9 @@ class Case:
         for _ in range(self.r.choice([1, 1, 2]) if self.chance(0.2) else 0):
             constraint: dict[str, Any] = {
                 "maxSkew": self.r.choice([1, 1, 2, 3]),
-                "topologyKey": self.r.choice([ZONE, ZONE, HOST, CAPACITY, "tier", FAMILY]),
+                "topologyKey": self.r.choice(
+                    [ZONE, ZONE, HOST, CAPACITY, "tier", FAMILY, *self.rare(TYPE, POOL, "kubernetes.io/arch")]
+                ),
                 "whenUnsatisfiable": self.r.choice(["DoNotSchedule", "ScheduleAnyway"]),
                 "labelSelector": self.selector(),
             }
@@ -304,6 +356,9 @@ class Case:
                 constraint["matchLabelKeys"] = ["app", "version"]
             spec.setdefault("topologySpreadConstraints", []).append(constraint)
 
+    def zone_key(self) -> str:
+        return "failure-domain.beta.kubernetes.io/zone" if self.chance(0.1) else ZONE
+
     def volume(self, number: int) -> dict[str, Any]:
         r, name = self.r, f"data-{len(self.objects)}"
         if self.chance(0.03):
@@ -313,10 +368,12 @@ class Case:
             "kind": "PersistentVolumeClaim",
             "metadata": self.meta(name, "default"),
         }
+        if self.chance(0.03):
+            claim["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["kubernetes.io/pvc-protection"]}
         claim["spec"] = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": r.choice(
-                ["zonal", "anywhere", "immediate", "missing"] if self.chance(0.1) else ["zonal", "anywhere"]
+                ["zonal", "anywhere", "immediate", "missing", ""] if self.chance(0.1) else ["zonal", "anywhere"]
             ),
         }
         claim["status"] = {"phase": "Pending"}
@@ -327,13 +384,17 @@ class Case:
                 claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
             source = r.choice(
                 [{"csi": {"driver": "ebs.csi", "volumeHandle": name}}] * 3
-                + [{"local": {"path": "/x"}}, {"awsElasticBlockStore": {"volumeID": name}}]
+                + [
+                    {"local": {"path": "/x"}},
+                    {"awsElasticBlockStore": {"volumeID": name}},
+                    {"hostPath": {"path": "/x"}},
+                ]
             )
             terms = [
                 {
                     "matchExpressions": [
-                        {"key": ZONE, "operator": "In", "values": [r.choice(ZONES)]},
-                        *([{"key": HOST, "operator": "In", "values": ["node-0"]}] if "local" in source else []),
+                        {"key": self.zone_key(), "operator": "In", "values": r.sample(ZONES, r.choice([1, 1, 2]))},
+                        *([{"key": HOST, "operator": "In", "values": ["node-0"]}] if "csi" not in source else []),
                     ]
                 }
                 for _ in range(r.choice([1, 1, 2]))
@@ -342,7 +403,7 @@ class Case:
             volume = {
                 "apiVersion": "v1",
                 "kind": "PersistentVolume",
-                "metadata": self.meta(f"pv-{name}"),
+                "metadata": self.meta(f"pv-{name}", **self.deleted(0.02)),
                 "spec": {**source, **affinity},
             }
             if not self.chance(0.03):
@@ -356,6 +417,7 @@ class Case:
         while len(pods) < most:
             spec, app, version = self.spec(), self.r.choice(APPS), self.r.choice(["1", "2"])
             namespace = "other" if self.chance(0.05) and "volumes" not in spec else "default"
+            owners = {"ownerReferences": [self.owner()]} if self.chance(0.3) else {}
             for _ in range(min(self.r.choice([1, 2, 4, 8, 20]), most - len(pods))):
                 labels = {"app": app, "version": version}
                 condition = {
@@ -363,14 +425,19 @@ class Case:
                     "status": "False",
                     "reason": "SchedulingGated" if self.chance(0.03) else "Unschedulable",
                 }
-                metadata = self.meta(f"p-{len(pods):02}", namespace, labels=labels)
+                metadata = self.meta(f"p-{len(pods):02}", namespace, labels=labels, **owners, **self.deleted(0.01))
                 status = {
                     "phase": "Pending",
-                    "conditions": [condition],
-                    **({"nominatedNodeName": "node-0"} if self.chance(0.02) else {}),
+                    "conditions": [] if self.chance(0.02) else [condition],
+                    **({"nominatedNodeName": self.r.choice(["node-0", "gone"])} if self.chance(0.04) else {}),
                 }
                 pods.append({"metadata": metadata, "spec": spec, "status": status})
         return pods
+
+    def owner(self) -> dict[str, Any]:
+        kinds = ["apps/v1/ReplicaSet"] * 4 + ["apps/v1/StatefulSet", "batch/v1/Job", "apps/v1/DaemonSet", "v1/Node"]
+        version, _, kind = self.r.choice(kinds).rpartition("/")
+        return {"apiVersion": version, "kind": kind, "name": "owner", "uid": "owner", "controller": True}
 
     def daemon_sets(self) -> list[dict[str, Any]]:
         sets = []
@@ -472,6 +539,9 @@ class Case:
                 **{k: template["spec"][k] for k in ("taints", "startupTaints") if k in template["spec"]},
             }
             claim["status"] = {"providerID": "" if self.chance(0.004) else provider, **amounts}
+            if self.chance(0.03):
+                condition = {"type": "InstanceTerminating", "status": "True", "reason": "x", "message": ""}
+                claim["status"]["conditions"] = [{**condition, "lastTransitionTime": NOW}]
             into[1].append(claim)
             if state == "launched":
                 return
@@ -489,6 +559,9 @@ class Case:
             taints.append({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"})
         if state != "initialized":
             taints += template["spec"].get("startupTaints", [])
+        if self.chance(0.03):
+            keys = ["readiness.k8s.io/x", "karpenter.sh/unregistered", "node.kubernetes.io/unschedulable", "dedicated"]
+            taints.append({"key": r.choice(keys), "effect": r.choice(["NoSchedule", "NoExecute"])})
         if state == "created" and managed:
             amounts = {"capacity": {}, "allocatable": {**amounts["allocatable"], "memory": "0"}}
         spec = {**({"providerID": provider} if managed or r.random() < 0.5 else {}), "taints": taints}
@@ -528,7 +601,7 @@ class Case:
 
     def storage(self) -> None:
         terms = [
-            {"matchLabelExpressions": [{"key": ZONE, "values": self.r.sample(ZONES, 2)}]}
+            {"matchLabelExpressions": [{"key": self.zone_key(), "values": self.r.sample(ZONES, 2)}]}
             for _ in range(self.r.choice([1, 2]))
         ]
         for name, mode, topologies in (

@@ -73,6 +73,15 @@ def test_a_small_case() -> None:
     assert [(claim["nodepool"], claim["pods"]) for claim in answer["newNodeClaims"]] == [("pool", ["p"])]
 
 
+@pytest.mark.parametrize(("kind", "nodes"), [("containers", 2), ("initContainers", 1)])
+def test_host_ports_of_sidecars_do_not_count(kind: str, nodes: int) -> None:
+    container = {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    (pod,) = small_case()["pending"]
+    spec = {**pod["spec"], kind: [*pod["spec"].get(kind, ()), container]}
+    pods = [{**pod, "metadata": {**pod["metadata"], "name": name, "uid": name}, "spec": spec} for name in "ab"]
+    assert len(answer_case(small_case(pending=pods))["newNodeClaims"]) == nodes
+
+
 def requirements(number: int, values: int = 1) -> list[dict[str, Any]]:
     case = small_case()
     listed = [{"key": f"k{i}", "operator": "In", "values": [f"v{j}" for j in range(values)]} for i in range(number)]
