@@ -11,7 +11,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
     EquivalenceGroup,
     group_by_scheduling_properties,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT
+from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, Priorities
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     NodeGroup,
     from_node,
@@ -145,6 +145,7 @@ def _settings(case: ApiObject) -> Settings:
         max_nodes_total=_number(options, "maxNodesTotal"),
         limits={name: limit for name, limit in ((CPU, cores), (MEMORY, memory << 30)) if limit},
         force_daemon_sets=boolean(options, "forceDaemonSets"),
+        priorities=Priorities(text(options, "priorities")) if "priorities" in options else None,
     )
 
 

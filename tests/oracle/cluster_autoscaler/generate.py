@@ -271,6 +271,13 @@ class World:
             }
         )
 
+    def priorities(self) -> str:
+        """The text of the ConfigMap of the expander priority."""
+        expressions = [".*", "g0", "^g[12]$", "g1|g3", "(g2)+", "nothing", "g\\d", "4$", "'('"]
+        values = self.dice.sample([-5, 1, 10, 50], self.dice.choice([1, 2, 3]))
+        lines = [(f"{value}:", *(f"- {self.dice.choice(expressions)}" for _ in range(2))) for value in values]
+        return self.dice.choice(["\n".join(line for some in lines for line in some)] * 9 + ["", "- 1", "a: [b]"])
+
     def options(self) -> None:
         expanders = ["least-waste"] * 4 + [
             "most-pods",
@@ -278,8 +285,13 @@ class World:
             "random",
             "most-pods,least-waste",
             "least-nodes,most-pods",
+            "priority",
+            "priority,least-waste",
+            "least-nodes,priority",
         ]
-        options = {"expander": self.dice.choice(expanders), "balanceSimilar": self.chance(0.5)}
+        options: dict[str, Any] = {"expander": self.dice.choice(expanders), "balanceSimilar": self.chance(0.5)}
+        if "priority" in options["expander"]:
+            options["priorities"] = self.priorities()
         nodes = sum(group["size"] for group in self.case["groups"])
         if self.chance(0.2):
             options["maxNodesTotal"] = max(1, nodes + self.dice.choice([0, 1, 2, 5]))

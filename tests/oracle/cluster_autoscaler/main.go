@@ -12,15 +12,19 @@ import (
 	"os"
 	"runtime"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiv1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	v1lister "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider"
@@ -33,6 +37,9 @@ import (
 	"k8s.io/autoscaler/cluster-autoscaler/core/scaleup/orchestrator"
 	"k8s.io/autoscaler/cluster-autoscaler/debuggingsnapshot"
 	"k8s.io/autoscaler/cluster-autoscaler/estimator"
+	"k8s.io/autoscaler/cluster-autoscaler/expander"
+	"k8s.io/autoscaler/cluster-autoscaler/expander/factory"
+	"k8s.io/autoscaler/cluster-autoscaler/expander/priority"
 	"k8s.io/autoscaler/cluster-autoscaler/processors"
 	"k8s.io/autoscaler/cluster-autoscaler/processors/nodegroupset"
 	"k8s.io/autoscaler/cluster-autoscaler/processors/nodeinfosprovider"
@@ -70,6 +77,7 @@ type testCase struct {
 		MaxMemoryTotalGiB            int64
 		ForceDaemonSets              bool
 		BalancingIgnoredLabels       []string
+		Priorities                   *string // of the ConfigMap of the expander priority
 	}
 }
 
@@ -141,6 +149,24 @@ func (c *testCase) autoscalingOptions() config.AutoscalingOptions {
 	}
 }
 
+// expanders returns the default expanders; the ConfigMap of priority is in a store, as the fake client has no REST client.
+func (c *testCase) expanders(provider cloudprovider.CloudProvider, clients *cacontext.AutoscalingKubeClients, client *fake.Clientset, names string) (expander.Strategy, error) {
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	if c.Options.Priorities != nil {
+		meta := metav1.ObjectMeta{Namespace: "kube-system", Name: priority.PriorityConfigMapName}
+		data := map[string]string{priority.ConfigMapKey: *c.Options.Priorities}
+		if err := store.Add(&apiv1.ConfigMap{ObjectMeta: meta, Data: data}); err != nil {
+			return nil, err
+		}
+	}
+	known := factory.NewFactory()
+	known.RegisterDefaultExpanders(provider, clients, client, "kube-system", "", "")
+	known.RegisterFilter(expander.PriorityBasedExpanderName, func() expander.Filter {
+		return priority.NewFilter(v1lister.NewConfigMapLister(store).ConfigMaps("kube-system"), clients.Recorder)
+	})
+	return known.Build(strings.Split(names, ","))
+}
+
 func (c *testCase) run(ctx context.Context, opts config.AutoscalingOptions, clients *cacontext.AutoscalingKubeClients, client *fake.Clientset, factory informers.SharedInformerFactory, handle *framework.Handle) ([]scaleUp, error) {
 	ups := []scaleUp{}
 	templates := map[string]*framework.NodeInfo{}
@@ -166,9 +192,13 @@ func (c *testCase) run(ctx context.Context, opts config.AutoscalingOptions, clie
 	procs.NodeGroupSetProcessor = &nodegroupset.BalancingNodeGroupSetProcessor{
 		Comparator: nodegroupset.CreateGenericNodeInfoComparator(opts.BalancingExtraIgnoredLabels, opts.NodeGroupSetRatios),
 	}
+	strategy, err := c.expanders(provider, clients, client, opts.ExpanderNames)
+	if err != nil {
+		return nil, err
+	}
 	autoscaler, err := core.NewAutoscaler(ctx, coreoptions.AutoscalerOptions{
 		AutoscalingOptions: opts, KubeClient: client, InformerFactory: factory, AutoscalingKubeClients: clients,
-		CloudProvider: provider, FrameworkHandle: handle, Processors: procs,
+		CloudProvider: provider, FrameworkHandle: handle, Processors: procs, ExpanderStrategy: strategy,
 		ClusterSnapshot:      predicate.NewPredicateSnapshot(store.NewDeltaSnapshotStore(), handle, false, 1, false),
 		DebuggingSnapshotter: debuggingsnapshot.NewDebuggingSnapshotter(false),
 		ScaleUpOrchestrator:  orchestrator.New(), DeleteOptions: options.NewNodeDeleteOptions(opts),
