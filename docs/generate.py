@@ -532,7 +532,6 @@ def main() -> int:
         ROOT / "webhook/doctor/shipped.json": registered(),
         DUMP: between(DUMP, "kubectl get -A -o json ", " > cluster.json", dumped()),
         ROOT / "docs/reference/metrics.md": webhook_pages.metrics_page(),
-        ROOT / "docs/reference/webhook-settings.md": webhook_pages.settings_page(),
         **{SCHEMAS / f"{name}.json": json_schemas.schema_text(name) for name in DOCUMENTS},
         JSON_PAGE: json_schemas.page(),
         **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),

@@ -211,7 +211,9 @@ def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]
 def split(text: str, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Split a docstring into its text, and sentences such as "`key`: meaning." by field. `names`: word -> field."""
     rest, explained = list[str](), dict[str, str]()
-    for sentence in re.split(r"(?<=[.;]) (?=[`A-Z])", " ".join(cleandoc(text).replace("\n- ", "\n").split())):
+    for sentence in re.split(
+        r"(?<=\.) (?=[`A-Z])|(?<=;) (?=`)", " ".join(cleandoc(text).replace("\n- ", "\n").split())
+    ):
         match = re.fullmatch(r"((?:`\w+`(?:, | and )?)+)(?: \(\w+\))?: (.+?)[.;]?", sentence)
         keys = re.findall(r"\w+", match[1].replace(" and ", " ")) if match else []
         if match and {*keys} <= {*names}:

@@ -6,11 +6,11 @@ import inspect
 import json
 import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
 
-from json_schemas import hints_of
+from json_schemas import hints_of, split
 
 import forewarn
 from forewarn.policies.application.manifests import Manifest
@@ -21,19 +21,17 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = Path(__file__).parent / "examples/python"
 _WIDTH: Final = 150
+_CODE_WIDTH: Final = 100
 _OWN: Final = ("forewarn.policies.whatif", "forewarn.policies.application", "forewarn.policies.cluster.answer_head")
 """Modules whose types the page shows if results contain them."""
 _INTRODUCTION: Final = """
 The package `forewarn` answers the questions of the commands as typed values. `forewarn.load` returns a cluster.
-Functions take the cluster and a request, and return a result. They do not change the cluster, and print nothing.
+Functions take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names
+that are not on this page may change in a minor release.
 
-The result of a question has a `head` (cluster, time, release, profile, and what the answer assumes). Most results
-have `to_dict()`, which returns the document of [`-o json`](json.md). Everything that this page does not name may
-change in a minor release.
-
-Functions that simulate call `progress` repeatedly. An exception that `progress` raises cancels the question.
-
-A `Manifest` is a path (file or directory), or an API object as a `dict`. Errors are exceptions:
+Results have a [`head`](json.md#head), and most have `to_dict()`, which returns the document of [`-o json`](json.md). A
+`Manifest` is a path (file or directory), or an API object as a `dict`. Simulations call `progress` repeatedly; an
+exception that it raises cancels the question. Errors:
 """
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
@@ -61,37 +59,51 @@ def page() -> str:
     public = [item for item in public if not (isinstance(item, type) and issubclass(item, Exception))]
     for item in public:
         parts += _section(item)
-    parts += ["## Types in results", "Results contain these types. `help(TYPE)` explains their fields."]
-    for item in _inside(public):
-        summary = (inspect.getdoc(item) or "").partition("\n\n")[0].replace("\n", " ").partition(". ")[0]
-        parts += [f"### `{item.__name__}`", f"{summary.rstrip('.')}.", f"```python\n{_class(item)}\n```"]
+    types = "\n\n\n".join(_class(item, *_explained(item)) for item in _inside(public))
+    parts += ["## Types in results", f"```python\n{types}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
 def _section(item: Any) -> list[str]:
-    paragraphs = [_wrapped(paragraph) for paragraph in (inspect.getdoc(item) or "").split("\n\n")]
-    code = _class(item) if isinstance(item, type) else _signature(item)
-    parts = [f"### `{item.__name__}`", *([f"```python\n{code}\n```"] if code else []), *paragraphs]
-    if isinstance(item, type) and (properties := list(_properties(item))):
-        parts.append("\n".join(f"- `{name}: {_type(hint)}`: {doc}" for name, hint, doc in properties))
-    return parts
+    text, meanings = _explained(item)
+    code = _class(item, "", meanings) if isinstance(item, type) else _signature(item, meanings)
+    return [f"### `{item.__name__}`", _wrapped(text), *([f"```python\n{code}\n```"] if code else [])]
 
 
-def _class(item: type) -> str:
-    """The fields of a request or result, with the defaults of a request."""
-    fields = [(name, _type(hint)) for name, hint in _fields(item)]
-    if not fields:
-        return ""
+def _explained(item: Any) -> tuple[str, dict[str, str]]:
+    """The text of a docstring, and the meaning of each field, property or parameter."""
+    names = {name: name for name in inspect.signature(item).parameters}
+    if isinstance(item, type):
+        names |= {key: field.name for field in fields_of(item) for key in (field.name, field.key)}
+    return split(inspect.getdoc(item) or "", names)
+
+
+def _class(item: type, text: str, meanings: Mapping[str, str]) -> str:
+    """The fields and properties of a request or result, with the defaults of a request."""
     parameters = inspect.signature(item).parameters
-    lines = [f"    {name}: {hint}{_default(parameters[name].default)}" for name, hint in fields]
-    return "\n".join([f"class {item.__name__}:", *lines])
+    lines, last = list[str](), ""
+    for name, hint in _fields(item):
+        meaning = meanings.get(name, "")
+        line = f"{name}: {_type(hint)}{_default(parameters[name].default)}"
+        lines.append(_commented(line, meaning if meaning != last else ""))
+        last = meaning
+    lines += [_commented(f"{name}: {_type(hint)}  # property", doc) for name, hint, doc in _properties(item)]
+    comment = [f"# {line}" for line in textwrap.wrap(text, _CODE_WIDTH, break_on_hyphens=False)]
+    return "\n".join([*comment, f"class {item.__name__}:", *lines]) if lines else ""
+
+
+def _commented(line: str, meaning: str) -> str:
+    """A line of a class or signature after the comment that explains it."""
+    return "\n".join(
+        [*(f"    # {part}" for part in textwrap.wrap(meaning, _CODE_WIDTH, break_on_hyphens=False)), f"    {line}"]
+    )
 
 
 def _wrapped(paragraph: str) -> str:
     return paragraph if paragraph.startswith("- ") else "\n".join(textwrap.wrap(paragraph, _WIDTH))
 
 
-def _signature(function: Any) -> str:
+def _signature(function: Any, meanings: Mapping[str, str]) -> str:
     signature, hints = inspect.signature(function), hints_of(function)
     lines, is_keyword = list[str](), False
     for parameter in signature.parameters.values():
@@ -99,7 +111,8 @@ def _signature(function: Any) -> str:
             lines.append("    *,")
         is_keyword = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
         star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
-        lines.append(f"    {star}{parameter.name}: {_type(hints[parameter.name])}{_default(parameter.default)},")
+        line = f"{star}{parameter.name}: {_type(hints[parameter.name])}{_default(parameter.default)},"
+        lines.append(_commented(line, meanings.get(parameter.name, "")))
     return "\n".join([f"{function.__name__}(", *lines, f") -> {_type(hints['return'])}"])
 
 

@@ -1,4 +1,4 @@
-"""Generates docs/reference/metrics.md and docs/reference/webhook-settings.md from the code of the webhook."""
+"""Generates docs/reference/metrics.md from the code of the webhook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.review import Operation
 from forewarn.webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, RejectionReason
-from forewarn.webhook.settings import FLAGS, LISTS, PREFIX
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
@@ -111,9 +110,8 @@ def metrics_page() -> str:
         "",
         "Generated from the code by `make docs`.",
         "",
-        "Each replica and the CA injector serve Prometheus metrics at `/metrics` on `--health-port` (8080). The",
-        "overlay `monitoring` adds a ServiceMonitor, a PodMonitor, alerts and a Grafana dashboard. For the alerts, see",
-        "[Troubleshoot](../guides/troubleshoot.md).",
+        "Each replica and the CA injector serve these at `/metrics` on `--health-port` (8080). The overlay",
+        "`monitoring` adds a ServiceMonitor, a PodMonitor, [alerts](../guides/troubleshoot.md) and a dashboard.",
         "",
     ]
     for title, names in GROUPS.items():
@@ -135,37 +133,3 @@ def metrics_page() -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-_SETTINGS: Final = f"""\
-# Settings of `forewarn webhook serve`
-
-Generated from the code by `make docs`.
-
-You can also set each flag by an environment variable. The name of the variable is `{PREFIX}` followed by the flag in
-capitals, for example `{PREFIX}HOST` for `--host`. A flag takes precedence over its variable. In the Helm chart, use
-[`settings`](../guides/run-the-webhook.md) to set flags.
-
-forewarn logs a warning for an environment variable that begins with `{PREFIX}` and is not a flag. It ignores variables
-that Kubernetes sets for a Service named `forewarn`, such as `{PREFIX}PORT=tcp://…`.
-
-| flag | value | default | meaning |
-|---|---|---|---|
-"""
-
-
-def settings_page() -> str:
-    """docs/reference/webhook-settings.md."""
-    rows = [
-        (f"--{name}", metavar, "", f"{text} (repeatable; comma-separated in the environment)")
-        for name, (metavar, text) in LISTS.items()
-    ]
-    rows += [(f"--{flag.name}", flag.metavar, flag.default or "", flag.help) for flag in FLAGS]
-    return _SETTINGS + "".join(
-        f"| `{flag}` | {_value(value)} | {f'`{default}`' if default else ''} | {text} |\n"
-        for flag, value, default, text in rows
-    )
-
-
-def _value(metavar: str) -> str:
-    return " or ".join(f"`{part}`" for part in metavar.split("|"))
