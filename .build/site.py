@@ -33,6 +33,8 @@ HISTORY: Final = "CHANGELOG.md"
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _COMMENT: Final = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
 """The first line of a generated page, which keeps mkdocs from taking the heading for the title."""
+_CALLOUT: Final = re.compile(r"^> \[!(\w+)\]\n((?:>.*\n?)+)", re.MULTILINE)
+"""GitHub's callouts, such as `> [!WARNING]`."""
 _MERMAID: Final = re.compile(r"^\s*```+\s*mermaid", re.MULTILINE)
 _LOG: Final = logging.getLogger("mkdocs.hooks.site")
 
@@ -60,7 +62,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:  # noqa: ARG001
-    """Rewrite links for the site, and rank internals below guides and reference in its search."""
+    """Rewrite links and callouts for the site, and rank internals below guides and reference in its search."""
     if page.file.src_path.startswith("internals/"):
         page.meta.setdefault("search", {"boost": 0.3})
     source = next((name for name, made in TOP.items() if made == page.file.src_path), f"docs/{page.file.src_path}")
@@ -81,4 +83,10 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
         relative = posixpath.relpath(found, posixpath.dirname(page.file.src_path) or ".")
         return f"{mark}[{text}]({relative}{hash_}{anchor})"
 
-    return _LINK.sub(rewrite, _COMMENT.sub("", markdown))
+    return _LINK.sub(rewrite, _CALLOUT.sub(_admonition, _COMMENT.sub("", markdown)))
+
+
+def _admonition(callout: re.Match[str]) -> str:
+    """A callout in the theme's syntax."""
+    text = re.sub(r"^> ?", "    ", callout[2], flags=re.MULTILINE)
+    return f"!!! {callout[1].lower()}\n\n{text}"
