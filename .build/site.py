@@ -38,6 +38,8 @@ _CALLOUT: Final = re.compile(r"^> \[!(\w+)\]\n((?:>.*\n?)+)", re.MULTILINE)
 _MERMAID: Final = re.compile(r"^\s*```+\s*mermaid", re.MULTILINE)
 _LOG: Final = logging.getLogger("mkdocs.hooks.site")
 
+BOOSTS: Final = {"guides/": 2, "reference/rules/": 1.5, "internals/": 0.3}
+"""Directory of pages -> how the site's search weights them."""
 STYLE: Final = "site.css"
 _CONSOLE: Final = ".language-console pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }\n"
 """Long lines of output wrap."""
@@ -62,9 +64,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:  # noqa: ARG001
-    """Rewrite links and callouts for the site, and rank internals below guides and reference in its search."""
-    if page.file.src_path.startswith("internals/"):
-        page.meta.setdefault("search", {"boost": 0.3})
+    """Rewrite links and callouts for the site, and rank guides and rules first in its search."""
+    boost = next((boost for prefix, boost in BOOSTS.items() if page.file.src_path.startswith(prefix)), 1)
+    page.meta.setdefault("search", {"boost": boost})
     source = next((name for name, made in TOP.items() if made == page.file.src_path), f"docs/{page.file.src_path}")
     if _MERMAID.search(markdown):
         _LOG.warning("%s has a mermaid diagram, which the theme would load from a CDN: use an SVG", source)
