@@ -38,7 +38,7 @@ _CALLOUT: Final = re.compile(r"^> \[!(\w+)\]\n((?:>.*\n?)+)", re.MULTILINE)
 _MERMAID: Final = re.compile(r"^\s*```+\s*mermaid", re.MULTILINE)
 _LOG: Final = logging.getLogger("mkdocs.hooks.site")
 
-BOOSTS: Final = {"guides/": 2, "reference/rules/": 1.5, "internals/": 0.3}
+BOOSTS: Final = {"guides/": 2, "reference/rules/": 2, "internals/": 0.3}
 """Directory of pages -> how the site's search weights them."""
 STYLE: Final = "site.css"
 _CONSOLE: Final = ".language-console pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }\n"
