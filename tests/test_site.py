@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ COMMAND = re.findall(r"-m (mkdocs build .*)$", Path("Makefile").read_text(), re.
 
 
 PAGE = "docs/faq.md"
-Vectors = dict[str, Counter[str]]
+Vectors = dict[str, dict[str, float]]
 """Location of a section -> the weight of each of its terms."""
 
 
@@ -183,7 +183,7 @@ def _vectors(index: dict[str, Any]) -> Vectors:
     documents = Counter(term for counted in counts.values() for term in counted)
     made: Vectors = {}
     for doc in index["docs"]:
-        weights = made[doc["location"]] = Counter[str]()
+        weights = made[doc["location"]] = defaultdict[str, float](float)
         for name, boost in fields:
             for term, count in counts[doc["location"], name].items():
                 rarity = math.log(1 + abs((len(index["docs"]) - documents[term] + 0.5) / (documents[term] + 0.5)))
