@@ -176,7 +176,7 @@ _LONGEST_POLICY: Final = 40
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
 def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """`preemptionPolicy` is neither PreemptLowerPriority nor Never.
+    """`preemptionPolicy` is neither `PreemptLowerPriority` nor `Never`.
 
     Why: kube-apiserver rejects any other value, including `never` in lowercase.
 
@@ -192,7 +192,7 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
         value: 10
         preemptionPolicy: Never
 
-    Fix: write PreemptLowerPriority or Never. If you remove the field, PreemptLowerPriority applies.
+    Fix: write `PreemptLowerPriority` or `Never`. If you remove the field, `PreemptLowerPriority` applies.
     """
     policy = subject.object.get("preemptionPolicy")
     if subject.old is not None or not isinstance(policy, str) or policy in POLICIES:

@@ -39,7 +39,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
 
     Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other
-    scopes allow other resources. The operators In and NotIn require values, and Exists and DoesNotExist forbid values.
+    scopes allow other resources. The operators `In` and `NotIn` require values, `Exists` and
+    `DoesNotExist` forbid values.
     The rule also reports invalid names and amounts.
 
     Example:
@@ -55,8 +56,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
                 operator: In
                 values: [gold]
 
-    Fix: move resources that the scope does not support into a ResourceQuota without scopes. Add values to In and NotIn,
-    and remove the values of Exists and DoesNotExist.
+    Fix: move resources that the scope does not support into a ResourceQuota without scopes. Add values to `In` and
+    `NotIn`, and remove the values of `Exists` and `DoesNotExist`.
     """
     # Only where there is a quota: linting starts without these.
     from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
@@ -266,8 +267,8 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota covers a limited class, but sets no limit for it or does not name it.
 
-    Why: `limitedResources` compares only the names of scopes. A ResourceQuota with the scope PriorityClass NotIn
-    [batch] covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
+    Why: `limitedResources` compares only the names of scopes. A ResourceQuota with the scope `PriorityClass NotIn
+    [batch]` covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
     limit it. Users who may create one of these ResourceQuotas can use the class.
 
     Options:
@@ -625,7 +626,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
 
     Details: forewarn reads `limitedResources` from its configuration, or from kube-apiserver's own file
     (`--admission-config`). As in kube-apiserver, every ResourceQuota with the scope PriorityClass covers the class if
-    the scope matches, even with NotIn (see limited-resources-loophole). If you pass no cluster and the input contains
+    the scope matches, even with `NotIn` (see limited-resources-loophole). If you pass no cluster and the input contains
     no ResourceQuota, the rule reports nothing.
 
     Options:
