@@ -455,7 +455,9 @@ def _anywhere(path: Path, root: str) -> list[Path]:
 
     Empty if it is ambiguous, or for fields of `metadata` deep in the object.
     """
-    paths = list(homes(str(path[-1]), root))
+    paths = [home for home in homes(str(path[-1]), root) if "affinity" not in path or "affinity" in home]
+    if not paths:
+        return []
     nearest = [home for home in paths if len(home) == len(paths[0])]
     inside = [home for home in nearest if _CONTAINERS in home]
     if nearest == [("metadata",)] and any(isinstance(step, int) for step in path):

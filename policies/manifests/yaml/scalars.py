@@ -193,6 +193,7 @@ _SWITCHES: Final = frozenset(
 )
 
 _FILE_MODES: Final = frozenset(("mode", "defaultMode"))
+_NUMBERS: Final = frozenset(("value", "priority"))
 _READ_BY_RULES: Final = frozenset(
     ("value", "priority", "priorityClassName", "preemptionPolicy", "globalDefault", "name", "namespace")
 )
@@ -247,7 +248,12 @@ def _doubt(text: str, field: str, wants_string: bool) -> str:
     if wants_string and _BASE_60.fullmatch(text):
         number = _base_60(text)
         return f'kubectl reads unquoted {text} as the string "{text}"; YAML 1.1 reads the number {number}'
-    if wants_string and _EXPONENT.fullmatch(text) and isinstance(value := resolve(text), float):
+    if (
+        wants_string
+        and field not in _NUMBERS
+        and _EXPONENT.fullmatch(text)
+        and isinstance(value := resolve(text), float)
+    ):
         return f"kubectl reads unquoted {text} as the number {value:g}; YAML 1.1 reads a string"
     return ""
 

@@ -192,6 +192,7 @@ def test_a_scalar_that_misleads_gets_a_remark(line: str, says: str) -> None:
         "port: 00",
         "port: 07",
         "cpu: 1e3",
+        "value: 1e+06",
         "at: 12:30",
         "- 53:53",
         "a: null",
