@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.application.findings import Report, configured
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import plural
-from forewarn.policies.lint.input import LintRequest, as_updates, read_input, read_templates, with_schemas
+from forewarn.policies.lint.input import (
+    LintRequest,
+    as_updates,
+    once,
+    read_input,
+    read_templates,
+    with_schemas,
+)
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.sources import SourceError, read_file
 
@@ -153,7 +160,8 @@ def findings_on(
         unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
     # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
     wrong_types = {f.location for f in findings.values() if f.rule == "parse-error"}
-    ordered = (findings[key] for key in sorted(findings))
+    ordered = [findings[key] for key in sorted(findings)]
+    ordered = once(ordered, given) if given.read_twice else ordered
     return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unchecked
 
 

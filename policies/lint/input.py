@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.evaluation.suppressions import Suppression
-    from forewarn.policies.findings import Location, ObjectRef
+    from forewarn.policies.findings import Finding, Location, ObjectRef
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.lint.templates import Engine
     from forewarn.policies.manifests import Reading
@@ -111,6 +111,8 @@ TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
 UNTYPED: Final = "unreadable file without a kind"
 TEMPLATE: Final = "template of other kinds"
+RENDERED: Final = "(rendered)"
+"""The end of the name of what helm or kustomize printed."""
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
@@ -152,6 +154,8 @@ class Input:
         """Directories of templates of charts."""
         self.rendered: dict[str, Rendered] = {}
         """The rendered charts by directory."""
+        self.read_twice = set[str]()
+        """The templates that are read as they are, besides their output."""
         self.engines: dict[str, Engine] = {}
         """The engine of each file that is a template."""
         self.class_names = set[str]()
@@ -345,7 +349,8 @@ def _read(
 
 
 _USE: Final = re.compile(
-    rb"(?:^|[\s\"'{,-])priorityClassName[\"']?:[ \t]*[\"']?([a-z0-9][a-z0-9.-]{0,252})[\"']?[ \t]*(?:[,}#]|\r?$)",
+    rb"priorityClassName(?<![^\s\"'{,-]priorityClassName)[\"']?:"
+    rb"[ \t]*[\"']?([a-z0-9][a-z0-9.-]{0,252})[\"']?[ \t]*(?:[,}#]|\r?$)",
     re.MULTILINE,
 )
 
@@ -393,7 +398,7 @@ def _count_variable(content: bytes, file: File, given: Input, reading: Reading) 
 def read_templates(given: Input, request: LintRequest) -> None:
     """Read the templates and values of unrendered charts, for checks that need no rendering.
 
-    For rendered charts, reads only the templates without output. Unreadable templates give one diagnostic per
+    Of templates with output, reads only what does not depend on values. Unreadable templates give one diagnostic per
     directory.
     """
     wanted, exclude = wanted_kinds(request.config), request.config.options.exclude
@@ -401,8 +406,12 @@ def read_templates(given: Input, request: LintRequest) -> None:
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
         for file in find_files([directory], _TEMPLATE_FILES, as_git=request.gitignore):
-            is_printed = rendered and (is_helper(file.path) or os.path.normpath(file.path) in rendered.templates)
-            if not is_printed and not is_excluded(file.path, exclude):
+            is_printed = rendered and os.path.normpath(file.path) in rendered.templates
+            if is_excluded(file.path, exclude) or (rendered and is_helper(file.path)):
+                continue
+            if is_printed:
+                _read_unprinted(file, given, wanted, namespace)
+            else:
                 _read_chart_template(file, given, wanted, namespace, used, defining)
         for file in _values_of(os.path.dirname(directory), given):
             _read_values(file, given, used, defining, rendered.names if rendered else frozenset())
@@ -449,6 +458,46 @@ def _read_chart_template(
         _read_template(content, file, given, wanted, namespace, used, defining)
     else:
         _read(file, given, wanted, namespace, reported=True)
+
+
+def _read_unprinted(file: File, given: Input, wanted: frozenset[str], namespace: str) -> None:
+    """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
+    from forewarn.policies.manifests.templates import outline
+
+    try:
+        content = read_file(file)
+    except SourceError:
+        return  # its output is checked
+    if b"{{" not in content:
+        return
+    found = outline(content, file.name, wanted, namespace)
+    partial = [subject for subject in found.partial if group_kind(subject.object) != PRIORITY_CLASS]
+    if found.diagnostics or partial:
+        given.sources[file.name] = file
+        given.read_twice.add(file.name)
+        given.diagnostics += found.diagnostics
+        given.members += (Member(subject, file.path) for subject in partial)
+
+
+def once(findings: list[Finding], given: Input) -> list[Finding]:
+    """Return the findings without those about a template that repeat what its output shows."""
+    twice = {os.path.normpath(file) for file in given.read_twice}
+    printed = {(f.rule, _template_of(f.file)) for f in findings if f.file.endswith(RENDERED)}
+    kept: dict[object, Finding] = {}
+    for finding in findings:
+        template = _template_of(finding.file)
+        if template not in twice or finding.file.endswith(RENDERED):
+            kept[finding.order] = finding
+        elif (finding.rule, template) not in printed:
+            before = kept.setdefault((finding.rule, template, finding.line), finding)
+            if len(str(finding.object)) > len(str(before.object)):  # rendered: with its whole name
+                kept[finding.rule, template, finding.line] = finding
+    return sorted(kept.values(), key=lambda finding: finding.order)
+
+
+def _template_of(file: str) -> str:
+    """The path of a template, from the name of the template or of its output."""
+    return os.path.normpath(file.removesuffix(RENDERED).rstrip())
 
 
 def _read_template(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
 from forewarn.policies.findings import Location, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
-from forewarn.policies.lint.input import KUSTOMIZATIONS, Input, Rendered, is_excluded, wanted_kinds
+from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, wanted_kinds
 from forewarn.policies.lint.kustomize import Checker, Limits, Refused
 from forewarn.policies.lint.tools import (
     Failure,
@@ -192,7 +192,6 @@ _MAX_PARTS: Final = 1_000
 _CHART: Final = "Chart.yaml"
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
 _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
-_RENDERED: Final = "(rendered)"
 _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
@@ -310,7 +309,8 @@ class _Renderer:
     def fail(self, file: str, failure: Failure) -> None:
         """Record a directory that cannot be rendered."""
         is_known = _DEPENDENCIES.search(failure.why)
-        cause = "missing in charts/" if is_known else _VARIES.sub("", failure.why.rpartition(": ")[2])
+        is_common = next((fix for part, fix in _FIXES.items() if part in failure.why), "")
+        cause = "missing in charts/" if is_known else is_common or _VARIES.sub("", failure.why.rpartition(": ")[2])
         self._failures[cause].append((file, failure))
 
     def report_failures(self) -> None:
@@ -374,7 +374,7 @@ class _Renderer:
 
     def take_overlay(self, directory: str, data: bytes, origins: Origins) -> None:
         """Add the objects of a rendered kustomization. `origins`: finds the parts of each object."""
-        text = _Text(f"{directory} {_RENDERED}", data)
+        text = _Text(f"{directory} {RENDERED}", data)
         subjects = self._take(text, self.settings(directory).namespace or DEFAULT_NAMESPACE)
         self._add(directory, [_traced(subject, origins) for subject in subjects])
 
@@ -391,7 +391,7 @@ class _Renderer:
         return list(reading.subjects)
 
     def _add(self, directory: str, subjects: Sequence[ReviewedObject]) -> None:
-        place = os.path.join(directory, _RENDERED)
+        place = os.path.join(directory, RENDERED)
         self._given.members += (Member.of(subject, place) for subject in subjects)
 
 
@@ -554,4 +554,4 @@ def _by_template(directory: str, data: bytes) -> Iterator[_Text]:
         if part.strip():
             by_source.setdefault(name, []).append(part)
     for name, parts in by_source.items():
-        yield _Text(f"{name} {_RENDERED}", b"---\n".join(parts), "" if name == directory else name)
+        yield _Text(f"{name} {RENDERED}", b"---\n".join(parts), "" if name == directory else name)

@@ -117,6 +117,34 @@ def test_what_a_rendered_chart_does_not_print_is_checked_as_it_stands(
     assert "1 template not rendered (Helm 1)" in said
 
 
+def test_what_a_rendered_template_does_not_print_is_checked_once(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    _tool(tools, "helm", HELM)
+    chart, twice = tree / "charts" / "shop", "metadata: {name: web}\n"
+    pod = (POD % ("{{ .Values.name }}", "gold")).replace(
+        "spec:", "{{ if .Values.on }}\nhostPID: true\n{{ end }}\nspec:"
+    )
+    (chart / "templates" / "web.yaml").write_text(pod.replace("kind: Pod", f"{twice}kind: Pod"))
+    (chart / "web.txt").write_text((POD % ("web", "gold")).replace("kind: Pod", f"{twice}kind: Pod"))
+    _, report, _ = _lint(capsys, "--render", "--ignore", "priority-class-not-checked")
+    found = [(f["file"].removeprefix("./charts/shop/templates/"), f["rule"]) for f in report["findings"]]
+    assert found == [("web.yaml", "unknown-field"), ("web.yaml (rendered)", "duplicate-key")]
+
+
+def test_charts_that_lack_values_are_one_finding(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tree / name / "templates").mkdir(parents=True)
+        (tree / name / "Chart.yaml").write_text(f"apiVersion: v2\nname: {name}\nversion: 0.1.0\n")
+    said = 'execution error at ($2): "$2" is required'
+    _tool(tools, "helm", f"#!/bin/sh\necho 'Error: {said}' $$ missing $$.$$ >&2\nexit 1\n")
+    _, report, _ = _lint(capsys, "--render", "--allow-empty")
+    (failed,) = report["findings"]
+    assert failed["message"].endswith("(and 1 more directory)")
+    assert "`render`" in failed["remediation"]
+
+
 def test_nothing_is_run_that_nobody_asked_for(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _chart(tree)
     _tool(tools, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")
