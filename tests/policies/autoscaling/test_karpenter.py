@@ -32,6 +32,7 @@ def test_the_decision_is_karpenters(row: str) -> None:
     if want["distinct"] == 1 == got["distinct"]:
         assert got["newNodeClaims"] == want["newNodeClaims"]
         assert got.get("rejected") == want.get("rejected")
+        assert got["podErrors"] == want["podErrors"]
 
 
 def test_equal_elements_are_in_the_order_of_go() -> None:
