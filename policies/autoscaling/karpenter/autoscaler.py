@@ -61,11 +61,13 @@ def rejection(pod: Pod, storage: Storage) -> str:
 
 
 def _label_problems(pod: KarpenterPod) -> Iterator[str]:
-    """Yield problems of nodeSelector and required node affinity. The API server checks the rest of them."""
+    """Yield problems of nodeSelector and required node affinity."""
     selector = pod.pod.spec.node_affinity.node_selector or {}
     for key, value in sorted(selector.items()):
         yield from _problems(key, "In", (value,))
     for term in pod.required:
+        if term.error:
+            yield term.error
         if term.fields:
             yield "node selector term with matchFields is not supported"
         for expression in term.expressions:
@@ -80,8 +82,6 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
     if key == CAPACITY_TYPE and operator == "In" and not set(values) & set(CAPACITY_TYPES):
         listed, allowed = f"[{' '.join(values)}]", " ".join(f"{known}:{{}}" for known in CAPACITY_TYPES)
         yield f"no valid values found in {listed} for {key}, expected one of: map[{allowed}], got: {listed}"
-    if operator in ("Gt", "Lt") and int(values[0]) < 0:
-        yield f"key {key} with operator {operator} must have a single positive integer value"
 
 
 def exceeded_limit(pool: NodePool, usage: Mapping[str, ResourceList]) -> str:

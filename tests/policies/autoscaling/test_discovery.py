@@ -128,6 +128,8 @@ def test_a_group_without_nodes_has_a_template_only_by_annotations() -> None:
     assert [(taint.key, taint.value, taint.effect) for taint in annotated.group.node.taints] == [
         ("dedicated", "x", "NoSchedule")
     ]
+    del annotations["cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"]
+    assert [pool.sizes.min_size for pool in pools(machines)] == [0]
 
 
 def test_the_flags_of_cluster_autoscaler() -> None:

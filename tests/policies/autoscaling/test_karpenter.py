@@ -83,6 +83,101 @@ def test_host_ports_of_sidecars_do_not_count(kind: str, nodes: int) -> None:
     assert len(answer_case(small_case(pending=pods))["newNodeClaims"]) == nodes
 
 
+EVERYWHERE = [("a", "spot"), ("b", "on-demand")]
+HERE = {"topology.kubernetes.io/zone": "a", "karpenter.sh/capacity-type": "on-demand"}
+ARM = {"kubernetes.io/arch": "arm64"}
+
+
+@pytest.mark.parametrize(
+    ("types", "selector", "cpu", "message"),
+    [
+        ([("4", {}, EVERYWHERE)], HERE, "1", "no instance type had enough resources or had a required offering"),
+        ([("4", {}, EVERYWHERE)], {}, "5", "no instance type has enough resources"),
+        ([("4", {}, EVERYWHERE)], ARM, "1", "no instance type met all requirements"),
+        (
+            [("4", {}, EVERYWHERE)],
+            ARM,
+            "5",
+            "no instance type met the scheduling requirements or had enough resources",
+        ),
+        (
+            [("4", {}, EVERYWHERE)],
+            HERE | ARM,
+            "5",
+            "no instance type met the scheduling requirements or had enough resources or had a required offering",
+        ),
+        (
+            [("1", ARM, EVERYWHERE), ("8", {}, EVERYWHERE)],
+            ARM,
+            "4",
+            "no instance type which had enough resources and the required offering met the scheduling requirements",
+        ),
+    ],
+)
+def test_why_no_instance_type_fits(types: Any, selector: Any, cpu: str, message: str) -> None:
+    """The messages are those of Karpenter for the same cases."""
+    known = [
+        {
+            "name": f"type-{number}",
+            "capacity": {"cpu": capacity, "memory": "8Gi", "pods": "10"},
+            "requirements": labels,
+            "offerings": [{"zone": z, "capacityType": kind, "price": 1, "available": True} for z, kind in offerings],
+        }
+        for number, (capacity, labels, offerings) in enumerate(types)
+    ]
+    case = small_case(instanceTypes=known)
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    case["pending"][0]["spec"] = {"nodeSelector": selector, "containers": [container]}
+    assert answer_case(case)["podErrors"]["p"].split(", requirements=")[0] == message
+
+
+@pytest.mark.parametrize(("bound", "is_ignored"), [("0", False), ("-1", True), ("many", True)])
+def test_a_pod_with_an_invalid_bound_is_ignored(bound: str, is_ignored: bool) -> None:
+    case = small_case()
+    term = {"matchExpressions": [{"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": [bound]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    case["pending"][0]["spec"]["affinity"] = {"nodeAffinity": required}
+    assert answer_case(case)["ignored"] == ["p"] * is_ignored
+
+
+def test_domains_fill_evenly_beyond_the_skew() -> None:
+    (pod,) = small_case()["pending"]
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    container = {"name": "c", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"containers": [container], "topologySpreadConstraints": [constraint]}
+    pods = [
+        {**pod, "metadata": {**pod["metadata"], "name": name, "uid": name, "labels": {"app": "web"}}, "spec": spec}
+        for name in "abcd"
+    ]
+    types = small_case()["instanceTypes"]
+    types[0]["offerings"].append({**types[0]["offerings"][0], "zone": "b"})
+    answer = answer_case(small_case(pending=pods, instanceTypes=types))
+    assert Counter(zone for claim in answer["newNodeClaims"] for zone in claim["zones"]) == {"a": 2, "b": 2}
+
+
+def test_daemon_pods_that_run_already_do_not_count_again() -> None:
+    container = {"name": "d", "resources": {"requests": {"cpu": "200m"}}}
+    metadata = {"name": "agent", "namespace": "kube-system", "uid": "agent"}
+    daemon_set = {"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent", "controller": True}
+    daemon = {
+        "metadata": {**metadata, "name": "agent-n", "uid": "agent-n", "ownerReferences": [owner]},
+        "spec": {"nodeName": "n", "containers": [container]},
+    }
+    amounts = {"cpu": "1200m", "memory": "1Gi", "pods": "2"}
+    node = {
+        "metadata": {"name": "n", "uid": "n", "labels": {}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    answer = answer_case(small_case(nodes=[node], pods=[daemon], daemonsets=[daemon_set]))
+    assert answer["existing"] == [{"node": "n", "pods": ["p"]}]
+
+
 def requirements(number: int, values: int = 1) -> list[dict[str, Any]]:
     case = small_case()
     listed = [{"key": f"k{i}", "operator": "In", "values": [f"v{j}" for j in range(values)]} for i in range(number)]
