@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.whatif.class_plan import Plan
     from forewarn.policies.whatif.priority_levels import Classes
@@ -34,9 +35,9 @@ def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
 
 @dataclass(frozen=True, slots=True)
 class ClassPlanRequest:
-    """A change of PriorityClasses: files with new PriorityClasses and workloads, and the names of classes to delete."""
+    """A change of PriorityClasses: new PriorityClasses and workloads as files or API objects, and classes to delete."""
 
-    files: Sequence[str] = ()
+    files: Sequence[Manifest] = ()
     delete: Sequence[str] = ()
     namespace: str = "default"
 

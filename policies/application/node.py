@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.application.manifests import files_of
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.findings import plural
@@ -17,7 +19,7 @@ from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif.questions import node_named, pod_not_found, scaled
 from forewarn.policies.whatif.resize import GATE, Wanted
 from forewarn.policies.whatif.resize import resize as results_of
@@ -25,6 +27,7 @@ from forewarn.policies.whatif.resize import resize as results_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache
     from forewarn.policies.kubelet.admission import Admission
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 _POD: Final = ("pod", "pods", "po")
 _NOT_CHECKED: Final = "ResourceQuotas, LimitRanges and resizes that are already pending are not evaluated"
 
@@ -45,7 +49,7 @@ class PressureRequest:
     """A node, and what happens there: pressure (`signal`), the admission of a Pod, and a graceful shutdown.
 
     `inodes`: the disk of the signal runs out of inodes. `stats`: file with the kubelet's /stats/summary. `images`: the
-    disk of container images, `shared`, `own` or `split`. `admit`: file with a Pod. `shutdown`: priority and seconds.
+    disk of container images, `shared`, `own` or `split`. `admit`: manifest of a Pod. `shutdown`: priority and seconds.
     """
 
     node: str
@@ -53,7 +57,7 @@ class PressureRequest:
     inodes: bool = False
     stats: str = ""
     images: str = "shared"
-    admit: str = ""
+    admit: Manifest = ""
     shutdown: Sequence[tuple[int, int]] = ()
     namespace: str = "default"
 
@@ -129,6 +133,14 @@ def _place_as_dict(place: Place, why: str) -> dict[str, Any]:
     return {"pod": place.pod.key, "priority": place.pod.priority, **used, "tied": place.tied, "reason": why}
 
 
+def periods(text: str) -> list[tuple[int, int]]:
+    """Parse `0=30,1000=20` into pairs of priority and seconds. Raises InvalidInput."""
+    matches = [_PERIOD.fullmatch(part.strip()) for part in text.split(",")]
+    if not all(matches) or len(matches) > 1000:
+        raise InvalidInput("write PRIORITY=SECONDS, several with commas: 0=30,100000=20")
+    return [(int(match[1]), int(match[2])) for match in matches if match]
+
+
 def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -> NodePressure:
     """Return what happens on a node. `node_pods`: what the load of `cache` collected. Removes the admitted Pod from it.
 
@@ -191,15 +203,18 @@ def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[Ku
     return admit(admitted, Pod.from_api(obj), info, (pod for pod in pods if pod.key != admitted.key))
 
 
-def _pod_of(path: str, namespace: str, cache: Cache) -> ApiObject:
+def _pod_of(path: Manifest, namespace: str, cache: Cache) -> ApiObject:
     """Return the only Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
     pods = [
         (file, subject.object)
-        for file in find_files([path])
+        for file in files_of([path])
         for subject in read(read_file(file), file.name, frozenset(("/Pod",)), namespace=namespace).subjects
     ]
     if len(pods) != 1:
-        raise SourceError(path, f"found {len(pods)} Pods. Fix: give one Pod" if pods else "no Pod found")
+        raise SourceError(
+            path if isinstance(path, str) else "",
+            f"found {len(pods)} Pods. Fix: give one Pod" if pods else "no Pod found",
+        )
     ((file, obj),) = pods
     try:
         spec = resolved_spec(obj["spec"], admit_pod(obj["spec"], cache.snapshot().priority_classes))

@@ -48,10 +48,10 @@ def _answer(options: argparse.Namespace) -> int:
     pools, discovery = cache.discovery.pools(snapshot), cache.discovery
     with output_of(options):
         if options.output == "json":
-            sys.stdout.write(as_json(_as_dict(pools, discovery)))
+            sys.stdout.write(as_json(as_dict(pools, discovery)))
         else:
             color = wants_color(options.color, sys.stdout)
-            sys.stdout.writelines(clean(line, color) + "\n" for line in _lines(pools, discovery, painter(color)))
+            sys.stdout.writelines(clean(line, color) + "\n" for line in lines(pools, discovery, painter(color)))
     return 0
 
 
@@ -62,7 +62,8 @@ def why_not_used(pool: Pool) -> str:
     return NO_TEMPLATE if pool.group is None else pool.sizes.state
 
 
-def _lines(pools: Sequence[Pool], discovery: Discovery, paint: Painter = plain) -> Iterator[str]:
+def lines(pools: Sequence[Pool], discovery: Discovery, paint: Painter = plain) -> Iterator[str]:
+    """The groups as text: the count first."""
     usable = sum(not why_not_used(pool) for pool in pools)
     yield paint(f"{plural(len(pools), 'node group')}, {usable} of them may grow", "bold")
     yield _settings(discovery.settings)
@@ -90,7 +91,8 @@ def _settings(settings: Settings) -> str:
     return f"cluster-autoscaler: {', '.join(parts)}"
 
 
-def _as_dict(pools: Sequence[Pool], discovery: Discovery) -> dict[str, Any]:
+def as_dict(pools: Sequence[Pool], discovery: Discovery) -> dict[str, Any]:
+    """The JSON document of `-o json`."""
     settings = discovery.settings
     return {
         "nodeGroups": [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
@@ -18,6 +17,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import Output, print_answer
 from forewarn.policies.commands.release import settle
+from forewarn.policies.objects.fields import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,6 @@ OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
 FORMATS: Final = ("text", "json", "markdown", "html")
 IMAGES: Final = ("shared", "own", "split")
-_PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -78,11 +77,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _periods(text: str) -> list[tuple[int, int]]:
-    """Parse `0=30,1000=20` into pairs of priority and seconds. Raises argparse.ArgumentTypeError."""
-    matches = [_PERIOD.fullmatch(part.strip()) for part in text.split(",")]
-    if not all(matches) or len(matches) > 1000:
-        raise argparse.ArgumentTypeError("write PRIORITY=SECONDS, several with commas: 0=30,100000=20")
-    return [(int(match[1]), int(match[2])) for match in matches if match]
+    """Parse the value of --shutdown. Raises argparse.ArgumentTypeError."""
+    from forewarn.policies.application.node import periods
+
+    try:
+        return periods(text)
+    except InvalidInput as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -34,7 +34,7 @@ def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
-    yield paint(f"{_answer(headroom)}: {headroom.name} ({named}priority {pod.effective_priority}, {size})", "bold")
+    yield paint(f"{answer_of(headroom)}: {headroom.name} ({named}priority {pod.effective_priority}, {size})", "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
@@ -42,7 +42,8 @@ def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
         yield from (f"  {line}" for line in _buffers(buffers, paint))
 
 
-def _answer(headroom: Headroom) -> str:
+def answer_of(headroom: Headroom) -> str:
+    """The numbers of more Pods as a phrase, without and with preemption."""
     if (group := headroom.of_pod_group) is not None:
         groups = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')}"
         return f"{groups}, {group.preempting} with preemption"

@@ -22,7 +22,7 @@ from forewarn.policies.simulation.scenario import World, labelled_with_host, rea
 from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.controllers.view import Key as WorkloadKey
@@ -43,8 +43,8 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 class DumpCache(GroupCache):
     """A Cache that also stores data that only simulations need: PDBs as API objects, times of Pods, node groups."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, collect: Callable[[ApiObject], bool | None] | None = None) -> None:
+        super().__init__(collect)
         self.pdbs: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that its view does not contain."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import webbrowser
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.cluster import require_nodes
+from forewarn.policies.application.cluster import require_nodes, with_node_groups
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.commands import audit
 from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
@@ -28,6 +28,8 @@ from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import described
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
+from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.priority_levels import priority_levels
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from forewarn.webhook.ui.processes import Load, Run
 
 OK: Final = 0
+_MAX_NAMES: Final = 500
+"""Suggestions for an input."""
 _NAMED: Final = (
     "--cluster",
     "--context",
@@ -100,12 +104,14 @@ def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) 
 
 def state_of(options: argparse.Namespace, release: Release, named: Sequence[str]) -> State:
     """The cluster of the options, and what else questions need. Raises SourceError and ConfigError."""
-    cache = DumpCache()
+    buffers = CapacityBuffers()
+    cache = DumpCache(buffers.collect)
     cache.recreated = recreated_by(options)
     settle(loaded(options, cache), release)
     require_nodes(cache.snapshot())
     config = config_of(audit.argument_parser().parse_args(["-c", options.config] if options.config else []))
-    state = State(cache, Autoscaling(rule_options_of(options).autoscaler_cutoff), config, named)
+    autoscaling = with_node_groups(Autoscaling(rule_options_of(options).autoscaler_cutoff), cache, options.cluster)
+    state = State(cache, autoscaling, config, named, options.cluster, buffers)
     state.warm_up()
     return state
 
@@ -116,7 +122,15 @@ def shown_of(state: State, source: str) -> Shown:
     counts = f"{plural(len(cluster.objects.nodes), 'node')}, {plural(len(cluster.pods), 'Pod')}"
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
-    pools = [each for each in pools_of(cluster) if is_name(each)]
+    names = {
+        "zones": {zone_of(node) for node in cluster.objects.nodes.values()},
+        "pools": pools_of(cluster),
+        "nodes": {node.name for node in cluster.objects.nodes.values()},
+        "classes": [name for name, _ in classes],
+        "workloads": [_workload(key) for key, each in cluster.workloads.items() if not any(each.controller)],
+        "pods": [f"{pod.namespace}/{pod.name}" for pod in cluster.pods.values() if not pod.node_name],
+    }
+    known = {key: sorted(filter(is_name, each))[:_MAX_NAMES] for key, each in names.items()}
     head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), priority_levels(cluster)
     totals = {
         "nodes": f"{len(cluster.objects.nodes)}",
@@ -126,9 +140,14 @@ def shown_of(state: State, source: str) -> Shown:
         "memory requested": f"{percent_of_memory(levels)} %",
     }
     return Shown(
-        *(one_line(source), counts, state.named, picture, document_of(cluster), classes, pools, one_line(head)),
+        *(one_line(source), counts, state.named, picture, document_of(cluster), classes, known, one_line(head)),
         *(totals, rows(levels)),
     )
+
+
+def _workload(key: tuple[str, str, str]) -> str:
+    kind, namespace, name = key
+    return f"{namespace}/{kind.rpartition('/')[2].lower()}/{name}"
 
 
 def answering(load: Load) -> Load:

@@ -17,7 +17,7 @@ from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.webhook.accuracy import headlines
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
-from forewarn.webhook.ui.links import CHANGES, BadLink, CommandLine, command_line_of, is_name
+from forewarn.webhook.ui.links import POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.shown import markup_of
 
@@ -182,6 +182,9 @@ class _Pages:
         """Nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
         more = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
+        more["by_class"] = ", ".join(
+            f"{'no class' if row[1] == '(none)' else row[1]} {row[3]}" for row in view.shown.levels
+        )
         return self._page("cluster", view, CommandLine("classes"), scripts=("page.js",), **more)
 
     def predict(self) -> str:
@@ -271,15 +274,19 @@ class _Pages:
             yield _event("failed", str(fault))
 
     def _page(self, page: str, view: View, command: CommandLine | None = None, **more: Any) -> str:
-        line = command.line(view.shown.named) if command else ""
+        report = view.answers.get(command) if command else None
+        line = (report and report.command) or (command.line(view.shown.named) if command else "")
         pages = self._access.pages()
         common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
         return render_template(f"{page}.html", **common | {"title": PAGES[page]} | more)
 
 
 def _choices(shown: Shown) -> dict[str, Any]:
-    found = shown.document["nodes"]
-    return {"changes": CHANGES, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
+    groups: dict[str, dict[str, Any]] = {}
+    inputs = {field.key: field for each in QUESTIONS.values() for field in each.fields}
+    for key, question in QUESTIONS.items():
+        groups.setdefault(question.group, {})[key] = question
+    return {"groups": groups, "questions": QUESTIONS, "inputs": inputs, "policies": POLICIES, "names": shown.names}
 
 
 def _command_line(page: str) -> CommandLine:
@@ -293,7 +300,7 @@ def _command_line(page: str) -> CommandLine:
 
 
 def _question(command_line: CommandLine) -> dict[str, Any]:
-    return {"command": command_line.command, "change": command_line.change, "fields": dict(command_line.fields)}
+    return {"command": command_line.answer, "change": command_line.change, "fields": dict(command_line.fields)}
 
 
 def _faults_of(edits: dict[str, Any]) -> Iterator[str]:

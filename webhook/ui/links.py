@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from forewarn.policies.findings import cut, one_line
 
@@ -14,34 +15,199 @@ MAX_NAMES: Final = 200
 _LONGEST: Final = 20_000
 
 
-class Change(NamedTuple):
-    """A change on the page: its name, the request type, and the field with what is selected.
+class Field(NamedTuple):
+    """An input of a question. `key`: its name in the address. `field`: of the request. `option`: of the command; "" for
+    an argument.
 
-    `hint`: what the name on the page is. `number`: the field with a number; "" without one.
+    `kind`: `word`, `words`, `number`, `flag`, `policy` or `text`. `names`: the list of suggestions.
+    """
+
+    key: str
+    label: str
+    field: str
+    option: str = ""
+    kind: str = "word"
+    names: str = ""
+    hint: str = ""
+    least: int = 0
+    most: int = 10_000
+    default: str = ""
+    required: bool = False
+
+    def read(self, text: str) -> tuple[list[str], Any]:
+        """The words of the command and the value of the request. Raises BadLink."""
+        if self.kind == "text":
+            return [self.option, "manifest.yaml"], text
+        words = text.split()[:MAX_NAMES] if self.kind == "words" else [text.strip()]
+        for word in words:
+            _check(word)
+        if self.kind == "flag":
+            return [self.option], True
+        if self.kind == "policy" and text not in POLICIES:
+            raise BadLink(f"{self.label} must be one of {', '.join(POLICIES)}")
+        if self.kind in ("number", "policy"):
+            value = self._number(words[0]) if self.kind == "number" else text
+            return [f"{self.option}={value}" if self.option else f"{value}"], value
+        if not self.option:
+            return words, words if self.kind == "words" else words[0]
+        return [part for word in words for part in (self.option, word)], words if self.kind == "words" else words[0]
+
+    def _number(self, word: str) -> int:
+        digits = word.removeprefix("-")
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= 11
+        if not is_number or not self.least <= int(word) <= self.most:
+            raise BadLink(f"{self.label} must be a whole number from {self.least} to {self.most}")
+        return int(word)
+
+
+class Question(NamedTuple):
+    """A question of the pages: its name, the words of its command, the inputs, and the request type of a change.
+
+    `answer`: the function of `State`. `least`: the number of inputs that must be filled in.
     """
 
     name: str
-    request: str
-    field: str
-    hint: str
-    number: str = ""
+    words: str
+    fields: Sequence[Field] = ()
+    request: str = ""
+    answer: str = "whatif"
+    least: int = 0
+    group: str = "Nodes"
 
 
-CHANGES: Final = {
-    "lose-node": Change("Lose nodes", "LoseNodes", "names", "nodes"),
-    "lose-zone": Change("Lose a zone (outage)", "LoseZone", "zone", "zone"),
-    "lose-pool": Change("Lose a pool", "LosePool", "selector", "LABEL=VALUE"),
-    "drain": Change("Drain nodes", "Drain", "names", "nodes"),
-    "upgrade": Change("Upgrade the nodes of a pool", "Upgrade", "pool", "LABEL=VALUE"),
-    "add-node": Change("Add nodes", "Add", "node", "node like which the new ones are", "count"),
-    "restart": Change("Restart a workload", "Restart", "workload", "KIND/NAME"),
-    "scale": Change("Scale a workload", "Scale", "workload", "KIND/NAME", "replicas"),
-    "class": Change("Change a PriorityClass", "ChangeClass", "name", "PriorityClass"),
+POLICIES: Final = ("PreemptLowerPriority", "Never")
+_NODES: Final = Field("name", "Nodes", "names", kind="words", names="nodes", required=True)
+_POOL: Final = Field("name", "Pool", "pool", names="pools", hint="LABEL=VALUE", required=True)
+_CLASS: Final = Field("name", "PriorityClass", "name", names="classes", required=True)
+_WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="KIND/NAME", required=True)
+_NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
+_COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
+_NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
+_POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
+QUESTIONS: Final = {
+    "lose-zone": Question(
+        "Lose a zone (outage)",
+        "whatif lose zone",
+        (Field("name", "Zone", "zone", names="zones", required=True),),
+        "LoseZone",
+    ),
+    "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
+    "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
+    "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
+    "upgrade": Question(
+        "Upgrade nodes, one after another",
+        "whatif upgrade",
+        (
+            _POOL._replace(option="--pool", required=False, hint="all nodes"),
+            Field("number", "At the same time", "max_unavailable", "--max-unavailable", "number", least=1),
+            Field("surge", "Surge", "max_surge", "--max-surge", "number"),
+        ),
+        "Upgrade",
+    ),
+    "add-node": Question(
+        "Add nodes like a node",
+        "whatif add node",
+        (Field("name", "Node", "node", names="nodes", required=True), _COUNT),
+        "Add",
+    ),
+    "add-pool": Question(
+        "Add nodes to a pool",
+        "whatif add pool",
+        (_POOL, _COUNT, Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")),
+        "Add",
+    ),
+    "pressure": Question(
+        "Shut down a node, or admit a critical Pod",
+        "whatif pressure",
+        (
+            Field("name", "Node", "node", names="nodes", required=True),
+            Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10"),
+            Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod"),
+            _NAMESPACE,
+        ),
+        answer="pressure",
+        least=2,
+    ),
+    "groups": Question("Show node groups", "info node-groups", answer="groups"),
+    "why": Question(
+        "Why is a Pod Pending, or did it end?",
+        "why",
+        (Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/POD", required=True), _NAMESPACE),
+        answer="why",
+        group="Workloads",
+    ),
+    "headroom": Question(
+        "How many more replicas fit?",
+        "headroom",
+        (_WORKLOAD, _NAMESPACE),
+        answer="headroom",
+        group="Workloads",
+    ),
+    "placeholders": Question(
+        "Which placeholder Pods let replicas start at once?",
+        "headroom",
+        (
+            _WORKLOAD,
+            Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True),
+            _NAMESPACE,
+        ),
+        answer="headroom",
+        group="Workloads",
+    ),
+    "scale": Question(
+        "Scale a workload",
+        "whatif scale",
+        (_WORKLOAD, Field("number", "Replicas", "replicas", kind="number", default="1"), _NAMESPACE),
+        "Scale",
+        group="Workloads",
+    ),
+    "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart", group="Workloads"),
+    "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa --max", (), "MaxReplicas", group="Workloads"),
+    "class": Question(
+        "Create, change or delete a PriorityClass",
+        "whatif class",
+        (
+            _CLASS,
+            _NEW_VALUE,
+            _POLICY,
+            Field("default", "Global default", "default", "--default", "flag"),
+            Field("delete", "Delete", "delete", "--delete", "flag"),
+            Field("workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "KIND/NAME"),
+            _NAMESPACE,
+        ),
+        "ChangeClass",
+        least=2,
+        group="PriorityClasses",
+    ),
+    "class-plan": Question(
+        "Plan the replacement of a PriorityClass",
+        "classes plan",
+        (
+            Field("name", "New PriorityClass", "name", required=True),
+            _NEW_VALUE._replace(required=True),
+            _POLICY,
+            Field("workloads", "Its workloads", "workloads", "", "words", "workloads", "KIND/NAME"),
+            Field("delete", "Delete class", "delete", "--delete", "words", "classes"),
+            _NAMESPACE,
+        ),
+        answer="plan",
+        group="PriorityClasses",
+    ),
 }
-"""Value of `change` -> the change."""
-_IN_NAMESPACE: Final = ("restart", "scale")
-_SEVERAL: Final = "names"
-"""The field for several names."""
+"""Value of `change` -> the question."""
+_OTHERS: Final = {
+    "risk": Question(
+        "Risk",
+        "risk",
+        (
+            _NAMESPACE,
+            Field("class", "PriorityClass", "priority_class", "--class"),
+            Field("most", "the number of simulated zones and nodes", "most", "--most", "number", most=100_000),
+        ),
+        answer="risk",
+    ),
+    "audit": Question("Audit", "audit", answer="audit"),
+}
 
 
 class BadLink(Exception):
@@ -51,13 +217,16 @@ class BadLink(Exception):
 class CommandLine(NamedTuple):
     """A question of a page, as a command without its options about the cluster.
 
-    `fields`: of the request. `change`: the request type of `whatif`.
+    `fields`: of the request. `change`: the request type of `whatif`. `answer`: the function of `State`. `query`: of the
+    address.
     """
 
     command: str
     arguments: tuple[str, ...] = ()
     fields: tuple[tuple[str, Any], ...] = ()
     change: str = ""
+    answer: str = ""
+    query: str = ""
 
     def line(self, cluster: Sequence[str]) -> str:
         """Return the command line with shell quoting. `cluster`: the options about the cluster and the release."""
@@ -82,91 +251,45 @@ def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
     """The question of an address; None if it has none. Raises BadLink."""
     if sum(map(len, query.values())) > _LONGEST:
         raise BadLink("the address is too long")
-    if page == "whatif":
-        return _whatif(query)
-    if page == "risk":
-        names = [(option, field, _word(query, key)) for option, field, key in _OF_RISK]
-        most = _integer(query, "most", "the number of simulated zones and nodes", range(100_001))
-        words = [part for option, _, name in names if name for part in (option, name)]
-        fields: list[tuple[str, Any]] = [(field, name) for _, field, name in names if name]
-        if most is not None:
-            words, fields = [*words, f"--most={most}"], [*fields, ("most", most)]
-        return CommandLine("risk", tuple(words), tuple(fields))
-    return CommandLine("audit")
+    question = _OTHERS.get(page) or QUESTIONS.get(query.get("change", ""))
+    if question is None:
+        if key := query.get("change"):
+            raise BadLink(f"{cut(one_line(key), 40)} is not a change that can be simulated here")
+        return None
+    return _asked(question, _with_namespace(question, query), "" if page in _OTHERS else query["change"])
 
 
-_OF_RISK: Final = (("-n", "namespace", "namespace"), ("--class", "priority_class", "class"))
-"""Option, field of the request, and key in the address."""
+def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLine | None:
+    arguments, options, fields = list[str](), list[str](), list[tuple[str, Any]]()
+    used = {"change": key} if key else {}
+    for field in question.fields:
+        text = query.get(field.key, "")
+        if text.strip():
+            used[field.key] = text
+        elif field.required:
+            return None
+        if text := text if text.strip() else field.default:
+            words, value = field.read(text)
+            (options if field.option else arguments).extend(words)
+            fields.append((field.field, tuple(value) if isinstance(value, list) else value))
+    if len([field for field in fields if field[0] != "namespace"]) < question.least:
+        raise BadLink(f"fill in one more of {', '.join(field.label for field in question.fields[1:])}")
+    command, *words = question.words.split()
+    words = [*words, *arguments, *options]
+    return CommandLine(command, tuple(words), tuple(fields), question.request, question.answer, urlencode(used))
+
+
+def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str, str]:
+    """The inputs; of `NAMESPACE/KIND/NAME` as a name, the namespace is an input of its own."""
+    namespace, slash, name = query.get("name", "").strip().partition("/")
+    if _NAMESPACE in question.fields and slash and "/" in name:
+        return {**query, "namespace": namespace, "name": name}
+    return query
 
 
 def is_name(word: str) -> bool:
     """Report whether a word can be a name in an address; all names of API objects can."""
     return bool(word) and word.isprintable() and not word.startswith("-")
-
-
-def _whatif(query: Mapping[str, str]) -> CommandLine | None:
-    key, name = query.get("change", ""), _word(query, "name")
-    if not key or not name:
-        return None
-    if key not in CHANGES:
-        raise BadLink(f"{cut(one_line(key), 40)} is not a change that can be simulated here")
-    change = CHANGES[key]
-    if key == "class":
-        words, fields = _class_change(query)
-        return CommandLine("whatif", ("class", name, *words), ((change.field, name), *fields), change.request)
-    names = tuple(name.split()[:MAX_NAMES]) if change.field == _SEVERAL else (name,)
-    for word in names:
-        _check(word)
-    value = names if change.field == _SEVERAL else name
-    words, fields = [*key.split("-"), *names], [(change.field, value)]
-    if key == "upgrade":
-        words.insert(1, "--pool")
-    if change.number:
-        number = _integer(query, "number", f"the number of {_COUNTED[key]}", range(10_001))
-        number = 1 if number is None else number
-        words += [f"{number}"] if key == "scale" else [f"--count={number}"]
-        fields.append((change.number, number))
-    if key in _IN_NAMESPACE and (namespace := _word(query, "namespace")):
-        words += ["-n", namespace]
-        fields.append(("namespace", namespace))
-    return CommandLine("whatif", tuple(words), tuple(fields), change.request)
-
-
-_COUNTED: Final = {"add-node": "nodes", "scale": "replicas"}
-
-
-def _class_change(query: Mapping[str, str]) -> tuple[list[str], list[tuple[str, Any]]]:
-    """The arguments of a command, and the fields of a request."""
-    policy = _word(query, "policy")
-    value = _integer(query, "value", "the value of a PriorityClass", range(-(2**31), 2**31))
-    if query.get("delete"):
-        return ["--delete"], [("delete", True)]
-    words, fields = list[str](), list[tuple[str, Any]]()
-    if value is not None:
-        words, fields = [f"--value={value}"], [("value", value)]
-    if policy in ("Never", "PreemptLowerPriority"):
-        words, fields = [*words, f"--preemption-policy={policy}"], [*fields, ("preemption_policy", policy)]
-    if query.get("default"):
-        words, fields = [*words, "--default"], [*fields, ("default", True)]
-    if not words:
-        raise BadLink("give a new value, a preemption policy, or delete the PriorityClass")
-    return words, fields
-
-
-def _integer(query: Mapping[str, str], key: str, what: str, allowed: range) -> int | None:
-    value = _word(query, key)
-    digits = value.removeprefix("-")
-    if not value:
-        return None
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 11) or int(value) not in allowed:
-        raise BadLink(f"{what} must be a whole number from {allowed.start} to {allowed.stop - 1}")
-    return int(value)
-
-
-def _word(query: Mapping[str, str], key: str) -> str:
-    word = query.get(key, "").strip()
-    _check(word)
-    return word
 
 
 def _check(word: str) -> None:

@@ -6,6 +6,7 @@ Each answer is computed in a separate process, which then exits, so it may chang
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,35 +14,53 @@ import yaml
 
 from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES
+from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster
+from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.losses import Workloads, risk
+from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
 from forewarn.policies.application.predict import PredictRequest, predict
 from forewarn.policies.application.whatif import whatif
+from forewarn.policies.application.why import WhyRequest, why
+from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands import info_node_groups
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, items_of, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind
+from forewarn.policies.render import plain
+from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
+from forewarn.policies.render.headroom import render as headroom_lines
 from forewarn.policies.render.html import report as whatif_report
 from forewarn.policies.render.html.audit import report as audit_report
+from forewarn.policies.render.html.elements import Page, element, section
+from forewarn.policies.render.html.headroom import report as headroom_report
+from forewarn.policies.render.html.node_pressure import report as pressure_report
 from forewarn.policies.render.html.risk import report as risk_report
 from forewarn.policies.render.prediction import lines
+from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, STDIN_NAME, File
+from forewarn.policies.whatif.class_change import with_class
+from forewarn.policies.whatif.questions import workloads_of
 from forewarn.webhook.ui.links import CommandLine, on_standard_input
 from forewarn.webhook.ui.pictures import of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.application.cluster import Progress
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.config.model import Config
     from forewarn.policies.documents.ui import EditableObject, UiPrediction
-    from forewarn.policies.render.html.elements import Page
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 
     PrintNotice = Callable[[str], None]
 
@@ -105,11 +124,11 @@ def _container(obj: dict[str, Any]) -> dict[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
-def _new_class(value: int, policy: str) -> dict[str, Any]:
+def _new_class(value: int, policy: str, name: str = NEW_CLASS) -> dict[str, Any]:
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": {"name": NEW_CLASS},
+        "metadata": {"name": name},
         "value": value,
         "preemptionPolicy": policy,
     }
@@ -158,12 +177,17 @@ _SAMPLE: Final = """
 
 
 class State(NamedTuple):
-    """The data that all questions use. `named`: the command-line options that select the cluster and the release."""
+    """The data that all questions use. `named`: the command-line options that select the cluster and the release.
+
+    `sources`: of the cluster; questions about single Pods read them again. `buffers`: the CapacityBuffers of files.
+    """
 
     cache: DumpCache
     autoscaling: Autoscaling
     config: Config
     named: Sequence[str]
+    sources: Sequence[str]
+    buffers: CapacityBuffers
 
     def warm_up(self) -> None:
         """Import and compute the data that all questions share, before processes are forked."""
@@ -177,19 +201,18 @@ class State(NamedTuple):
             if question["command"] == "predict":
                 predict = self.prediction_document if question["document"] else self.prediction
                 return predict(question["manifest"], question["edits"])
-            answer = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
-            return answer(question, print_notice)
+            return getattr(self, ANSWERS[question["command"]])(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
 
     def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of a change."""
         result = whatif(
-            Cluster(self.cache),
+            Cluster(self.cache, self.config, self.sources),
             CHANGES[question["change"]](**question["fields"]),
             autoscaling=self.autoscaling,
             nodes_over_time=True,
-            progress=lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
+            progress=_progress_of(print_notice),
         )
         page = whatif_report(result.answer, result.class_change, result.notes)
         return _answer(on_page(page, result.head), result.to_dict())
@@ -219,6 +242,65 @@ class State(NamedTuple):
             result.cluster.semantics.unknown,
         )
         return _answer(on_page(page, result.head), result.to_dict())
+
+    def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return how many more replicas of a workload fit, and its placeholder Pods."""
+        fields = {"namespace": "default", **question["fields"]}
+        (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
+        request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
+        result = headroom(self.cache.snapshot(), request, self.buffers, read_buffers(self.sources, self.buffers))
+        page = headroom_report(result.objects[0].headroom, result.cluster)
+        if request.placeholders:
+            page = _with_lines(page, headroom_lines(result.objects[0]))
+        count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
+        line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
+        (document,) = result.documents()
+        return _answer(on_page(page, result.head), document, on_standard_input(line, self.named, _yaml([obj])))
+
+    def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the steps that replace a PriorityClass."""
+        fields = {"namespace": "default", "workloads": (), "delete": (), **question["fields"]}
+        name, namespace, snapshot = fields["name"], fields["namespace"], self.cache.snapshot()
+        workloads = workloads_of(snapshot, fields["workloads"], namespace)
+        new = _new_class(fields["value"], fields.get("preemption_policy", "PreemptLowerPriority"), name)
+        objects = [new, *(with_class(obj, name) for obj in workloads)]
+        request = ClassPlanRequest(objects, fields["delete"], namespace)
+        result = plan_classes(Cluster(self.cache), request, progress=_progress_of(print_notice))
+        words = [word for each in fields["delete"] for word in ("--delete", each)]
+        line = CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *words))
+        page = _with_lines(Page("Class plan", ()), render_plan(result.plan))
+        return _answer(
+            on_page(page, result.head), result.to_dict(), on_standard_input(line, self.named, _yaml(objects))
+        )
+
+    def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return why a Pod is Pending or ended."""
+        result = why(Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]))
+        return _answer(on_page(_with_lines(Page("Why", ()), why_lines(result, plain)), result.head), result.to_dict())
+
+    def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""
+        fields = dict(question["fields"])
+        if "shutdown" in fields:
+            fields["shutdown"] = periods(fields["shutdown"])
+        if "admit" in fields:
+            fields["admit"] = File(STDIN, data=fields["admit"].encode())
+        pods = NodePods(fields["node"])
+        result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
+        return _answer(on_page(pressure_report(result), result.head), result.to_dict())
+
+    def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the node groups that cluster-autoscaler may scale up."""
+        discovery, cluster = self.cache.discovery, self.cache.snapshot()
+        pools = discovery.pools(cluster.scheduling)
+        page = _with_lines(Page("Node groups", ()), info_node_groups.lines(pools, discovery))
+        return _answer(on_page(page, head_of(cluster)), info_node_groups.as_dict(pools, discovery))
+
+    def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
+        """Read the sources again, for data that the cache does not keep."""
+        cache = load_cluster(*self.sources, into=Cache(collect=collect))
+        cache.semantics = self.cache.semantics
+        return cache
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
@@ -250,8 +332,31 @@ class State(NamedTuple):
         return predict(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
 
 
-def _answer(page: Page, document: Any) -> dict[str, Any]:
-    return {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+ANSWERS: Final = {each: each for each in ("whatif", "risk", "audit", "headroom", "plan", "why", "pressure", "groups")}
+"""Function of a question -> the method of State."""
+
+
+def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:
+    """`command`: with the manifests; "" if the address alone gives the command."""
+    answer = {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+    return {**answer, "command": command}
+
+
+def _with_lines(page: Page, text: Iterable[str]) -> Page:
+    """The page with the lines of a command, of which the first is the verdict."""
+    first, *rest = (re.sub(r"\S+( \S+)*", lambda part: _one_line(part[0]), line) for line in text)
+    header = page.parts[0] if page.parts else element("header", element("h1", first.strip()))
+    shown = element("pre", "\n".join(rest[:_MAX_LINES]), class_="lines", tabindex=0)
+    own = [section("Details", "details-title", shown)] if rest else []
+    return page._replace(parts=[header, *own, *page.parts[1:]], scripts=page.scripts if page.parts else ("tables.js",))
+
+
+def _yaml(objects: Iterable[Any]) -> str:
+    return yaml.safe_dump_all(json.loads(json.dumps(list(objects))), sort_keys=False, allow_unicode=True)
+
+
+def _progress_of(print_notice: PrintNotice) -> Progress:
+    return lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
 
 
 def _indented(line: str) -> str:

@@ -34,6 +34,8 @@ class Report(NamedTuple):
     markup: str
     scripts: Sequence[str]
     document: str
+    command: str = ""
+    """If it is longer than that of the address."""
 
     @property
     def size(self) -> int:
@@ -58,7 +60,7 @@ class Answers:
     def put(self, command_line: CommandLine, answer: dict[str, Any]) -> Report:
         """Store an answer of a process, and remove the oldest answers above the limits."""
         document = json.dumps(answer["document"], indent=1)
-        report = Report(answer["title"], answer["markup"], answer["scripts"], document)
+        report = Report(answer["title"], answer["markup"], answer["scripts"], document, answer.get("command", ""))
         with self._lock:
             self._reports[command_line] = report
             self._reports.move_to_end(command_line)
@@ -80,8 +82,8 @@ class Shown(NamedTuple):
     picture: dict[str, Any]
     document: UiCluster
     classes: Sequence[tuple[str, int]]
-    pools: Sequence[str] = ()
-    """Each as `LABEL=VALUE`."""
+    names: Mapping[str, Sequence[str]] = NOTHING
+    """The suggestions for inputs: `zones`, `pools`, `nodes`, `pods` …"""
     head: str = ""
     totals: Mapping[str, str] = NOTHING
     levels: Sequence[Sequence[str | int]] = ()

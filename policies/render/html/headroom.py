@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import one_line
-from forewarn.policies.render.headroom import limits_text, size_of, stranded_text, with_limits
+from forewarn.policies.render.headroom import answer_of, limits_text, size_of, stranded_text, with_limits
 from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
@@ -62,7 +62,7 @@ def _header(headroom: Headroom) -> Element:
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", display_text(f"Headroom: {headroom.name}")),
+        element("h1", display_text(f"{answer_of(headroom)}: {headroom.name}")),
         element("p", display_text(f"{named}priority {pod.effective_priority}, {size}"), class_="lead"),
         figures,
     )

@@ -83,8 +83,8 @@ def _titled(kind: str, name: str) -> str:
 def band_label(band: Band) -> str:
     """Return the label of a band of PriorityClasses, for example `gold · 100000`."""
     numbers = f"{band.least}" if band.least == band.highest else f"{band.least} to {band.highest}"
-    named = ", ".join(display_text(name) for name in band.classes if name)
-    return f"{named} · {numbers}" if named else f"priority {numbers}"
+    named = ", ".join(display_text(name) if name else "no class" for name in band.classes)
+    return f"{named} · {numbers}"
 
 
 def _short(name: str) -> str:

@@ -57,8 +57,9 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     parts = [
         _header(answer, change),
         *_change(change),
-        *_other_facts(answer, notes),
+        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(answer)),
         *_workloads(answer),
+        *_other_facts(answer, notes),
         nodes(drawn),
         *_classes(answer),
         *preemption_section(answer.preemptions),
@@ -81,8 +82,8 @@ def _header(answer: Answer, change: ClassChange | None) -> Element:
         ),
         tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
         tile("preempted", f"{len(answer.preemptions)}", bool(answer.preemptions)),
-        tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
         tile("Pods beyond PDBs", f"{broken}", bool(broken)),
+        tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
         *([tile("Jobs failed", f"{failed}", bad=True)] if failed else ()),
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
@@ -162,9 +163,7 @@ def _moment(line: str) -> Element:
 
 
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
-    lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
-    lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
-    lines += [
+    lines = [
         *missing(answer.summary),
         *fix_of_failures(answer),
         *emptied(answer),
@@ -172,9 +171,17 @@ def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
         *affected(answer.losses),
     ]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
-    lines += list(notes)
+    yield from _listed("Notes", "also-title", [*lines, *notes])
+
+
+def _pdbs(answer: Answer) -> list[str]:
+    lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
+    return lines + [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
+
+
+def _listed(title: str, name: str, lines: list[str]) -> Iterator[Element]:
     if lines:
         items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]
         more = f"and {len(lines) - _MAX_NOTES} more; use -o json for all"
         items += [element("li", more)] if len(lines) > _MAX_NOTES else []
-        yield section("Notes", "also-title", element("ul", *items, class_="plain"))
+        yield section(title, name, element("ul", *items, class_="plain"))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -76,6 +80,44 @@ def test_the_document_of_a_page_is_that_of_its_command(name: str) -> None:
     document = desk().get(path).get_json()
     assert list(validator(schema).iter_errors(document)) == []
     assert document == json.loads(forewarn(*command, "--cluster", CLUSTER, "-o", "json").stdout)
+
+
+HPA = """---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+"""
+OTHER_QUESTIONS = {
+    "change=upgrade": "whatif",
+    "change=upgrade&number=2&name=topology.kubernetes.io/zone%3Da": "whatif",
+    "change=add-pool&name=topology.kubernetes.io/zone%3Da&enough=1": "whatif",
+    "change=hpa": "whatif",
+    "change=class&name=silver&value=7&workloads=deployment/web&namespace=shop": "whatif",
+    "change=class&name=batch&delete=1": "whatif",
+    "change=pressure&name=a-1&shutdown=0%3D30,1000%3D9": "whatif-pressure",
+    "change=groups": "info-node-groups",
+    "change=why&name=shop/deployment/web": "why",
+    "change=headroom&name=shop/deployment/web": "headroom",
+    "change=placeholders&name=deployment/web&namespace=shop&number=3": "headroom",
+    "change=class-plan&name=silver&value=7&workloads=deployment/web&namespace=shop": "classes-plan",
+}
+
+
+@pytest.mark.parametrize("query", OTHER_QUESTIONS)
+def test_the_copied_command_has_the_document_of_the_page(query: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(Path(CLUSTER).read_text() + HPA)
+    made = desk(str(file))
+    answer = made.get(f"/api/whatif?{query}")
+    assert answer.status_code == 200, answer.text
+    document = answer.get_json()
+    assert list(validator(OTHER_QUESTIONS[query]).iter_errors(document)) == []
+    page = made.get(f"/whatif?{query}").text
+    command = html.unescape(re.findall('data-command="([^"]*)"', page)[0]).replace(f" {file}", f" {file} -o json", 1)
+    shell = f'forewarn() {{ {shlex.quote(sys.executable)} -m forewarn "$@"; }}\n{command}'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert document == json.loads(done.stdout), done.stderr
 
 
 def test_the_document_and_the_lines_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:

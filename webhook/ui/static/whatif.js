@@ -1,15 +1,24 @@
 // The form of a question: the fields that its change has, and nodes by clicks on their cells.
 const byId = (id) => document.getElementById(id);
-const [change, name, ofClass, inNamespace, withNumber] =
-  ["change", "name", "class-change", "in-namespace", "with-number"].map(byId);
+const change = byId("change");
+const name = byId("name");
 
 change.addEventListener("change", () => {
-  const { hint, number } = change.selectedOptions[0].dataset;
-  ofClass.hidden = ofClass.disabled = change.value !== "class";
-  inNamespace.hidden = inNamespace.disabled = hint !== "KIND/NAME";
-  withNumber.hidden = withNumber.disabled = number === undefined;
-  name.placeholder = hint;
-  name.value = "";
+  // A field is [key, label, field, option, kind, names, hint, least, most, default, required].
+  const fields = new Map(JSON.parse(change.selectedOptions[0].dataset.fields).map((field) => [field[0], field]));
+  for (const label of document.querySelectorAll(".input")) {
+    const input = label.querySelector("input, select, textarea");
+    const field = fields.get(input.name);
+    label.hidden = input.disabled = !field;
+    if (!field) continue;
+    label.querySelector("span").textContent = field[1];
+    if (input.type === "checkbox") continue;
+    input.value = "";
+    input.required = field[10];
+    input.placeholder = field[6] || field[9];
+    input.setAttribute("list", `known-${field[5]}`);
+  }
+  (name.disabled ? document.querySelector(".ask > button") : name).focus();
 });
 
 const toggle = (node) => {
