@@ -78,7 +78,7 @@ def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) 
     """Raises SourceError."""
 
     def load() -> tuple[Run, Any]:
-        state = state_of(options, release, named)
+        state = state_of(options, release, named, options.cluster)
         return state.answer, shown_of(state, ", ".join(map(described, options.cluster)))._asdict()
 
     run, about = load()
@@ -102,16 +102,16 @@ def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) 
     return OK
 
 
-def state_of(options: argparse.Namespace, release: Release, named: Sequence[str]) -> State:
-    """The cluster of the options, and what else questions need. Raises SourceError and ConfigError."""
+def state_of(options: argparse.Namespace, release: Release, named: Sequence[str], sources: Sequence[str] = ()) -> State:
+    """The cluster of the options, and what else questions need. `sources`: may be read again for questions. Raises SourceError and ConfigError."""
     buffers = CapacityBuffers()
     cache = DumpCache(buffers.collect)
     cache.recreated = recreated_by(options)
     settle(loaded(options, cache), release)
     require_nodes(cache.snapshot())
     config = config_of(audit.argument_parser().parse_args(["-c", options.config] if options.config else []))
-    autoscaling = with_node_groups(Autoscaling(rule_options_of(options).autoscaler_cutoff), cache, options.cluster)
-    state = State(cache, autoscaling, config, named, options.cluster, buffers)
+    autoscaling = with_node_groups(Autoscaling(rule_options_of(options).autoscaler_cutoff), cache, sources)
+    state = State(cache, autoscaling, config, named, sources, buffers)
     state.warm_up()
     return state
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qsl
 
 from flask import Flask, Response, abort, render_template, request
 from markupsafe import Markup
@@ -113,7 +114,9 @@ QUESTION_SECONDS: Final = 600.0
 PREDICTION_SECONDS: Final = 20.0
 _SHIPPED: Final = {
     **dict.fromkeys(("page.css", "page.js", "tables.js", "rows.js"), "forewarn.policies.render.html"),
-    **dict.fromkeys(("ui.css", "links.js", "predict.js", "whatif.js", "question.js"), "forewarn.webhook.ui.static"),
+    **dict.fromkeys(
+        ("ui.css", "links.js", "predict.js", "whatif.js", "question.js", "compare.js"), "forewarn.webhook.ui.static"
+    ),
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _NUMBERS: Final = {"object": range(100_001), "replicas": range(100_001), "value": range(-(2**31), 10**9 + 1)}
@@ -146,6 +149,7 @@ def create_ui_app(
         "/": pages.cluster,
         "/predict": pages.predict,
         "/<any(whatif, risk, audit):page>": pages.question,
+        "/compare": pages.compare,
         "/events/<any(whatif, risk, audit):page>": pages.events,
         "/api/cluster": pages.cluster_document,
         "/api/<any(whatif, risk, audit):page>": pages.document,
@@ -182,9 +186,8 @@ class _Pages:
         """Nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
         more = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
-        more["by_class"] = ", ".join(
-            f"{'no class' if row[1] == '(none)' else row[1]} {row[3]}" for row in view.shown.levels
-        )
+        rows = ((display_text(str(row[1])), row[3]) for row in view.shown.levels)
+        more["by_class"] = ", ".join(f"{'no class' if name == '(none)' else name} {pods}" for name, pods in rows)
         return self._page("cluster", view, CommandLine("classes"), scripts=("page.js",), **more)
 
     def predict(self) -> str:
@@ -207,6 +210,18 @@ class _Pages:
             scripts = (*scripts, "whatif.js")
         scripts = scripts if report or command_line is None else (*scripts, "question.js")
         return self._page(page, view, scripts=scripts, command=command_line, asked=command_line, report=report, **own)
+
+    def compare(self) -> str:
+        """Two answers side by side; with one, the recent answers that can be the other."""
+        view, fault = self._cluster.view(), ""
+        try:
+            queries = (dict(parse_qsl(request.args[key])) for key in ("first", "second") if request.args.get(key))
+            asked = [line for line in (command_line_of("whatif", query) for query in queries) if line]
+        except (BadLink, ValueError) as bad:
+            asked, fault = [], str(bad)
+        recent = [line for line in view.answers.known() if line.query and line not in asked]
+        sides, others = ([{"query": each.query, "text": each.line(())} for each in lines] for lines in (asked, recent))
+        return self._page("compare", view, scripts=("compare.js",), sides=sides, recent=others, fault=fault)
 
     def events(self, page: str) -> Response:
         """Return the progress of a question as server-sent events; the last event is `done` or `failed`."""
@@ -278,7 +293,7 @@ class _Pages:
         line = (report and report.command) or (command.line(view.shown.named) if command else "")
         pages = self._access.pages()
         common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
-        return render_template(f"{page}.html", **common | {"title": PAGES[page]} | more)
+        return render_template(f"{page}.html", **common | {"title": PAGES.get(page, "Compare")} | more)
 
 
 def _choices(shown: Shown) -> dict[str, Any]:

@@ -276,7 +276,9 @@ def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLin
         raise BadLink(f"fill in one more of {', '.join(field.label for field in question.fields[1:])}")
     command, *words = question.words.split()
     words = [*words, *arguments, *options]
-    return CommandLine(command, tuple(words), tuple(fields), question.request, question.answer, urlencode(used))
+    return CommandLine(
+        command, tuple(words), tuple(fields), question.request, question.answer, urlencode(used) if key else ""
+    )
 
 
 def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str, str]:

@@ -275,6 +275,7 @@ class State(NamedTuple):
 
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""
+        self._check_sources()
         result = why(Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]))
         return _answer(on_page(_with_lines(Page("Why", ()), why_lines(result, plain)), result.head), result.to_dict())
 
@@ -298,9 +299,14 @@ class State(NamedTuple):
 
     def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
         """Read the sources again, for data that the cache does not keep."""
+        self._check_sources()
         cache = load_cluster(*self.sources, into=Cache(collect=collect))
         cache.semantics = self.cache.semantics
         return cache
+
+    def _check_sources(self) -> None:
+        if not self.sources:
+            raise Unanswered("these pages do not read single Pods again. Fix: copy the question to the command line")
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""

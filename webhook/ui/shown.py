@@ -57,6 +57,11 @@ class Answers:
                 self._reports.move_to_end(command_line)
             return self._reports.get(command_line)
 
+    def known(self) -> list[CommandLine]:
+        """The questions with an answer, newest first."""
+        with self._lock:
+            return [*reversed(self._reports)]
+
     def put(self, command_line: CommandLine, answer: dict[str, Any]) -> Report:
         """Store an answer of a process, and remove the oldest answers above the limits."""
         document = json.dumps(answer["document"], indent=1)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.benchmarks.clusters import Size, objects
 from tests.webhook.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
+from tests.webhook.ui.test_pages import HPA
 from tests.webhook.ui.test_processes import wait_until
 
 pytest.importorskip("playwright", reason="`make browser` installs Playwright")
@@ -23,7 +24,18 @@ CLUSTER = "docs/examples/whatif/cluster.yaml"
 MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text()
 LOST = "/whatif?change=lose-zone&name=a"
 WIDTHS = (390, 820, 1440)
-PAGES = ("/", "/predict", "/predict#manifest", "/whatif", LOST, "/whatif?change=lose-zone&name=c", "/risk", "/audit")
+PAGES = (
+    "/",
+    "/compare?first=change%3Dlose-zone%26name%3Da",
+    "/whatif?change=why&name=shop/deployment/web",
+    "/predict",
+    "/predict#manifest",
+    "/whatif",
+    LOST,
+    "/whatif?change=lose-zone&name=c",
+    "/risk",
+    "/audit",
+)
 
 
 @pytest.fixture(scope="module")
@@ -306,3 +318,53 @@ def test_hostile_names_are_text(browser: Any, tmp_path: Path) -> None:
             assert page.locator("main img, main script:not([type='application/json'])").count() == 0
         show(page, ui, "/")
         assert HOSTILE in page.locator(".cell").all_inner_texts()
+
+
+def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_path: Path) -> None:
+    large = '{resources: {requests: {cpu: "99"}}, name: c, image: i}'
+    (tmp_path / "cluster.yaml").write_text(
+        f"""{Path(CLUSTER).read_text()}---
+{{apiVersion: v1, kind: Pod, metadata: {{name: large, namespace: shop}}, spec: {{containers: [{large}]}}}}
+{HPA}"""
+    )
+    clicks = 0
+    with served(tmp_path / "cluster.yaml") as ui, opened(browser, ui) as page:
+
+        def click(text: str) -> None:
+            nonlocal clicks
+            clicks += 1
+            page.click(f"a:text-is('{text}')")
+
+        def ask(change: str, expected: str, **inputs: str) -> None:
+            nonlocal clicks
+            clicks += 2  # opens the list, and selects; Tab moves to the inputs, and Enter sends them
+            page.select_option("#change", change)
+            for name, text in inputs.items():
+                page.fill(f".ask [name={name}]", text)
+            page.keyboard.press("Enter")
+            page.wait_for_url(f"**change={change}*")
+            page.wait_for_selector("main > header h1")
+            assert expected in page.inner_text("main > header h1")
+
+        click("Questions")
+        click("Lose zone a")
+        page.wait_for_selector("main > header h1")
+        assert "4 replicas lost" in page.inner_text("main > header h1")
+        ask("drain", "", name="a-1")
+        ask("headroom", "more Pods", name="shop/deployment/web")
+        ask("why", "shop/large (priority 0): pending", name="shop/large")
+        ask("class", "", name="silver", value="500")
+        click("Questions")
+        click("Scale all HPAs to maxReplicas")
+        page.wait_for_selector("main > header h1")
+        assert "Pending" in page.inner_text("main > header h1")
+    assert clicks <= 12
+
+
+def test_two_answers_side_by_side(page: Any, ui: Served) -> None:
+    for zone in "ab":
+        show(page, ui, f"/whatif?change=lose-zone&name={zone}")
+    page.click("text=Compare with another answer")
+    page.click("text=forewarn whatif lose zone a")
+    until(page, "document.querySelectorAll('.side .tiles').length === 2")
+    assert page.locator(".side .lead").all_inner_texts()[0].startswith("zone b lost")

@@ -173,6 +173,7 @@ def test_zones_and_pools_are_links_to_their_losses(tmp_path: Path) -> None:
         "change=lose-zone&amp;name=a",
         "change=lose-zone&amp;name=b",
         "change=lose-pool&amp;name=pool%3Dx%26y",
+        "change=hpa",
     ]
     assert (
         made.get("/api/whatif?change=lose-pool&name=pool%3Dx%26y").get_json()["change"].startswith("pool pool=x&y lost")
@@ -347,9 +348,9 @@ _OBJECTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/", "/predict", "/whatif", "/risk", "/audit"])
+@pytest.mark.parametrize("path", ["/", "/predict", "/whatif", "/risk", "/audit", "/whatif?change=groups"])
 def test_hostile_names_are_text(hostile: Desk, path: str) -> None:
-    if path in ("/risk", "/audit"):
+    if path in ("/risk", "/audit", "/whatif?change=groups"):
         assert "event: done" in hostile.get(f"/events{path}").text
     page = hostile.get(path).text
     assert "<script>alert" not in page

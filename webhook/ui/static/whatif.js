@@ -18,7 +18,6 @@ change.addEventListener("change", () => {
     input.placeholder = field[6] || field[9];
     input.setAttribute("list", `known-${field[5]}`);
   }
-  (name.disabled ? document.querySelector(".ask > button") : name).focus();
 });
 
 const toggle = (node) => {
