@@ -103,7 +103,10 @@ def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) 
 
 
 def state_of(options: argparse.Namespace, release: Release, named: Sequence[str], sources: Sequence[str] = ()) -> State:
-    """The cluster of the options, and what else questions need. `sources`: may be read again for questions. Raises SourceError and ConfigError."""
+    """The cluster of the options, and what else questions need. `sources`: questions may read them again.
+
+    Raises SourceError and ConfigError.
+    """
     buffers = CapacityBuffers()
     cache = DumpCache(buffers.collect)
     cache.recreated = recreated_by(options)

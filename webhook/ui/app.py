@@ -185,7 +185,7 @@ class _Pages:
     def cluster(self) -> str:
         """Nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
-        more = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
+        more: dict[str, Any] = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
         rows = ((display_text(str(row[1])), row[3]) for row in view.shown.levels)
         more["by_class"] = ", ".join(f"{'no class' if name == '(none)' else name} {pods}" for name, pods in rows)
         return self._page("cluster", view, CommandLine("classes"), scripts=("page.js",), **more)

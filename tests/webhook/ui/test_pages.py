@@ -14,6 +14,8 @@ from unittest.mock import patch
 
 import pytest
 
+from forewarn.policies.render.html.elements import Page
+from forewarn.webhook.ui.questions import _with_lines
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.commands.test_audit_command import contended
@@ -348,9 +350,17 @@ _OBJECTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/", "/predict", "/whatif", "/risk", "/audit", "/whatif?change=groups"])
+def test_lines_of_a_command_are_text() -> None:
+    page = _with_lines(Page("", ()), [HOSTILE, f"  a   {HOSTILE}"]).markup()
+    assert "<script>alert" not in page
+    assert page.count("&lt;script&gt;alert(1)") == 2
+    assert "  a   &lt;" in page
+    assert not {"\x1b", "\u202e"} & {*page}
+
+
+@pytest.mark.parametrize("path", ["/", "/predict", "/whatif", "/risk", "/audit"])
 def test_hostile_names_are_text(hostile: Desk, path: str) -> None:
-    if path in ("/risk", "/audit", "/whatif?change=groups"):
+    if path in ("/risk", "/audit"):
         assert "event: done" in hostile.get(f"/events{path}").text
     page = hostile.get(path).text
     assert "<script>alert" not in page
