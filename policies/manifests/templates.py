@@ -294,9 +294,10 @@ def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
     lines, last = text.split("\n"), diagnostic.location.line - 1
     since = _SINCE.search(diagnostic.message)
     first = int(since[1]) - 1 if since else last
-    if last - first > _FAR:
+    is_tab = "\t" in lines[last][: len(lines[last]) - len(lines[last].lstrip())]
+    if is_tab or last - first > _FAR:
         first = last
-    while (first == last and first > 0) or (0 < first < last and not lines[first].strip()):
+    while not is_tab and first > 0 and (first == last or not lines[first].strip()):
         first -= 1
     part = lines[first : last + 1]
     is_text = not any(

@@ -145,6 +145,7 @@ _PARTS = "spec:\n  template:\n    spec:\n      containers:\n      - name: {{ .x 
     ("text", "expected"),
     [
         (_HEAD + "spec:\n\ttemplate: {}\n", ["parse-error 6"]),
+        (_HEAD + "spec:\n  {{- if .x }}\n  a: 1\n  {{- end }}\n\ttemplate: {}\n", ["parse-error 9"]),
         (_HEAD + _PARTS + "        image: web\n       env: []\n", ["parse-error 11"]),
         (_HEAD + _PARTS + "        image: web\n        {{ .y }}\n       env: []\n", []),
         (_HEAD + "spec:\n  {{ if .y }}\n  a: 1\n  {{ end }}\n - b\n", []),
