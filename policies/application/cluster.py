@@ -56,8 +56,11 @@ _DEFAULT: Final = Config()
 class Cluster:
     """The state of a cluster at one time, as `forewarn.load` returns it. Questions do not change it."""
 
-    def __init__(self, cache: DumpCache, config: Config = _DEFAULT, sources: Sequence[str] = ()) -> None:
+    def __init__(
+        self, cache: DumpCache, config: Config = _DEFAULT, sources: Sequence[str] = (), minor: int | None = None
+    ) -> None:
         self.cache, self.config, self.sources = cache, config, sources
+        self.minor = minor or cache.reported_minor
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -113,7 +116,7 @@ def load(
         cache.semantics = Release(minor, feature_gates or {}, scheduler).semantics(cache.reported_minor)
     except (UnknownRelease, BadGates) as fault:
         raise InvalidInput(str(fault)) from None
-    return Cluster(cache, settings, sources)
+    return Cluster(cache, settings, sources, minor)
 
 
 def pod_key(name: str, namespace: str) -> tuple[str, str]:

@@ -103,7 +103,7 @@ def lint(
     settings, snapshot = configured(config, select=select, ignore=ignore), None
     if cluster is not None:
         snapshot = cluster.snapshot
-        minor, gates = cluster.cache.reported_minor, snapshot.semantics.gates
+        minor, gates = cluster.minor, snapshot.semantics.gates
         settings = settings._replace(options=settings.options._replace(minor=minor, gates=gates))
     given = (paths,) if isinstance(paths, str) else paths
     return checked(LintRequest(given, settings, namespace, definitions, one_apply=one_apply), snapshot)
