@@ -41,7 +41,6 @@ class Range(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """True if the range is one number."""
         return self.lowest == self.highest
 
 

@@ -220,7 +220,6 @@ class DecodedRequest:
 
     @property
     def quotas(self) -> list[ResourceQuota]:
-        """The ResourceQuotas of the request's namespace, by name."""
         return self.cluster.quotas_of(self.namespace)
 
     def forbid(self, problem: str, name: str = "") -> RequestRejected:

@@ -435,7 +435,6 @@ class Tested(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """True if the expectation was evaluated and is met."""
         return not self.broken and not self.unanswered
 
     def to_dict(self) -> documents.Expectation:

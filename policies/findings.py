@@ -95,7 +95,6 @@ class Text(NamedTuple):
         return joined((self.problem, *self.more)) if self.more else self.problem
 
     def with_caveat(self, caveat: str) -> Text:
-        """The text with a caveat as its second sentence."""
         return self._replace(more=(caveat, *self.more), caveats=(*self.caveats, caveat))
 
     def limited(self, most: int) -> Text:
@@ -180,12 +179,10 @@ class Finding(NamedTuple):
 
     @property
     def remediation(self) -> str:
-        """The fix."""
         return self.text.fix
 
     @property
     def fix(self) -> str:
-        """The fix."""
         return self.text.fix
 
     @property
@@ -209,12 +206,10 @@ class Finding(NamedTuple):
 
     @property
     def is_shown(self) -> bool:
-        """True if the requester sees the finding."""
         return self.for_requester is None or bool(self.for_requester.problem)
 
     @property
     def as_shown(self) -> Finding:
-        """The finding with the text for the requester."""
         return self._replace(text=self.for_requester) if self.for_requester else self
 
     def with_texts(self, change: Callable[[Text], Text]) -> Finding:

@@ -134,7 +134,6 @@ def meter() -> Meter:
 
 
 def limited() -> bool:
-    """Report whether the current work is limited."""
     return _CURRENT.get() is not _FREE
 
 

@@ -50,7 +50,6 @@ class AllowedClasses(NamedTuple):
 
     @property
     def depends_on_user(self) -> bool:
-        """True if the result depends on the user."""
         return bool(self.users or self.groups)
 
 

@@ -141,7 +141,6 @@ class LabelSelector(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """True if the selector has no requirements."""
         return not self.requirements
 
     @property

@@ -79,7 +79,6 @@ def as_json(value: object, indent: int | None = None) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Markdown without commands of CI systems."""
     return "\n".join(map(no_command, text.split("\n")))
 
 

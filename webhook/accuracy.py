@@ -315,7 +315,6 @@ _SECONDS: Final = 5.0
 
 
 def path_of(port: int) -> Path:
-    """The socket of the webhook with this health port."""
     return Path(tempfile.gettempdir()) / f"forewarn-accuracy-{port}"
 
 

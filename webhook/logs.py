@@ -235,7 +235,6 @@ class _Output(io.TextIOBase):
         return len(text)
 
     def fileno(self) -> int:
-        """Return the file descriptor to which the log is written."""
         return self._descriptor
 
     def _log(self, line: str) -> None:

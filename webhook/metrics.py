@@ -96,7 +96,6 @@ class Described(NamedTuple):
 
 
 def _seconds(name: str, help_: str, labels: Sequence[str], registry: CollectorRegistry) -> Histogram:
-    """A histogram of durations."""
     return Histogram(name, help_, labels, registry=registry, buckets=_SECONDS)
 
 

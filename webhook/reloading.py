@@ -38,7 +38,6 @@ class Reloaded(Generic[T]):
         metrics.file_rejected.labels(what).set(0)
 
     def get(self) -> T:
-        """The content in use."""
         return self.current
 
     def check(self) -> bool:

@@ -493,5 +493,4 @@ def _bounded(expression: str, name: str) -> str:
 
 
 def reasons(not_covered: Mapping[str, str]) -> str:
-    """The rules that the policies do not cover, with reasons, in one line."""
     return listed([f"{rule} ({reason})" for rule, reason in not_covered.items()], _MOST_REASONS)

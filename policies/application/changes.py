@@ -43,11 +43,9 @@ class Start(NamedTuple):
 
     @property
     def cluster(self) -> ClusterSnapshot:
-        """The cluster as it is now."""
         return self.cache.snapshot()
 
     def read(self, manifests: Manifest | Sequence[Manifest], namespace: str) -> list[Arrival]:
-        """The objects of manifests as arrivals."""
         return list(applied(manifests_of(manifests), namespace, self.places))
 
 
@@ -65,7 +63,6 @@ class LoseNodes:
     names: Sequence[str]
 
     def question(self, start: Start) -> Question:
-        """The nodes are lost."""
         return questions.nodes_lost(start.cluster, _names(self.names))
 
 
@@ -76,7 +73,6 @@ class LoseZone:
     zone: str
 
     def question(self, start: Start) -> Question:
-        """The zone is lost."""
         return questions.zone_lost(start.cluster, self.zone)
 
 
@@ -87,7 +83,6 @@ class LosePool:
     selector: str
 
     def question(self, start: Start) -> Question:
-        """The nodes are lost."""
         return questions.pool_lost(start.cluster, self.selector)
 
 
@@ -98,7 +93,6 @@ class Drain:
     names: Sequence[str]
 
     def question(self, start: Start) -> Question:
-        """The nodes are drained."""
         return questions.drained(start.cluster, _names(self.names))
 
 
@@ -173,7 +167,6 @@ class Restart:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
-        """The workload is restarted."""
         return questions.restart(start.cluster, self.workload, self.namespace)
 
 
@@ -186,7 +179,6 @@ class Scale:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
-        """The workload is scaled."""
         return questions.scaled(start.cluster, self.workload, self.replicas, self.namespace)
 
 

@@ -45,7 +45,6 @@ class Given(NamedTuple):
     expectation: Expectation
 
     def path(self, name: str) -> str:
-        """The path of a file that the expectation names."""
         return posixpath.join(self.directory, name)
 
 

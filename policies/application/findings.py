@@ -98,7 +98,6 @@ def fingerprints(findings: Sequence[Finding]) -> list[str]:
 
 
 def counts(findings: Sequence[Finding]) -> Mapping[Severity, int]:
-    """The number of findings by severity."""
     return Counter(finding.severity for finding in findings)
 
 

@@ -31,7 +31,6 @@ Manifest = str | File | Mapping[str, Any]
 
 
 def manifests_of(given: Manifest | Sequence[Manifest]) -> Sequence[Manifest]:
-    """One or several manifests as a sequence."""
     return [given] if isinstance(given, str | File | Mapping) else given
 
 

@@ -25,7 +25,6 @@ class Places:
         self._subjects: dict[_Named, ReviewedObject] = {}
 
     def add(self, subject: ReviewedObject) -> None:
-        """Record an object."""
         self._subjects.setdefault(_named(subject.ref), subject)
 
     @contextmanager

@@ -139,7 +139,6 @@ def class_not_found(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject |
 
 
 def suggesting(fault: InvalidObject, cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject:
-    """Return an object's error, with a suggestion if its PriorityClass does not exist."""
     return (class_not_found(cluster, obj) if fault.path[-1:] == ("priorityClassName",) else None) or fault
 
 

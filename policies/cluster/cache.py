@@ -88,7 +88,6 @@ class ClusterSnapshot:
 
     @property
     def semantics(self) -> Semantics:
-        """The semantics of the cluster's release."""
         return self.objects.semantics
 
     @property
@@ -120,11 +119,9 @@ class ClusterSnapshot:
         return replace(self, pods=self.pods_of(namespace), workloads=self.workloads_of(namespace))
 
     def pods_of(self, namespace: str) -> Mapping[Key, Pod]:
-        """Return the Pods of a namespace."""
         return _group(self.pods, namespace, 0)
 
     def workloads_of(self, namespace: str) -> Mapping[tuple[str, str, str], Workload]:
-        """Return the workloads of a namespace."""
         return _group(self.workloads, namespace, 1)
 
     def check_retained(self, namespace: str, *kinds: str) -> None:

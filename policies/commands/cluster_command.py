@@ -365,5 +365,4 @@ def failures_of(met: Collection[str], fail_on: Iterable[str]) -> list[str]:
 
 
 def status_without_answer(fault: BaseException) -> int:
-    """Return the exit status for an exception in NO_ANSWER."""
     return USAGE if isinstance(fault, ConfigError) else status_of(fault)

@@ -35,5 +35,4 @@ def use_impersonation(options: argparse.Namespace) -> None:
 
 
 def groups_of(variable: str) -> list[str]:
-    """The groups in the value of AS_GROUPS."""
     return list(json.loads(variable)) if variable else []

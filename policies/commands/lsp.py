@@ -350,7 +350,6 @@ class Checked(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the text, numbered as in findings."""
         return self.text.split("\n")
 
 

@@ -63,7 +63,6 @@ def add_release_options(add: Callable[..., object]) -> None:
 
 
 def names_a_release(options: argparse.Namespace) -> bool:
-    """True if one of the options for version, feature gates or scheduler is set."""
     return bool(options.kubernetes_version or options.feature_gates or options.scheduler_config)
 
 

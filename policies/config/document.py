@@ -40,12 +40,10 @@ class ConfigNode:
 
     @property
     def is_list(self) -> bool:
-        """True if the value is a list."""
         return isinstance(self.node, yaml.SequenceNode)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no document, or only an empty one."""
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
 
     def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
@@ -84,7 +82,6 @@ class ConfigNode:
         return str(self.node.value)
 
     def texts(self) -> tuple[str, ...]:
-        """The value as a list of texts."""
         return tuple(element.text() for element in self.elements())
 
     def integer(self) -> int:

@@ -81,7 +81,6 @@ class DiscloseTo(NamedTuple):
     by_access_review: bool = False
 
     def covers(self, user: User) -> bool:
-        """True if the user is in one of the groups."""
         return any(one_of(self.groups, group) for group in user.groups)
 
 

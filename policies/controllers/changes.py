@@ -337,7 +337,6 @@ def _of_deployment(
 
 
 def _rolls_out(obj: ApiObject) -> bool:
-    """Report whether the object is a Deployment with rolling updates that is not paused."""
     return group_kind(obj) == "apps/Deployment" and is_rolling(obj) and not is_paused(obj)
 
 

@@ -51,7 +51,6 @@ class Size(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The ReplicaSet's name."""
         return self.state.key[2]
 
     @property
@@ -74,7 +73,6 @@ class Rollout(NamedTuple):
 
     @property
     def object(self) -> ApiObject:
-        """The Deployment as an API object."""
         return self.state.object
 
     @property
@@ -94,7 +92,6 @@ def is_paused(obj: ApiObject | None) -> bool:
 
 
 def is_rolling(obj: ApiObject) -> bool:
-    """Report whether a Deployment has the strategy RollingUpdate, which is the default."""
     return text(obj, "spec", "strategy", "type") != "Recreate"
 
 

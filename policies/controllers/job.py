@@ -202,7 +202,6 @@ def _counted(
 
 
 def _is_ignored(pod: PodState, job: ApiObject) -> bool:
-    """Report whether the Pod failure policy of the Job ignores the failure of a Pod."""
     return _policy_action(pod, job) == "Ignore"
 
 

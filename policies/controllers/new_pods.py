@@ -150,7 +150,6 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: Nu
 
 
 def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> bool:
-    """Report whether a Deployment has a ReplicaSet with this template."""
     return _owner(cluster, obj, template) is not obj
 
 

@@ -38,7 +38,6 @@ class DaemonPods(Sequence[Pod]):
         return self.of(self.nodes[index])
 
     def of(self, node: str) -> Pod:
-        """Return the Pod for a node, with affinity to the node."""
         return on_node(self.named_for(node), node)
 
     def named_for(self, node: str) -> Pod:
@@ -59,7 +58,6 @@ class NumberedPods(Sequence[Pod]):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the Pods differ only in their names."""
         return self._finish is None
 
     def __len__(self) -> int:

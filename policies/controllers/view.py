@@ -55,7 +55,6 @@ class PodState:
 
     @property
     def terminating(self) -> bool:
-        """Whether the Pod has a deletion timestamp."""
         return self.pod.terminating or self.deleted is not None
 
     @property

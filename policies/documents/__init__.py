@@ -26,7 +26,6 @@ class Field(NamedTuple):
     nullable: bool
 
     def omits(self, value: Any) -> bool:
-        """Report whether the key is omitted for this value."""
         return value is None if self.nullable else self.optional and is_empty(value)
 
 

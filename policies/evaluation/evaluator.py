@@ -138,7 +138,6 @@ def evaluate(request: EvaluationRequest) -> list[Finding]:
 
 
 def _exempt(config: Config, now: datetime) -> Callable[[Namespace], bool]:
-    """A function that returns true if a namespace is exempt for all users."""
     return lambda namespace: config.exemption(None, namespace, now) is not None
 
 

@@ -33,7 +33,6 @@ _LONGEST: Final = 200
 
 
 def with_rules(config: Config) -> Config:
-    """The configuration with the enabled rules of other packages loaded."""
     return config._replace(foreign=rules_of_packages(config.rules)) if config.rules else config
 
 
@@ -127,7 +126,6 @@ class _Broken:
         self.ID, self.why, self._problem = name, why, Problem(f"not evaluated: {why}", remediation=fix)
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:  # noqa: ARG002  (the protocol)
-        """Yield the reason as a problem."""
         yield self._problem
 
 

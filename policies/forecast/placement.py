@@ -121,7 +121,6 @@ class Placement:
 
     @property
     def frees_quota(self) -> bool:
-        """Whether quotas reject Pods, and victims of the same namespace free quota."""
         return self.rejected > 0 and any(v.namespace == p.pod.namespace for p in self.predictions for v in p.victims)
 
     @property

@@ -214,7 +214,6 @@ class Rehearsal(NamedTuple):
 
     @property
     def victims(self) -> list[Pod]:
-        """The Pods that new Pods and Pending Pods preempt."""
         return [victim for one in (*self.preempting, *self.by_waiting) for victim in one.victims]
 
     @property

@@ -81,7 +81,6 @@ def _class_keys(value: Any, path: tuple[str | int, ...], deepest: int) -> Iterat
 
 
 def is_class_key(key: object) -> bool:
-    """Report whether schemas and charts use a key for a PriorityClass name."""
     return isinstance(key, str) and key.endswith(("priorityClassName", "PriorityClassName"))
 
 

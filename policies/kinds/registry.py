@@ -49,7 +49,6 @@ class KindSpec(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The API path that lists all objects of the kind."""
         return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}/{self.plural}"
 
     @property

@@ -48,7 +48,6 @@ class Classes(dict[str, "PriorityClass"]):
 
     @cached_property
     def default(self) -> PriorityClass | None:
-        """The global default PriorityClass."""
         return default_priority_class(self.values())
 
 

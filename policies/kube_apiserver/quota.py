@@ -300,7 +300,6 @@ class ObjectCount:
     names: tuple[str, ...]
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """The resource names under which a quota counts the kind."""
         return {*self.names}.intersection(names)
 
     def matching_scopes(
@@ -312,7 +311,6 @@ class ObjectCount:
         return []
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:  # noqa: ARG002
-        """True if a quota counts this kind."""
         return not quota.scope_selectors and bool(self.matching_resources(quota.hard))
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:  # noqa: ARG002
@@ -546,7 +544,6 @@ class RemainingQuota:
         self._now: dict[str, tuple[ResourceQuota, ...]] = {}
 
     def limits(self, namespace: str) -> bool:
-        """True if the namespace has a quota."""
         return bool(self._of(namespace))
 
     def take(self, namespace: str, pod: ApiObject) -> bool:

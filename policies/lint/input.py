@@ -191,7 +191,6 @@ class Input:
 
     @property
     def defined_classes(self) -> frozenset[str]:
-        """The names of all PriorityClasses that the input defines."""
         return frozenset(m.identity[2] for m in self.members if m.identity[0] == PRIORITY_CLASS)
 
     @property
@@ -214,7 +213,6 @@ class Input:
 
     @property
     def subjects(self) -> list[ReviewedObject]:
-        """The objects whose findings are reported."""
         return [member.subject for member in self.members if member.reported and member.subject.object]
 
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:

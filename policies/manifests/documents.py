@@ -79,7 +79,6 @@ class Document:
         """Characters that stand for others in this text (`yaml.lenient`), and for which."""
 
     def like(self, text: str) -> Document:
-        """A document with other text at the same position."""
         return Document(text.encode(), self.file, self.line, self.column, self.indent, self.at)
 
     @cached_property

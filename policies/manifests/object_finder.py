@@ -147,7 +147,6 @@ class ObjectFinder:
         self.skipped: Counter[str] = Counter()
 
     def fork(self) -> ObjectFinder:
-        """A new, empty finder for the same objects."""
         return ObjectFinder(self._wanted, self._namespace, self._texts, self._depth, self._within)
 
     def merge(self, other: ObjectFinder) -> None:

@@ -66,7 +66,6 @@ class PodGroup(NamedTuple):
         )
 
     def to_api(self) -> ApiObject:
-        """Return the PodGroup as an API object, without status."""
         return _to_api("PodGroup", self.namespace, self.name, self.spec)
 
     @property
@@ -118,5 +117,4 @@ class GroupTemplates(NamedTuple):
         return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj, GROUPS), mapping(obj, "spec"))
 
     def to_api(self) -> ApiObject:
-        """Return the Workload as an API object, without status."""
         return _to_api("Workload", self.namespace, self.name, self.spec)

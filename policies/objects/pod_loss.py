@@ -37,7 +37,6 @@ class PodLoss(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether the loss makes the whole object fail, and not only interrupts it."""
         return self.loss is Loss.FAILS
 
     @property

@@ -153,7 +153,6 @@ class PodSpec:
 
     @property
     def has_storage(self) -> bool:
-        """Whether a claim or disk of the Pod restricts its nodes."""
         return any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in self.volumes)
 
 

@@ -125,7 +125,6 @@ class PodRequests:
 
     @property
     def pod_level_set(self) -> bool:
-        """Whether the Pod has Pod-level requests for a supported resource."""
         return any(map(_supports_pod_level, self.pod_level))
 
     @property

@@ -35,7 +35,6 @@ class NoSource:
     """The source of objects from the network, which have no positions."""
 
     def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
-        """Return NO_LOCATION."""
         return NO_LOCATION
 
 
@@ -73,7 +72,6 @@ class ReviewedObject(NamedTuple):
 
     @property
     def ref(self) -> ObjectRef:
-        """A reference to the object."""
         return ref_of(self.object or self.old or NOTHING, self.namespace)
 
     @property

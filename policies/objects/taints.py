@@ -26,7 +26,6 @@ class Taint(NamedTuple):
 
     @property
     def repels_pods(self) -> bool:
-        """True if the effect is NoSchedule or NoExecute."""
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)
 
 
@@ -56,7 +55,6 @@ class Toleration(NamedTuple):
 
 
 def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """True if one of the tolerations tolerates the taint."""
     return any(toleration.tolerates(taint) for toleration in each(tolerations, 0.2))
 
 

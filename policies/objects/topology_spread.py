@@ -36,7 +36,6 @@ class TopologySpreadConstraint:
     error: str = ""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if the selector matches these labels."""
         return self.selector is not None and self.selector.matches(labels)
 
     def includes(self, node: Node, spec: PodSpec) -> bool:
@@ -93,5 +92,4 @@ class Service:
         )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if the selector matches these labels."""
         return self.selector is not None and all(labels.get(key) == value for key, value in self.selector.items())

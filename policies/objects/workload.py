@@ -52,7 +52,6 @@ class PodTemplate(NamedTuple):
         return value if isinstance(value, OBJECT) else NOTHING
 
     def at(self, *path: str | int) -> Path:
-        """Return the path of a field of the Pod spec, from the root of the object that contains the template."""
         return self.named or (*self.path, "spec", *path)
 
 

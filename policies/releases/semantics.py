@@ -29,7 +29,6 @@ class _Property:
         self._since, self._until, self._gate = since, until, gate
 
     def __get__(self, owner: Semantics, _: type[Semantics]) -> bool:
-        """Return the value for a release."""
         return self._since <= owner.minor <= self._until and (not self._gate or owner.enabled(self._gate))
 
 
@@ -48,7 +47,6 @@ class Semantics:
     fault: str = ""
 
     def with_gates(self, **gates: bool) -> Semantics:
-        """Return the semantics with these additional gates."""
         return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))
 
     def enabled(self, gate: str) -> bool:

@@ -7,5 +7,4 @@ Painter = Callable[[str, str], str]
 
 
 def plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a Painter)
-    """Return the text without a style."""
     return text

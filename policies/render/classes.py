@@ -79,7 +79,6 @@ def _title(levels: Classes) -> str:
 
 
 def count(levels: Classes) -> int:
-    """The number of PriorityClasses."""
     return sum(1 for level in levels.classes if level.class_ and level.new_pods is not None)
 
 
@@ -89,12 +88,10 @@ def shares(levels: Classes) -> str:
 
 
 def percent_of_cpu(levels: Classes) -> int:
-    """Return the percentage of the allocatable cpu that running Pods request."""
     return _percent(sum(level.running.milli_cpu for level in levels.classes), levels.allocatable.milli_cpu)
 
 
 def percent_of_memory(levels: Classes) -> int:
-    """Return the percentage of the allocatable memory that running Pods request."""
     return _percent(sum(level.running.memory for level in levels.classes), levels.allocatable.memory)
 
 

@@ -110,7 +110,6 @@ def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *,
 
 
 def as_dict(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """For programs."""
     return {"version": VERSION, "command": command, "clusters": [_cluster(each, heads) for each in outcomes]}
 
 

@@ -35,7 +35,6 @@ def one_line_finding(finding: Finding) -> str:
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings sorted by severity, the most severe first, otherwise in the same order."""
     return sorted(findings, key=lambda finding: finding.severity)
 
 

@@ -40,7 +40,6 @@ def render(report: Report, version: str) -> Iterator[str]:
 
 
 def document(report: Report, version: str) -> dict[str, Any]:
-    """The report as SARIF."""
     return _document(report, version, list(_results(report)))
 
 

@@ -62,7 +62,6 @@ def with_nodes(needs: Needs | None) -> str:
 
 
 def harmful(sweep: Sweep) -> list[Row]:
-    """Return the rows with a harmful effect in one of the counts."""
     return [row for row in sweep.rows if _harms(row, sweep)]
 
 

@@ -211,7 +211,6 @@ def _unfinished(answer: Answer) -> Iterator[str]:
 
 
 def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
-    """A sentence about a PDB with too few healthy Pods at the end."""
     return f"PDB {pdb}: {healthy} of {desired} desired Pods healthy at the end"
 
 

@@ -21,7 +21,6 @@ _MAX_SHOWN: Final = 20
 
 
 def lines(result: PodWhy | WorkloadWhy, paint: Painter) -> Iterator[str]:
-    """The explanation of a Pod, or the ends of a workload's Pods."""
     return _pod(result, paint) if isinstance(result, PodWhy) else _workload(result, paint)
 
 

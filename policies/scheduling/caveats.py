@@ -55,7 +55,6 @@ class BindingCycle:
 
     @property
     def is_done(self) -> bool:
-        """Whether the cycle is in a final stage."""
         return self.stage in (Stage.BOUND, Stage.FAILED)
 
     @property
@@ -263,7 +262,6 @@ class Facts(NamedTuple):
 
 
 def named(extender: Extender) -> str:
-    """Return the name of an extender in messages."""
     return f'the extender "{extender.url_prefix}"'
 
 

@@ -223,7 +223,6 @@ class InvalidPlugin(Exception):
 
 
 def implements(plugin: Any, protocol: type) -> bool:
-    """Return whether a plugin class has all methods of a protocol."""
     return all(hasattr(plugin, method) for method in _methods(protocol))
 
 

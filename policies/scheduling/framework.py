@@ -121,7 +121,6 @@ class Framework:
 
     @property
     def static_plugins(self) -> list[StaticFilterPlugin]:
-        """The plugins that filter by the node alone."""
         return [self.plugin(name) for name in self.plan.static]
 
     @property
@@ -139,7 +138,6 @@ class Framework:
 
     @cached_property
     def pre_enqueues(self) -> list[PreEnqueuePlugin]:
-        """The PreEnqueue plugins in the order of the profile."""
         return self._at("preEnqueue")
 
     @cached_property
@@ -170,12 +168,10 @@ class Framework:
 
     @cached_property
     def post_filters(self) -> list[PostFilterPlugin]:
-        """The PostFilter plugins in the order of the profile."""
         return self._at("postFilter")
 
     @cached_property
     def pre_scores(self) -> list[PreScorePlugin]:
-        """The PreScore plugins in the order of the profile."""
         return self._at("preScore")
 
     @cached_property
@@ -185,31 +181,25 @@ class Framework:
 
     @cached_property
     def reserves(self) -> list[ReservePlugin]:
-        """The Reserve plugins in the order of the profile."""
         return self._at("reserve")
 
     @cached_property
     def permits(self) -> list[PermitPlugin]:
-        """The Permit plugins in the order of the profile."""
         return self._at("permit")
 
     @cached_property
     def pre_binds(self) -> list[PreBindPlugin]:
-        """The PreBind plugins in the order of the profile."""
         return self._at("preBind")
 
     @cached_property
     def binds(self) -> list[BindPlugin]:
-        """The Bind plugins in the order of the profile."""
         return self._at("bind")
 
     @cached_property
     def post_binds(self) -> list[PostBindPlugin]:
-        """The PostBind plugins in the order of the profile."""
         return self._at("postBind")
 
     def over(self, snapshot: Snapshot) -> Framework:
-        """Return the framework of the same profile over another Snapshot."""
         return Framework(snapshot, self.profile)
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:

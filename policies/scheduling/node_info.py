@@ -59,7 +59,6 @@ class NodeInfo:
 
     @property
     def name(self) -> str:
-        """The node's name."""
         return self.node.name
 
     def clone(self) -> NodeInfo:
@@ -151,7 +150,6 @@ class NodeInfo:
 
 
 def footprint(pod: Pod, semantics: Semantics) -> PodResource:
-    """Return the resources that a Pod uses on a node in this release."""
     return pod.occupies.counted(semantics.counting) if pod.occupies.elsewhere else pod.occupies
 
 

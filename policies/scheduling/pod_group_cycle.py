@@ -65,7 +65,6 @@ class MemberCycle(Prediction):
 
     @cached_property
     def preemption(self) -> Preemption:
-        """The result without preemption, because only the PodGroup as a whole preempts."""
         return Preemption(eligible=False)
 
 

@@ -55,7 +55,6 @@ class GroupPreemption(NamedTuple):
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """The Pods of all victims."""
         return tuple(pod for victim in self.victims for pod in victim.pods)
 
 

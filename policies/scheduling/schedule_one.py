@@ -143,7 +143,6 @@ class Prediction:
 
     @cached_property
     def configuration(self) -> SchedulerConfiguration:
-        """The configuration of the cluster's scheduler."""
         return configuration_of(self.snapshot.semantics)
 
     @property
@@ -158,7 +157,6 @@ class Prediction:
 
     @cached_property
     def framework(self) -> Framework:
-        """The plugins of the Pod's profile over the Snapshot."""
         return framework_of(self.snapshot, self.pod)
 
     @property
@@ -457,12 +455,10 @@ class Prediction:
 
     @property
     def num_pdb_violations(self) -> int:
-        """Number of victims whose PDB is violated."""
         return self._nominated.num_pdb_violations if self._nominated else 0
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:
-        """Node name -> probability that preemption nominates the node."""
         return nomination_probabilities(self.candidates, self.preemption.num_candidates)
 
     @property

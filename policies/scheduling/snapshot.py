@@ -320,7 +320,6 @@ class Snapshot:
 
     @property
     def preempts_by_group(self) -> bool:
-        """Whether preemption treats PodGroups as units."""
         return self.objects.semantics.groups_are_preempted_together and self.objects.has_pod_groups
 
     @cached_property
@@ -355,12 +354,10 @@ class Snapshot:
 
     @cached_property
     def device_pools(self) -> Pools:
-        """All device pools of the cluster's ResourceSlices."""
         return Pools(self.objects.resource_slices.values(), self.semantics)
 
     @cached_property
     def device_selectors(self) -> Selectors:
-        """The cache of matches between CEL selectors and devices."""
         return selectors_of(self.objects.resource_slices)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Snapshot:
@@ -373,7 +370,6 @@ class Snapshot:
 
     @cached_property
     def devices_in_use(self) -> InUse:
-        """The devices and capacities that are allocated to ResourceClaims."""
         return InUse.of(claim.allocation for claim in self.objects.resource_claims.values())
 
     @cached_property
@@ -390,12 +386,10 @@ class Snapshot:
 
     @cached_property
     def have_pods_with_affinity(self) -> list[NodeInfo]:
-        """The nodes with Pods that have Pod affinity or anti-affinity."""
         return [info for info in self.node_infos if info.pods_with_affinity]
 
     @cached_property
     def have_pods_with_required_anti_affinity(self) -> list[NodeInfo]:
-        """The nodes with Pods that have required Pod anti-affinity."""
         return [info for info in self.node_infos if info.pods_with_required_anti_affinity]
 
     @cached_property
@@ -421,12 +415,10 @@ class Snapshot:
 
     @cached_property
     def pdbs(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-        """Namespace -> PDBs, sorted by name."""
         return pdbs_by_namespace(self.objects, self.older_pdbs)
 
     @cached_property
     def nominations(self) -> Mapping[str, str]:
-        """Identity of a nominated Pod -> its nominated node."""
         return {pod.identity: node for node, pods in self.objects.nominated.items() for pod in pods}
 
     @cached_property

@@ -41,7 +41,6 @@ class Status:
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def of(self, plugin: str) -> Status:
-        """Return the status with the plugin set."""
         return replace(self, plugin=plugin)
 
     def while_running(self, what: str, plugin: str) -> Status:

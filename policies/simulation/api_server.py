@@ -90,7 +90,6 @@ class StoredClaims:
         return self._claims.get(key)
 
     def claims(self) -> Mapping[ClaimKey, PersistentVolumeClaim]:
-        """Return all current claims."""
         return self._claims.freeze()
 
     def note_unlisted(self) -> None:
@@ -122,7 +121,6 @@ class StoredClaims:
         return self._volumes.get(("", name))
 
     def volumes(self) -> Mapping[ClaimKey, PersistentVolume]:
-        """Return all current volumes."""
         return self._volumes.freeze()
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -166,7 +164,6 @@ _PROTECTION: float = 1e-3
 
 
 def name_of_group(group: PodGroup) -> str:
-    """Return the name of a PodGroup in the timeline, which differs from the names of all Pods."""
     return f"PodGroup:{group.key}"
 
 
@@ -586,7 +583,6 @@ class ApiServer:
             self._notify("Node", old, None)
 
     def owned(self, key: Key) -> list[WorkloadState]:
-        """Return the workloads whose controller is the workload with this key."""
         return [self.workloads[each] for each in self._index.owned(key)]
 
     def put_workload(self, state: WorkloadState) -> None:

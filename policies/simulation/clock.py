@@ -38,7 +38,6 @@ class Clock:
         return number
 
     def is_due_before(self, time: float, number: int = 0) -> bool:
-        """Report whether an event is due before this time, or at this time with a smaller number."""
         return bool(self._due) and self._due[0][:2] < (time, number)
 
     def spawn(self, steps: Generator[float | None, None, None]) -> Task:

@@ -78,7 +78,6 @@ class ControllerView:
         return self._api.workloads.get(key)
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        """Return the workloads whose controller is the workload with this key."""
         return self._api.owned(key)
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
@@ -104,7 +103,6 @@ class ControllerView:
         return known.of(self._api.tally.by_labels.get(state.key[1], {}))
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
-        """Return the Pods that are bound to a node."""
         return list(self._api.by_node.get(node, {}).values())
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
@@ -122,7 +120,6 @@ class ControllerView:
         return self.order.get(name, 0) if self._draw is None else self._draw()
 
     def nodes(self) -> Mapping[str, Node]:
-        """Return all nodes by name."""
         return self._api.nodes
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:

@@ -221,7 +221,6 @@ class SchedulingAlgorithm:
         return Rejected(message, plugins, node, candidate, best_nodes=best, is_sampled=cycle.is_sampled)
 
     def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
-        """Advance the start of the next cycle by the number of evaluated nodes."""
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
 
     def _host(self, prediction: Prediction) -> str:

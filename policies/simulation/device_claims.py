@@ -65,7 +65,6 @@ class DeviceClaims:
         """uid of a Pod -> keys of the claims that exist only for the Pod."""
 
     def reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> list[ClaimUpdate]:
-        """Allocate claims to a Pod, and return their changes."""
         return [*self._reserve(pod, claims)]
 
     def _reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> Iterator[ClaimUpdate]:

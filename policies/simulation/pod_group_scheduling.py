@@ -50,7 +50,6 @@ class WaitingPods:
         return uid in self._answers
 
     def add(self, uid: str) -> None:
-        """Add a Pod that waits from now on."""
         self._answers[uid] = None
 
     def answer(self, uid: str, why: str = "") -> None:

@@ -36,12 +36,10 @@ class Preemptor(NamedTuple):
 
     @classmethod
     def of_pod(cls, pod: Pod) -> Preemptor:
-        """Return the preemptor for a Pod."""
         return cls(pod.uid, pod.key, pod.effective_priority)
 
     @classmethod
     def of_group(cls, group: PodGroup) -> Preemptor:
-        """Return the preemptor for a PodGroup."""
         return cls(group.uid, name_of_group(group), group.priority)
 
 
@@ -101,7 +99,6 @@ class PreemptionExecutor:
         return None
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
-        """Evict the victims on the candidate's node for a Pod, the last victim after all others."""
         self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
 
     def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:

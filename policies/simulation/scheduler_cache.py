@@ -66,7 +66,6 @@ class PodGroupStates:
         return len(self._all.get(key, ()))
 
     def scheduled(self, key: Key) -> Sequence[Pod]:
-        """Return the Pods of a PodGroup that are bound or assumed."""
         return list(self._scheduled.get(key, {}).values())
 
 

@@ -53,7 +53,6 @@ class Recreation:
         self._clock, self._api, self._latencies = clock, api, latencies
 
     def start(self) -> None:
-        """Watch Pods from now on."""
         self._api.watchers.append(self.handle)
 
     def handle(self, change: Change) -> None:
@@ -298,7 +297,6 @@ class Simulation:
         self.awaited -= 1
 
     def silence(self) -> None:
-        """Show no progress from now on."""
         self._progress = None
 
     def add(self, arrivals: Iterable[Arrival]) -> None:

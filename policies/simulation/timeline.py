@@ -32,7 +32,6 @@ class Origin(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """Whether the Pod's controller recreates the Pod."""
         return self.again is Recreator.CONTROLLER
 
     @property

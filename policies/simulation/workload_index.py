@@ -25,11 +25,9 @@ class WorkloadIndex:
         """(namespace, id of labels) -> (the labels, which keeps their id unique; the keys of matching PDBs)."""
 
     def of_kind(self, kind: str) -> list[Key]:
-        """Return the keys of a kind."""
         return list(self._by_kind.get(kind, ()))
 
     def owned(self, key: Key) -> list[Key]:
-        """Return the keys of the workloads whose controller is the workload with this key."""
         return list(self._owned.get(key, ()))
 
     def pdbs_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:

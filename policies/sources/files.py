@@ -46,7 +46,6 @@ class File(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file in findings."""
         return self.called or (STDIN_NAME if self.path == STDIN else self.path)
 
     @property

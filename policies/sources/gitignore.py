@@ -78,7 +78,6 @@ class Ignores:
         return Ignores(self.tree, (*self._files, (directory, patterns))) if patterns else self
 
     def inside(self) -> Ignores:
-        """The rules inside an ignored directory."""
         return Ignores(self.tree, everything=True)
 
     def ignore(self, path: str, *, is_directory: bool) -> bool:

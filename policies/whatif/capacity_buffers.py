@@ -64,7 +64,6 @@ class Buffers(NamedTuple):
 
     @property
     def provisioned(self) -> int:
-        """Number of provisioned replicas in the CapacityBuffers for the object."""
         return sum(buffer.provisioned for buffer in self.own)
 
     def to_dict(self) -> dict[str, Any]:

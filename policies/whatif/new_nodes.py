@@ -40,7 +40,6 @@ class Starved(NamedTuple):
 
     @property
     def ranks_too_low(self) -> bool:
-        """True if no Pod on these nodes has a lower priority than the DaemonSet."""
         return self.lowest is not None and self.priority <= self.lowest
 
 

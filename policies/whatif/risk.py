@@ -265,7 +265,6 @@ class _FreeAmounts:
         self._free: dict[Callable[[Node], bool], Amounts] = {}
 
     def priority(self, interval: PodInterval) -> int:
-        """Return the priority by which preemption compares a Pod."""
         return self._by_group.get(interval.pod, interval.priority)
 
     def below(self, name: str, priority: int | None) -> Amounts:

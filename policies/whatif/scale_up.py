@@ -199,7 +199,6 @@ def without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapsh
 
 
 def without_daemon_pods(pods: Iterable[Pod]) -> list[Pod]:
-    """Return the Pods that do not belong to DaemonSets."""
     return [pod for pod in pods if not is_daemon_pod(pod)]
 
 

@@ -61,7 +61,6 @@ class Pool(NamedTuple):
 
     @property
     def done(self) -> int:
-        """The number of upgraded nodes."""
         return sum(step.back is not None for step in self.steps)
 
     @property
@@ -108,7 +107,6 @@ class Upgrade:
 
     @property
     def done(self) -> Sequence[Step]:
-        """The nodes that are back."""
         return [step for step in self.steps if step.back is not None]
 
     @property

@@ -92,7 +92,6 @@ class PodRecord(NamedTuple):
 
     @property
     def has_terminated(self) -> bool:
-        """Whether the Pod has terminated, was deleted, or is subject to a disruption."""
         return self.disruption is not None or self.deleted is not None or self.phase in ("Failed", "Succeeded")
 
     @property

@@ -60,7 +60,6 @@ class BadTokens(ValueError):
 
 
 def none() -> Collection[str]:
-    """Return no tokens."""
     return ()
 
 

@@ -68,7 +68,6 @@ def doubted(finding: Finding) -> Finding:
 
 
 def _warned(finding: Finding, why: str) -> Finding:
-    """The finding as a warning, with the reason as a caveat."""
     return finding.with_texts(lambda text: text.with_caveat(why))._replace(action=Action.WARN)
 
 

@@ -172,7 +172,6 @@ class Written(NamedTuple):
 
 
 def written(subject: ReviewedObject, text: str) -> Written:
-    """Pair the object's fingerprint with this annotation text."""
     return Written(_fingerprint(subject), text)
 
 

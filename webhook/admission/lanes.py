@@ -97,11 +97,9 @@ class LoopResult:
         self._call(self._settle, result, None)
 
     def set_exception(self, error: BaseException) -> None:
-        """Pass the exception on to the event loop."""
         self._call(self._settle, None, error)
 
     def cancel(self) -> None:
-        """Cancel the future on the event loop."""
         self._call(self.future.cancel)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:

@@ -74,7 +74,6 @@ _REASON: Final = {
 
 
 def reason_of(reply: Reply) -> RejectionReason:
-    """The reason for a rejection, as a label of metrics."""
     return _REASON.get(reply) or RejectionReason.of(reply.status)
 
 

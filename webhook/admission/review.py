@@ -78,7 +78,6 @@ class AdmissionRequest(NamedTuple):
 
     @property
     def resource_parts(self) -> tuple[str, str, str]:
-        """API group, resource and subresource."""
         return self.resource.group, self.resource.resource, self.subresource
 
     def stripped(self) -> AdmissionRequest:

@@ -11,7 +11,6 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """The value if it is a dict, otherwise an empty dict."""
     return value if isinstance(value, dict) else {}
 
 

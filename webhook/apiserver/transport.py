@@ -125,7 +125,6 @@ class Connection:
         return error if isinstance(error, ApiError) else ApiError(0, f"{self._base} does not answer: {_reason(error)}")
 
     def close(self) -> None:
-        """Close idle connections."""
         self._pool.clear()
 
     def _credentials(self) -> dict[str, str]:

@@ -24,11 +24,9 @@ class TypedApi:
         self._server, self._timeouts = server, timeouts
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object or list at a path."""
         return self._ask("GET", path)
 
     def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Create an object in a collection, and return the stored object."""
         return self._ask("POST", path, obj)
 
     def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:

@@ -17,7 +17,6 @@ class Installation:
 
     @property
     def path(self) -> str:
-        """API path of the namespace."""
         return f"/api/v1/namespaces/{self.namespace}"
 
     @property
@@ -27,17 +26,14 @@ class Installation:
 
     @property
     def serving(self) -> str:
-        """API path of the Secret with the certificate that replicas serve."""
         return f"{self.path}/secrets/forewarn-serving-cert"
 
     @property
     def election(self) -> str:
-        """API path of the Lease for the election of a CA injector."""
         return lease_path(self.namespace, "forewarn-ca-injector")
 
     @property
     def default(self) -> str:
-        """API path of the Lease that reserves the global default."""
         return lease_path(self.namespace, "forewarn-global-default")
 
     @property

@@ -26,7 +26,6 @@ RENEWAL_SECONDS: Final = 10.0
 
 
 def lease_path(namespace: str, name: str) -> str:
-    """The API path of a Lease."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
 
 
@@ -43,7 +42,6 @@ class Lease:
 
     @property
     def version(self) -> str:
-        """The resourceVersion of the Lease."""
         return at(self.object, "metadata", "resourceVersion") or ""
 
     @property
@@ -98,7 +96,6 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica is the leader."""
         return self._renewed is not None and self._clock() - self._renewed < ELECTION_SECONDS
 
     def reconcile(self) -> bool:

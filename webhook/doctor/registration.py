@@ -260,7 +260,6 @@ def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
 
 
 def service_name(service: ApiObject) -> tuple[str, str]:
-    """Namespace and name of the Service that a webhook calls."""
     return str(service.get("namespace") or ""), str(service.get("name") or "")
 
 

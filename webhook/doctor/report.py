@@ -48,7 +48,6 @@ class Area(NamedTuple):
     name: str
 
     def ok(self, check: str, message: str) -> Line:
-        """A line for a check without a finding."""
         return self._line(check, Status.OK, message, "")
 
     def problem(self, check: str, message: str, fix: str) -> Line:
@@ -60,7 +59,6 @@ class Area(NamedTuple):
         return self._line(check, Status.WARNING, message, fix)
 
     def unknown(self, check: str, message: str, fix: str = "") -> Line:
-        """A line for a check that could not run."""
         return self._line(check, Status.UNKNOWN, message, fix)
 
     def _line(self, check: str, status: Status, message: str, fix: str) -> Line:

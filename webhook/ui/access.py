@@ -59,7 +59,6 @@ class Access:
         return None
 
     def pages(self) -> dict[str, str]:
-        """All pages."""
         return PAGES
 
     def _enter(self, token: str) -> Response:

@@ -229,7 +229,6 @@ class _Pages:
         return Response(self._steps(command_line), mimetype="text/event-stream")
 
     def cluster_document(self) -> Response:
-        """The nodes, as ui-cluster.json describes them."""
         return _json(self._cluster.view().document)
 
     def reload(self) -> Response:

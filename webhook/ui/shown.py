@@ -127,7 +127,6 @@ class Cluster:
 
 
 def markup_of(*parts: Any) -> Markup:
-    """Elements of a report as markup."""
     return Markup(Page("", parts).markup())
 
 

@@ -214,7 +214,6 @@ class Viewers:
         return None
 
     def pages(self) -> dict[str, str]:
-        """The pages that the user may open."""
         return {**({} if self.missing(g.user) else PAGES), WARNINGS: NAME}
 
     def missing(self, user: User) -> Resource | None:

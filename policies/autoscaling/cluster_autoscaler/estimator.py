@@ -66,7 +66,6 @@ class Estimate:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes with a Pod of the estimate."""
         return len(self._used_names)
 
     @property
@@ -75,7 +74,6 @@ class Estimate:
         return len(self._infos)
 
     def after(self) -> Snapshot:
-        """Return the cluster with the added nodes that have a Pod of the estimate."""
         return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._used_names])
 
     def why_not(self, equivalence_group: EquivalenceGroup) -> str:

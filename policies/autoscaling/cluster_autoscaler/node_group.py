@@ -166,7 +166,6 @@ def template_info(
 
 
 def is_daemon_pod(pod: Pod) -> bool:
-    """Report whether cluster-autoscaler treats a Pod as one of a DaemonSet, of any API group."""
     return pod.annotated_daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")
 
 

@@ -48,16 +48,13 @@ class Offering(NamedTuple):
 
     @property
     def zone(self) -> str:
-        """The zone."""
         return next(iter(self.requirements[label.ZONE].values))
 
     @property
     def capacity_type(self) -> str:
-        """The capacity type, such as spot."""
         return next(iter(self.requirements[label.CAPACITY_TYPE].values))
 
     def suits(self, requirements: Requirements) -> bool:
-        """Report whether a NodeClaim with these requirements can use the offering."""
         return requirements.compatible(self.requirements, label.WELL_KNOWN) is None
 
 
@@ -88,11 +85,9 @@ class InstanceType:
 
     @cached_property
     def has_reserved(self) -> bool:
-        """Whether an available offering is reserved capacity."""
         return any(offering.capacity_type == label.RESERVED for offering in self.offerings)
 
     def price(self, requirements: Requirements) -> float:
-        """Return the price of the cheapest offering that suits the requirements."""
         return min((o.price for o in self.offerings if o.suits(requirements)), default=NO_PRICE)
 
     def suits(self, requirements: Requirements) -> tuple[bool, bool]:
@@ -199,7 +194,6 @@ class DaemonGroup:
         self.instance_types, self.requests, self.ports = instance_types, requests, list(ports)
 
     def copy(self) -> DaemonGroup:
-        """Return a copy with its own host ports."""
         return DaemonGroup(self.instance_types, self.requests, self.ports)
 
 
@@ -339,7 +333,6 @@ class Reservations:
                 self._capacity[name] = min(capacity, self._capacity.get(name, capacity))
 
     def available(self, hostname: str, offering: Offering) -> bool:
-        """Report whether a NodeClaim holds the reservation, or can reserve it."""
         return offering.reservation in self._held.get(hostname, ()) or self._capacity[offering.reservation] != 0
 
     def hold(self, hostname: str, offerings: Iterable[Offering]) -> None:

@@ -99,7 +99,6 @@ def _heaviest_first(terms: Sequence[Weighted]) -> tuple[Weighted, ...]:
 
 
 def requirements_of(term: NodeSelectorTerm) -> Iterator[Requirement]:
-    """Yield the requirements of a term of a node selector, without those on fields."""
     return (Requirement.of(e.key, e.operator, e.values) for e in term.expressions)
 
 

@@ -146,7 +146,6 @@ class Requirement:
         return bool(self.intersection(other).values)
 
     def has(self, value: str) -> bool:
-        """Report whether the label may have a value."""
         return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
 
     def entries(self) -> list[str]:
@@ -177,7 +176,6 @@ class Requirements(dict[str, Requirement]):
 
     @classmethod
     def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
-        """Return the requirements that a node with these labels fulfils."""
         return cls(Requirement.of(key, "In", (value,)) for key, value in labels.items())
 
     def copy(self) -> Requirements:
@@ -225,7 +223,6 @@ class Requirements(dict[str, Requirement]):
 
     @property
     def has_min_values(self) -> bool:
-        """Whether a requirement has minValues."""
         return any(requirement.min_values is not None for requirement in self.values())
 
     def __str__(self) -> str:

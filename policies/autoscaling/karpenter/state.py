@@ -111,12 +111,10 @@ class StateNode:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels."""
         return self._source.labels
 
     @property
     def hostname(self) -> str:
-        """The label kubernetes.io/hostname, otherwise the name."""
         return self.labels.get(label.HOSTNAME) or self.name
 
     @property
@@ -146,7 +144,6 @@ class StateNode:
         return {**own, **{name: amount for name, amount in claimed.items() if not own.get(name)}}
 
     def capacity(self) -> ResourceList:
-        """Return the capacity, including one node."""
         return {**self._amounts("capacity"), NODES: NANO}
 
     def available(self) -> ResourceList:
@@ -155,11 +152,9 @@ class StateNode:
         return {name: amount - used.get(name, 0) for name, amount in self._amounts("allocatable").items()}
 
     def daemon_requests(self) -> ResourceList:
-        """Return the requests of DaemonSet Pods on the node."""
         return sum_of(requests_of(pod) for pod in self.pods if pod.owner_kind == "apps/DaemonSet")
 
     def ports(self) -> list[tuple[str, tuple[HostPort, ...]]]:
-        """Return the host ports of the node's Pods."""
         return [(pod.key, ports_of(pod)) for pod in self.pods if pod.spec.host_ports]
 
 
@@ -182,7 +177,6 @@ class ClusterState:
 
     @cached_property
     def active(self) -> Sequence[StateNode]:
-        """The nodes that are not being deleted."""
         return [node for node in self.nodes if not node.deleting]
 
     def pods_on_nodes(self) -> Iterator[tuple[Pod, Mapping[str, str]]]:

@@ -125,7 +125,6 @@ class Group:
         return not any(self.domains.values())
 
     def selects(self, pod: Pod) -> bool:
-        """Report whether the group counts a Pod."""
         return pod.namespace in self.namespaces and self.selector is not None and self.selector.matches(pod.labels)
 
     def lists(self, pod: Pod) -> bool:
@@ -133,7 +132,6 @@ class Group:
         return pod.namespace in self.namespaces and (self.selector is None or self.selector.matches(pod.labels))
 
     def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
-        """Report whether the group counts a Pod on such a node."""
         return self.selects(pod) and self.node_filter.counts(taints, requirements)
 
     def record(self, domains: Iterable[str]) -> None:

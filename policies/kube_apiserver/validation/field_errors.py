@@ -94,7 +94,6 @@ def aggregate(errors: Iterable[FieldError]) -> str:
 
 
 def go_quote(text: str) -> str:
-    """Text as Go's strconv.Quote prints it."""
     return f'"{"".join(map(_escaped, text))}"'
 
 

@@ -81,7 +81,6 @@ class Unmasking:
         return event
 
     def check_event(self) -> bool:
-        """Report whether another event follows."""
         return bool(self._events.check_event())
 
 
@@ -153,7 +152,6 @@ Node = Scalar | Collection | Alias
 
 
 def followed(node: Node) -> Scalar | Collection:
-    """The target of an alias, or the node itself."""
     return node.target if isinstance(node, Alias) else node
 
 

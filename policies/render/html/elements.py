@@ -43,7 +43,6 @@ class Page(NamedTuple):
     scripts: Sequence[str] = ("tables.js", "page.js")
 
     def document(self) -> str:
-        """The page as one file."""
         return document(self.title, [self.skip, element("main", *self.parts)], self.scripts)
 
     def markup(self) -> str:

@@ -32,7 +32,6 @@ def is_allowed(
 
 
 def entries_of(name: str, context: Context) -> list[AllowedClasses]:
-    """The entries of allowedClasses that match a class."""
     return [entry for entry in context.options.allowed_classes if name and one_of(entry.classes, name)]
 
 

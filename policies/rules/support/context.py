@@ -170,7 +170,6 @@ class Context:
 
     @property
     def classes_complete(self) -> bool:
-        """True if all existing classes are known."""
         return self.cluster is not None or bool(self.options.known_classes) or self.options.closed
 
     def is_known(self, name: str) -> bool:
@@ -215,12 +214,10 @@ class Context:
 
     @cached_property
     def _with_quotas(self) -> frozenset[str]:
-        """The namespaces for which the change set has ResourceQuotas."""
         return frozenset(quota.effective_namespace for quota in self.of_kind(RESOURCE_QUOTA))
 
     @cached_property
     def defines_quotas(self) -> bool:
-        """True if the change set has a ResourceQuota."""
         return bool(self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:

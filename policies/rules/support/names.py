@@ -52,7 +52,6 @@ class Names:
 
     @cached_property
     def sorted(self) -> list[str]:
-        """All known names, sorted."""
         return sorted(self._known)
 
     @cached_property
@@ -105,7 +104,6 @@ def suggested(name: str, known: Iterable[str]) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """True if only Kubernetes can create a PriorityClass with this name."""
     return name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)
 
 
@@ -276,7 +274,6 @@ def _rejected(context: Context) -> set[str]:
 
 
 def recommended_to(subject: ReviewedObject, context: Context) -> Names:
-    """The names of the classes that may be recommended for a subject."""
     return context.once(Recommended).names_for(subject)
 
 

@@ -248,5 +248,4 @@ class _Unpickler(pickle.Unpickler):
         self._snapshot = snapshot
 
     def persistent_load(self, _: Any) -> Snapshot:
-        """Return the Snapshot for its reference."""
         return self._snapshot

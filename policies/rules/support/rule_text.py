@@ -58,7 +58,6 @@ def is_template_variable(name: str, subject: ReviewedObject, context: Context) -
 
 
 def is_variable(text: str) -> bool:
-    """True if a text contains a variable of a template engine."""
     return bool(_VARIABLE.search(text))
 
 

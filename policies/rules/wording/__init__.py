@@ -43,5 +43,4 @@ def text_of(details: Details, audience: Audience, *, runs_later: bool = False) -
 
 
 def document_of(details: Details) -> dict[str, Any]:
-    """The details as JSON, with all names."""
     return _WORDING[type(details)][1](details)

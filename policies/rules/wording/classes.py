@@ -33,7 +33,6 @@ def in_use(details: ClassInUse, audience: Audience) -> Text:
 
 
 def in_use_document(details: ClassInUse) -> dict[str, Any]:
-    """The workloads and the number of Pods, as JSON."""
     return {"workloads": [str(ref) for ref in details.workloads], "pods": details.pods}
 
 

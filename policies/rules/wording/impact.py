@@ -182,7 +182,6 @@ def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
 
 
 def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
-    """The sentences with a capital letter at their start."""
     return tuple(f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences)
 
 

@@ -22,7 +22,6 @@ def with_priority(details: PodsWithPriority, audience: Audience) -> Text:
 
 
 def priority_document(details: PodsWithPriority) -> dict[str, Any]:
-    """The number of Pods, and the priority of new Pods, as JSON."""
     return {"pods": len(details.pods), **({} if details.expected is None else {"value": details.expected})}
 
 
@@ -38,7 +37,6 @@ def of_missing_class(details: PodsOfMissingClass, audience: Audience) -> Text:
 
 
 def missing_class_document(details: PodsOfMissingClass) -> dict[str, Any]:
-    """The PriorityClass and the number of Pods, as JSON."""
     return {"class": details.name, "pods": len(details.pods)}
 
 
@@ -54,5 +52,4 @@ def placeholders_preempted(details: PlaceholdersPreempted, audience: Audience) -
 
 
 def placeholders_document(details: PlaceholdersPreempted) -> dict[str, Any]:
-    """The workloads as JSON."""
     return {"workloads": [str(ref) for ref in details.workloads[:_MAX]]}

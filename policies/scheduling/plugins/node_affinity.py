@@ -115,7 +115,6 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
 
 
 def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:
-    """Return the sum of the weights of the terms that match a node."""
     return sum(p.weight for p in each(preferred, 1) if p.term.matches(node.labels, node.name))
 
 

@@ -55,7 +55,6 @@ class InsufficientResource(NamedTuple):
 
     @property
     def unresolvable(self) -> bool:
-        """Whether the resource is insufficient on the empty node, too."""
         return self.resource != "pods" and self.requested > self.capacity
 
     @property
@@ -93,7 +92,6 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         return Status(code, tuple(each.reason for each in lacking))
 
     def insufficient(self, pod: Pod, node_info: NodeInfo) -> Iterator[InsufficientResource]:
-        """Yield the resources that the node lacks for the Pod, without the resources that the filter ignores."""
         return insufficient_resources(pod, node_info, self.ignored(pod), self.snapshot.extended_resources)
 
     def ignored(self, pod: Pod) -> Collection[str]:

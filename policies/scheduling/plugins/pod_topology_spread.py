@@ -536,7 +536,6 @@ class PodTopologySpread(Plugin, FilterInColumns):
 
 
 def do_not_schedule(pod: Pod) -> Constraints:
-    """Return the Pod's own DoNotSchedule constraints."""
     return _constraints(pod.spec.topology_spread, pod, DO_NOT_SCHEDULE)
 
 

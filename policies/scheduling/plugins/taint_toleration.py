@@ -76,7 +76,6 @@ class TaintToleration(Plugin, StaticFilterPlugin):
         state.data[self.name] = of_preferences(pod.spec.tolerations)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Return the number of untolerated PreferNoSchedule taints, before normalization."""
         return untolerated_preferences(state.data[self.name], node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002

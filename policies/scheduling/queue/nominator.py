@@ -82,5 +82,4 @@ class Nominator:
         self._nominate(nomination, None)
 
     def pods_for_node(self, node: str) -> list[Pod]:
-        """Return the Pods that are nominated to a node, in the order of their nominations."""
         return list(self._by_node.get(node, {}).values())

@@ -115,7 +115,6 @@ class QueuedPodGroupInfo(QueueingParams):
 
     @property
     def key(self) -> Key:
-        """The key of the PodGroup in the queue, which differs from the keys of all Pods."""
         return group_key(self.group.namespace, self.group.name)
 
     @property
@@ -133,7 +132,6 @@ class QueuedPodGroupInfo(QueueingParams):
         return all(member.rejected_by_others_than(plugins) for member in self.members)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Insert a Pod in the order of the PodGroup's cycle."""
         insort(self.members, info, key=lambda member: order_of_member(member.pod, member.timestamp, member.attempts))
 
     def find(self, key: Key) -> QueuedPodInfo | None:

@@ -190,7 +190,6 @@ class PodGroupQueue:
 
 
 def key_of(pod: Pod) -> Key:
-    """Return the key of the Pod's PodGroup in the queue."""
     return group_key(pod.namespace, pod.spec.pod_group)
 
 
@@ -328,7 +327,6 @@ class PriorityQueue:
     # What comes of the API server's news
 
     def add(self, pod: Pod) -> None:
-        """Add a new Pod."""
         self._add(pod, UNSCHEDULED_POD_ADD)
 
     def _add(self, pod: Pod, event: ClusterEvent) -> None:

@@ -411,7 +411,6 @@ class QueueingHints:
         return self._interested(event)
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
-        """Return the events that a plugin registered for."""
         return tuple(registration.event for registration in self._by_plugin.get(plugin, ()))
 
     def _look_up(self, event: ClusterEvent) -> dict[str, tuple[Hint, ...]]:

@@ -81,7 +81,6 @@ class Amounts:
         self.values[row] = self._of(node)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices."""
         self.values = np.delete(self.values, rows)
 
 
@@ -323,7 +322,6 @@ class NodeTables:
         return np.fromiter((node.name in names for node in self.known()), np.bool_, len(self.nodes))
 
     def known(self) -> list[Node]:
-        """Return the nodes by row number."""
         return [node for node in self.nodes if node is not None]
 
 

@@ -65,7 +65,6 @@ class Nominations:
         return bool(self._by_node)
 
     def is_of(self, snapshot: Snapshot) -> bool:
-        """Report whether these are the nominated Pods of this Snapshot."""
         return snapshot.objects.nominated is self._table and snapshot.rows is self._nodes
 
     def sync(self, snapshot: Snapshot) -> None:
