@@ -164,10 +164,10 @@ def _run(name: str, arguments: list[str]) -> int:
         print(as_invoked(_usage()))  # noqa: T201
         return 0 if name else 2
     if name in ("-V", "--version"):
-        known = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
+        minors = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
         previews = "".join(f"; 1.{minor}: {PREVIEW}" for minor in PREVIEW_MINORS)
         default = f"default 1.{NEWEST}, tested with {KUBERNETES}"
-        print(f"forewarn {VERSION} (Kubernetes {known}; {default}{previews})")  # noqa: T201
+        print(f"forewarn {VERSION} (Kubernetes {minors}; {default}{previews})")  # noqa: T201
         return 0
     if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in ("-h", "--help")):
         print(as_invoked(_usage_of(name)))  # noqa: T201
@@ -198,7 +198,7 @@ def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
     last_words = {command.rpartition(" ")[2]: command for command in COMMANDS}
     last_words |= {change: f"whatif {change}" for change in changes(COMMANDS["whatif"])}
     near = get_close_matches(_words(name, arguments)[:80], COMMANDS, n=1)
-    near = near or [last_words[each] for each in get_close_matches(name[:80], last_words, n=1)]
+    near = near or [last_words[item] for item in get_close_matches(name[:80], last_words, n=1)]
     return f"; did you mean {quote(near[0])}?" if near else "; see `forewarn --help`"
 
 

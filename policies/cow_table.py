@@ -103,11 +103,11 @@ def replaced(old: Mapping[K, V], new: Mapping[K, V]) -> dict[K, V] | None:
 
 
 def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
-    known = shard.derived
-    if known is None or make not in known:
-        known = shard.derived = {**(known or {}), make: make(shard)}  # never changed: any thread may be reading it
-    found: T = known[make]
-    return found
+    earlier = shard.derived
+    if earlier is None or make not in earlier:
+        earlier = shard.derived = {**(earlier or {}), make: make(shard)}  # never changed: any thread may be reading it
+    result: T = earlier[make]
+    return result
 
 
 class _Items(ItemsView[K, V]):
@@ -207,8 +207,8 @@ class Overlay(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None."""
-        found = self._changed.get(key)
-        return self._base.get(key) if found is None else found
+        value = self._changed.get(key)
+        return self._base.get(key) if value is None else value
 
     def put(self, key: K, value: V) -> None:
         """Set the value of a key, replacing an old value."""

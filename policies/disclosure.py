@@ -54,7 +54,7 @@ _LONGEST: Final = 300
 
 def count_range(number: int) -> Range:
     """The range of a count: 0, 1 to 5, or more."""
-    return next(found for found in _COUNTS if found.highest is None or number <= found.highest)
+    return next(text for text in _COUNTS if text.highest is None or number <= text.highest)
 
 
 def priority_range(lowest: int, highest: int) -> Range:
@@ -136,9 +136,9 @@ class ShownPods(NamedTuple):
 
 def shown_pods(pods: Sequence[_Pod], audience: Audience) -> ShownPods:
     """Select the names and numbers of these Pods that the audience may see."""
-    known = pods if audience.sees_all else [pod for pod in pods if audience.may_name(pod.namespace)]
-    others = [] if known is pods else pods
-    if known and others:
+    shown = pods if audience.sees_all else [pod for pod in pods if audience.may_name(pod.namespace)]
+    others = [] if shown is pods else pods
+    if shown and others:
         others = [pod for pod in pods if not audience.may_name(pod.namespace)]
     namespaces = 0
     if others and audience.disclose is Disclose.OWN_NAMESPACE:
@@ -147,7 +147,7 @@ def shown_pods(pods: Sequence[_Pod], audience: Audience) -> ShownPods:
     return ShownPods(
         shown_count(len(pods), audience),
         priorities,
-        tuple(pod.key for pod in known),
+        tuple(pod.key for pod in shown),
         shown_count(len(others), audience),
         (priorities if others is pods else _shown_priorities(others, audience)) if others else None,
         namespaces,

@@ -274,8 +274,8 @@ def no_command(text: str, *, is_patch: bool = False) -> str:
         text = _NAMED_COMMAND.sub("# ", text)
     if ":" in text:
         text = _FOLD.sub(r"\1 :", text)
-    if not is_patch and (found := _LINE_COMMAND.match(text)):
-        return f"{text[: found.end()]}./{text[found.end() :]}"
+    if not is_patch and (match := _LINE_COMMAND.match(text)):
+        return f"{text[: match.end()]}./{text[match.end() :]}"
     return text
 
 
@@ -287,7 +287,7 @@ def no_command_in_json(text: str) -> str:
 def no_command_in_markup(text: str) -> str:
     """HTML or XML without commands of CI systems."""
     text = _FOLD.sub(r"\1&#58;", _NAMED_COMMAND.sub("#&#35;", text))
-    return _LINE_COMMAND_IN_MARKUP.sub(lambda found: f"{found[1]}&#{ord(found[2])};", text)
+    return _LINE_COMMAND_IN_MARKUP.sub(lambda item: f"{item[1]}&#{ord(item[2])};", text)
 
 
 def printable(text: str) -> str:

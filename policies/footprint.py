@@ -33,14 +33,14 @@ def memory_of(value: Any, limit: int) -> int:
     left: list[Any] = [[value]]
     total -= getsizeof(left[0])
     while left and total <= limit:
-        found = left.pop()
-        total += getsizeof(found)
+        objects = left.pop()
+        total += getsizeof(objects)
         if total > limit:
             break
-        if found.__class__ is dict:
-            keys.update(found)
-            found = found.values()
-        for part in found:
+        if objects.__class__ is dict:
+            keys.update(objects)
+            objects = objects.values()
+        for part in objects:
             kind = part.__class__
             if kind is str:
                 if len(part) > 1:  # others are there anyway

@@ -18,8 +18,8 @@ class _Share:
 
 def cores() -> int:
     """The number of CPUs that this process may use; 1 if the platform cannot report it."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return found if _Share.cores is None else min(found, _Share.cores)
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return count if _Share.cores is None else min(count, _Share.cores)
 
 
 def share_cores(count: int) -> None:

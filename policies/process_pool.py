@@ -48,8 +48,8 @@ def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any
     for number, result in results:
         done[number] = result
         while first in done:
-            found = done.pop(first)
-            yield (here or work)(items[first]) if isinstance(found, Lost) else found
+            part = done.pop(first)
+            yield (here or work)(items[first]) if isinstance(part, Lost) else part
             first += 1
 
 
@@ -108,7 +108,7 @@ class _Pool:
         """Wait for something to read or the next time limit; yield what has completed, or is late."""
         if not self.running:
             return
-        wait = min(each.until for each in self.running.values()) - monotonic()
+        wait = min(item.until for item in self.running.values()) - monotonic()
         for key, _ in self._selector.select(None if wait == inf else max(0.0, wait)):
             data = os.read(key.fd, _BLOCK)
             output = self.running[key.fd].output
@@ -118,7 +118,7 @@ class _Pool:
             elif len(output) > MAX_BYTES:
                 yield self._end(key.fd).item, Lost(f"result larger than {MAX_BYTES >> 20} MiB")
         now = monotonic()
-        for pipe in [pipe for pipe, each in self.running.items() if each.until <= now]:
+        for pipe in [pipe for pipe, value in self.running.items() if value.until <= now]:
             yield self._end(pipe).item, Lost(f"timeout after {self._seconds:g} s")
 
     def _end(self, pipe: int) -> _Running:

@@ -316,9 +316,9 @@ def _is_service_link(name: str, value: str) -> bool:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return the FOREWARN_ variables that match no flag, except those that the kubelet sets for Services."""
-    known = {_variable(name) for name in LISTS} | {flag.variable for flag in FLAGS}
+    names = {_variable(name) for name in LISTS} | {flag.variable for flag in FLAGS}
     ours = {name for name in _without_service_links(environment) if name.startswith(PREFIX)}
-    return sorted(name for name in ours - known if not _OF_A_SERVICE.fullmatch(name))
+    return sorted(name for name in ours - names if not _OF_A_SERVICE.fullmatch(name))
 
 
 def _from_environment(flag: _Flag, environment: Mapping[str, str], parser: argparse.ArgumentParser) -> Any:

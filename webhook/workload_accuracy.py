@@ -121,8 +121,8 @@ class _Rollout:
 
         For a Job only the first Pods: the Job creates others when these have finished.
         """
-        found = [own.pod for own in self.pods.values() if own.is_new and not (own.pod.terminating or own.pod.preempted)]
-        return found[: self.expected.new] if self.expected.key[1] == "Job" else found
+        pods = [own.pod for own in self.pods.values() if own.is_new and not (own.pod.terminating or own.pod.preempted)]
+        return pods[: self.expected.new] if self.expected.key[1] == "Job" else pods
 
     @property
     def is_busy(self) -> bool:
@@ -265,18 +265,18 @@ class WorkloadAccuracy:
         pod = after or before
         assert pod is not None
         rollout.last = now
-        known = rollout.pods.get(pod.identity)
+        state = rollout.pods.get(pod.identity)
         if rollout.expected.key[1] == "Pod":
             rollout.changes += before is None
             if after is None and not pod.preempted:
                 del self._open[rollout.expected.key]
                 self._end(UNKNOWN, _DELETED)
         if after is not None:
-            rollout.pods[pod.identity] = _Own(known.is_new if known else before is None, after)
+            rollout.pods[pod.identity] = _Own(state.is_new if state else before is None, after)
             if len(rollout.pods) > 2 * MAX_PODS:
                 del self._open[rollout.expected.key]
                 self._end(UNKNOWN, _TOO_MANY_PODS)
-        elif known is not None and not (known.is_new and known.pod.terminal):
+        elif state is not None and not (state.is_new and state.pod.terminal):
             del rollout.pods[pod.identity]
 
     def _workload_changed(self, kind: str, before: Any, after: Any, now: float) -> None:
@@ -311,12 +311,12 @@ class WorkloadAccuracy:
             if not latest and now - last < expected.quiet:
                 continue
             victims, let_in = self._victims(rollout)
-            busy = rollout.is_busy or any(each.uid in self._terminating for each in (*victims, *let_in))
+            busy = rollout.is_busy or any(victim.uid in self._terminating for victim in (*victims, *let_in))
             if busy and not latest:
                 continue
             counted = rollout.counted
             placed = sum(bool(pod.node_name) for pod in counted)
-            lost = [each.victim for each in victims]
+            lost = [victim.victim for victim in victims]
             agrees = expected.agrees(placed, len(counted) - placed, lost, len(let_in))
             if not agrees and not latest and now - last < expected.quiet + SLOW - QUIET:
                 continue
@@ -361,7 +361,10 @@ class WorkloadAccuracy:
         """Return workload -> one of its Pods, for workloads without part in the rollout whose Pods were created or
         deleted during it.
         """
-        part = {rollout.expected.key, *(each.workload for each in self._preempted if each.at >= rollout.since)}
+        part = {
+            rollout.expected.key,
+            *(preemption.workload for preemption in self._preempted if preemption.at >= rollout.since),
+        }
         since = rollout.since - _LAG
         return {
             change.workload: change.what
@@ -376,16 +379,18 @@ class WorkloadAccuracy:
         Excludes victims of Pods that other workloads created during the rollout.
         """
         since = rollout.since
-        every = [each for each in self._preempted if each.at >= since]
+        every = [preemption for preemption in self._preempted if preemption.at >= since]
         others = self._others(rollout) if every else {}
-        ours = [each for each in every if not (others and self._is_by(each, others))]
-        return [each for each in ours if each.placed < since], [each for each in ours if each.placed >= since]
+        ours = [preemption for preemption in every if not (others and self._is_by(preemption, others))]
+        return [preemption for preemption in ours if preemption.placed < since], [
+            preemption for preemption in ours if preemption.placed >= since
+        ]
 
     def _is_by(self, preempted: _Preempted, others: dict[Key, str]) -> bool:
         near = {
-            each.workload
-            for each in self._nominated
-            if each.node == preempted.node and abs(each.at - preempted.at) <= _NEAR
+            preemption.workload
+            for preemption in self._nominated
+            if preemption.node == preempted.node and abs(preemption.at - preempted.at) <= _NEAR
         }
         return bool(near) and near <= others.keys()
 

@@ -134,11 +134,11 @@ def names_of(pem: bytes) -> tuple[str, ...]:
     unreadable.
     """
     try:
-        found = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return ()
-    addresses = map(str, found.get_values_for_type(x509.IPAddress))
-    return (*found.get_values_for_type(x509.DNSName), *addresses)
+    addresses = map(str, names.get_values_for_type(x509.IPAddress))
+    return (*names.get_values_for_type(x509.DNSName), *addresses)
 
 
 class Caller(NamedTuple):

@@ -149,7 +149,9 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
         simulation = Simulation(world_with(start.cache, question.arrivals, DEFAULT_UNTIL))
         simulation.run()
         reaction = after_simulation(simulation, settings, names_in(simulation))
-        more = sum(number for each in reaction.plan.scale_ups for _, number in each.added) if reaction.plan else 0
+        more = (
+            sum(number for scale_up in reaction.plan.scale_ups for _, number in scale_up.added) if reaction.plan else 0
+        )
         if not more or count == MAX_ADDED:
             break
     notes = [*without_help(reaction)]

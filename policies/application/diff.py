@@ -131,21 +131,22 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         check_paths(request.paths, base, head)
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
         differs = may_differ(both)
-        found = [each for each in differences(before, after) if differs(each.changed.directory)]
-        beside = [each for each in supporting(before, after) if differs(each.changed.directory)]
+        differing = [difference for difference in differences(before, after) if differs(difference.changed.directory)]
+        beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
         others = not_compared(base, head, changed, request.paths)
-        places = deployed(manifests(head.root) if found else (), clusters)
+        places = deployed(manifests(head.root) if differing else (), clusters)
         owners = Owners(after, partial(places.namespace, default=request.namespace))
-    found = [_in_namespace(difference, places, request.namespace) for difference in found]
+    differing = [_in_namespace(difference, places, request.namespace) for difference in differing]
     beside = [_in_namespace(difference, places, request.namespace) for difference in beside]
     results = [
-        _on_cluster(name, load, (found, beside), places, clusters, request, owners) for name, load in clusters.items()
+        _on_cluster(name, load, (differing, beside), places, clusters, request, owners)
+        for name, load in clusters.items()
     ]
     return Diff(
         base.name,
         head.name,
-        [each.changed for each in found],
-        results if found else [],
+        [difference.changed for difference in differing],
+        results if differing else [],
         list(_notes({base.name: notes, head.name: more})),
         others,
         request.prune,
@@ -165,14 +166,14 @@ def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _on_cluster(
     name: str,
     load: Callable[[], Cluster],
-    found: tuple[Sequence[Difference], Sequence[Difference]],
+    both: tuple[Sequence[Difference], Sequence[Difference]],
     places: Deployed,
     clusters: Container[str],
     request: DiffRequest,
     owners: Owners,
 ) -> OnCluster:
     concerned, beside = (
-        concerning(each, name, clusters, places.clusters, request.config.options.clusters) for each in found
+        concerning(difference, name, clusters, places.clusters, request.config.options.clusters) for difference in both
     )
     if not concerned:
         return OnCluster(name, [], [])
@@ -181,10 +182,10 @@ def _on_cluster(
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer = whatif(cluster, change, until=request.until)
-        labels = {key[1]: each.labels.get(request.owner_label, "") for key, each in namespaces.items()}
+        labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
         rejected = [one_line(str(fault)) for fault in answer.faults]
         affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
-        absent = [str(each.changed) for each in concerned if _is_absent(each, cluster.snapshot)]
+        absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         reserved = _placeholders(answer, cluster.snapshot, request.config)
         return OnCluster(name, rejected, affected, absent, reserved, answer=answer)
     except NO_ANSWER as fault:
@@ -193,7 +194,7 @@ def _on_cluster(
 
 def _placeholders(applied: WhatIf, snapshot: ClusterSnapshot, config: Config) -> list[str]:
     reserved = {f"{pod.namespace}/{pod.name}" for pod in snapshot.pods.values() if is_placeholder(pod, config.options)}
-    return sorted({each.workload for each in applied.preemptions if each.victim in reserved})
+    return sorted({preemption.workload for preemption in applied.preemptions if preemption.victim in reserved})
 
 
 def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
@@ -213,8 +214,8 @@ def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedName
         pending[workload.namespace] += max(workload.pending - workload.pending_before, 0)
         lost[workload.namespace] += workload.missed
     counts = {name: (preempted[name], pending[name], lost[name]) for name in {*preempted, *pending, *lost}}
-    affected = [AffectedNamespace(name, owner(name), *each) for name, each in counts.items() if any(each)]
-    return sorted(affected, key=lambda each: (-max(each[2:]), each.namespace))
+    affected = [AffectedNamespace(name, owner(name), *count) for name, count in counts.items() if any(count)]
+    return sorted(affected, key=lambda item: (-max(item[2:]), item.namespace))
 
 
 def conditions(diff: Diff) -> set[str]:
@@ -240,7 +241,7 @@ class _Applied:
 
 
 def concerning(
-    found: Iterable[Difference],
+    changed: Iterable[Difference],
     cluster: str,
     clusters: Container[str],
     deployed: Mapping[str, set[str]],
@@ -262,11 +263,11 @@ def concerning(
         steps = difference.changed.directory.split("/")
         return cluster in steps or not any(step in clusters for step in steps)
 
-    return [difference for difference in found if concerns(difference)]
+    return [difference for difference in changed if concerns(difference)]
 
 
 def question_of(
-    found: Sequence[Difference],
+    differing: Sequence[Difference],
     *,
     prune: bool,
     beside: Sequence[Difference] = (),
@@ -278,17 +279,17 @@ def question_of(
     Kustomizations. Raises InvalidInput if two directories define one object.
     """
     alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
-    for difference in found:
+    for difference in differing:
         changed = difference.changed
         alike[changed.kind, changed.namespace, changed.name].append(difference)
     for several in alike.values():
         if len(several) > 1:
-            places = listed([each.changed.directory for each in several])
+            places = listed([item.changed.directory for item in several])
             raise InvalidInput(
                 f"{several[0].changed} changes in several directories ({places}). Fix: -f selects one; or name the "
                 "directories after the clusters"
             )
-    needed = {(each.changed.kind, each.changed.namespace, each.changed.name): each for each in beside}.values()
+    needed = {(item.changed.kind, item.changed.namespace, item.changed.name): item for item in beside}.values()
     flux = order or FluxOrder(())
 
     def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:
@@ -298,7 +299,7 @@ def question_of(
         depth = flux.depth(flux.of(difference.changed.directory))
         return difference.after is None, depth, step or (0, 0), _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
-    ordered = sorted([*found, *needed], key=position)
+    ordered = sorted([*differing, *needed], key=position)
     return Question("change applied", list(_arrivals(ordered, prune=prune)))
 
 
@@ -311,8 +312,8 @@ def _in_namespace(difference: Difference, places: Deployed, default: str) -> Dif
     return difference._replace(changed=changed._replace(namespace=namespace))
 
 
-def _arrivals(found: Iterable[Difference], *, prune: bool) -> Iterator[Arrival]:
-    for difference in found:
+def _arrivals(changed: Iterable[Difference], *, prune: bool) -> Iterator[Arrival]:
+    for difference in changed:
         before, after, namespace = difference.before, difference.after, difference.changed.namespace
         if after is not None and position_of(after.object) is not None:
             yield Arrival(0.0, "create", bounded(_placed(after.object, namespace)))

@@ -96,13 +96,13 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
     """
     from forewarn.policies.controllers.applied import applied_views
 
-    found = []
+    problem = []
     created = [arrival for arrival in arrivals if arrival.op == "create" and group_kind(arrival.object) in AT_ONCE]
     others = [arrival.object for arrival in created if group_kind(arrival.object) != PRIORITY_CLASS]
     for arrival in created:
         if group_kind(arrival.object) == PRIORITY_CLASS:
             faults = with_classes(cache.snapshot(), [arrival.object])[1]
-            found += [(arrival, fault) for fault in faults]
+            problem += [(arrival, fault) for fault in faults]
             if not faults:
                 cache.add(arrival.object)
     if others:
@@ -110,7 +110,7 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
         cache.put_views(applied_views(cache.snapshot(), others, unreadable))
         for fault in unreadable:
             raise fault
-    return found
+    return problem
 
 
 def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:

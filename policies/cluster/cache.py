@@ -130,9 +130,9 @@ class ClusterSnapshot:
         """
         if not self.omitted:
             return
-        found = [(kind, name) for kind, of, name in self.omitted if of == namespace and (kind in kinds or not kinds)]
-        if found:
-            kind, name = min(found)
+        missing = [(kind, name) for kind, of, name in self.omitted if of == namespace and (kind in kinds or not kinds)]
+        if missing:
+            kind, name = min(missing)
             raise TooLargeToRetain(f"{kind.rpartition('/')[2]} {namespace}/{name}", max_retained(kind))
 
     def namespace(self, name: str) -> Namespace | None:
@@ -263,8 +263,8 @@ class Cache:
 
     def put_views(self, views: Mapping[str, Mapping[Key, Any]]) -> None:
         """Add views of kinds with a table: `group/Kind` -> key -> view. Each replaces the one with the same key."""
-        for kind, found in views.items():
-            for key, view in found.items():
+        for kind, named in views.items():
+            for key, view in named.items():
                 self._put(kind, key, view)
 
     def _take(self, kind: str, key: Key, obj: ApiObject) -> None:

@@ -251,7 +251,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     verbatim = given[given.index("--") + 1 :] if "--" in given else []
     rest = [argument for argument in rest if argument != "--"]
     wrong = [argument for argument in rest if argument[:1] == "-" and argument != "-" and argument not in verbatim]
-    several = next((found for name in SEVERAL if isinstance(found := getattr(options, name, None), list)), None)
+    several = next((values for name in SEVERAL if isinstance(values := getattr(options, name, None), list)), None)
     if wrong or (rest and several is None):
         getattr(options, "own", parser).error(one_line(f"unrecognized arguments: {' '.join(wrong or rest)}"))
     if several is not None:

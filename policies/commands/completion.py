@@ -52,11 +52,11 @@ def main(arguments: Sequence[str], commands: Commands) -> int:
 
 
 def _options(commands: Commands) -> Options:
-    found = {name: options_of(command) for name, command in commands.items() if name not in ("completion", "whatif")}
+    options = {name: options_of(command) for name, command in commands.items() if name not in ("completion", "whatif")}
     whatif = commands["whatif"]
     for change in changes(whatif):
-        found.setdefault(f"whatif {change}", options_of(whatif, change))
-    return found
+        options.setdefault(f"whatif {change}", options_of(whatif, change))
+    return options
 
 
 def changes(whatif: Command) -> list[str]:
@@ -66,21 +66,21 @@ def changes(whatif: Command) -> list[str]:
 
 def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
     """The options of a command with their possible values, from its help; empty if a required extra is missing."""
-    help_text, found = _help_of(command, *words), dict[str, tuple[str, ...]]()
+    help_text, options = _help_of(command, *words), dict[str, tuple[str, ...]]()
     formats = _OUTPUT.search(help_text)
     for short, option, listed, alternatives in _OPTION.findall(help_text):
-        found[option] = tuple(listed.split(",")) if listed else tuple(filter(None, alternatives.split("|")))
+        options[option] = tuple(listed.split(",")) if listed else tuple(filter(None, alternatives.split("|")))
         if option == "--output" and formats:
-            found[option] = tuple(formats[1].split(", "))
-        if short and found[option]:
-            found[short] = found[option]
-    return found
+            options[option] = tuple(formats[1].split(", "))
+        if short and options[option]:
+            options[short] = options[option]
+    return options
 
 
 def arguments_of(command: Command, *words: str) -> tuple[str, ...]:
     """The possible words of a command's first positional argument; empty if any word is possible."""
-    found = _ARGUMENT.search(_help_of(command, *words))
-    return tuple(found[1].split("|")) if found else ()
+    match = _ARGUMENT.search(_help_of(command, *words))
+    return tuple(match[1].split("|")) if match else ()
 
 
 def _help_of(command: Command, *words: str) -> str:
@@ -92,18 +92,18 @@ def _help_of(command: Command, *words: str) -> str:
 
 def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
     """Return first word -> second words, for commands of two words (no second words for other commands)."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for name in names:
         first, _, second = name.partition(" ")
-        found.setdefault(first, []).extend([second] if second else [])
-    return found
+        result.setdefault(first, []).extend([second] if second else [])
+    return result
 
 
 def _arguments(commands: Commands) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the kinds of simulations of `whatif` whose first argument has fixed values, with these values."""
     for change in changes(commands["whatif"]):
-        if f"whatif {change}" not in commands and (found := arguments_of(commands["whatif"], change)):
-            yield f"whatif {change}", found
+        if f"whatif {change}" not in commands and (arguments := arguments_of(commands["whatif"], change)):
+            yield f"whatif {change}", arguments
 
 
 def _bash(commands: Commands, options: Options) -> str:
@@ -126,8 +126,8 @@ def _bash(commands: Commands, options: Options) -> str:
         '    "2 explain") words="$(forewarn lint --list-rules 2>/dev/null | cut -d" " -f1)" ;;',
         '    *) case "$command $before" in',
     ]
-    for name, found in options.items():
-        valued = ((option, values) for option, values in found.items() if values)
+    for name, choice in options.items():
+        valued = ((option, values) for option, values in choice.items() if values)
         lines += [f'      "{name} {option}") words="{" ".join(values)}" ;;' for option, values in valued]
     for name, values in _arguments(commands):
         either = f'-*) words="{" ".join(options[name])}" ;; *) words="{" ".join(values)}" ;;'
@@ -156,9 +156,9 @@ def _fish(commands: Commands, options: Options) -> str:
     for name, values in _arguments(commands):
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
         lines.append(f"complete -c forewarn -n '{seen}' -f -a '{' '.join(values)}'")
-    for name, found in options.items():
+    for name, words in options.items():
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
-        for option, values in found.items():
+        for option, values in words.items():
             choices = f" -x -a '{' '.join(values)}'" if values else ""
             named = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
             lines.append(f"complete -c forewarn -n '{seen}' {named}{choices}")

@@ -61,23 +61,23 @@ def main(arguments: Sequence[str]) -> int:
     if options.rule is None:
         return _list(options)
     name = options.rule
-    known = {rule.ID: rule for rule in RULES}
+    rules = {rule.ID: rule for rule in RULES}
     if "." in name:
         from forewarn.policies.evaluation.foreign_rules import rules_of_packages, why_broken
 
         (rule,) = rules_of_packages([name])
         if why := why_broken(rule):
             return complain("explain", f"{cut(name, 80)}: {why}", 2)
-        known[name] = rule
-    if name not in known:
-        near = get_close_matches(name, known, n=1)
+        rules[name] = rule
+    if name not in rules:
+        near = get_close_matches(name, rules, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else "; see `forewarn lint --list-rules`"
         return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
     with output_of(options):
         if options.output == "json":
-            sys.stdout.write(as_json(_as_dict(known[name])))
+            sys.stdout.write(as_json(_as_dict(rules[name])))
         else:
-            print("\n".join(as_text(known[name])))  # noqa: T201
+            print("\n".join(as_text(rules[name])))  # noqa: T201
     return 0
 
 
@@ -100,7 +100,7 @@ def table_of(rules: Sequence[Rule]) -> Iterator[str]:
 
 def _as_dict(rule: Rule) -> dict[str, Any]:
     documentation = documentation_of(rule)
-    examples = [{"heading": each.heading, "manifest": each.yaml} for each in documentation.examples]
+    examples = [{"heading": example.heading, "manifest": example.yaml} for example in documentation.examples]
     return {
         "rule": rule.ID,
         "kinds": list(rule.TARGETS),
@@ -290,11 +290,11 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     config = config if rule in RULES else config._replace(foreign=(guarded(rule),))
-    found = evaluate(
+    findings = evaluate(
         EvaluationRequest(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
     )
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
-    return suppress(found, suppressions, config.linter_severity, NOW.date()).findings
+    return suppress(findings, suppressions, config.linter_severity, NOW.date()).findings
 
 
 def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:

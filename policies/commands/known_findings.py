@@ -35,20 +35,20 @@ def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
     """
     if options.since is None:
         return None
-    found = _read(options.since, "a report. Fix: write one with -o json")
-    if options.several and not isinstance(found.get("clusters"), list):
+    result = _read(options.since, "a report. Fix: write one with -o json")
+    if options.several and not isinstance(result.get("clusters"), list):
         raise ValueError(f"{options.since}: not a report on several clusters: no list clusters")
-    return found
+    return result
 
 
-def earlier_report(found: dict[str, Any] | None, since: str, run: Run) -> dict[str, Any] | None:
+def earlier_report(result: dict[str, Any] | None, since: str, run: Run) -> dict[str, Any] | None:
     """Return the earlier report on a cluster; None if there is none.
 
-    `found`: the result of `read_report`; for several clusters, it contains a report for each cluster name.
+    `result`: the result of `read_report`; for several clusters, it contains a report for each cluster name.
     """
-    if found is None or not run.name:
-        return found
-    for entry in found["clusters"]:
+    if result is None or not run.name:
+        return result
+    for entry in result["clusters"]:
         if isinstance(entry, dict) and entry.get("cluster") == run.name and isinstance(entry.get("report"), dict):
             report: dict[str, Any] = entry["report"]
             return report
@@ -62,12 +62,12 @@ def _read(path: str, what: str) -> dict[str, Any]:
     from forewarn.policies.config.document import contents
 
     try:
-        found = json.loads(contents(path))
+        result = json.loads(contents(path))
     except (json.JSONDecodeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        result = None
+    if not isinstance(result, dict):
         raise ValueError(f"{path}: not {what}")
-    return found
+    return result
 
 
 def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:

@@ -64,7 +64,7 @@ Target = tuple[str, str]
 
 def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list[Target]:
     """The requested outputs; by default text, and in GitHub Actions also annotations. Raises ValueError."""
-    found: list[Target] = []
+    result: list[Target] = []
     in_actions = environment.get("GITHUB_ACTIONS") == "true"
     for output in given or (("text", "github") if in_actions else ("text",)):
         form, _, target = output.partition("=")
@@ -72,10 +72,10 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
             from forewarn.policies.rules.support.names import nearest  # only when something is wrong
 
             raise ValueError(unknown_format(form, FORMATS, nearest(form, FORMATS)))
-        found.append((form, target))
-    if sum(not target for _, target in found) > 1 and any(not t and f not in ("text", "github") for f, t in found):
+        result.append((form, target))
+    if sum(not target for _, target in result) > 1 and any(not t and f not in ("text", "github") for f, t in result):
         raise ValueError("--output: one format for standard output; write the others to files: -o sarif=report.sarif")
-    return found
+    return result
 
 
 def write_report(target: Target, result: Lint, color: str, *, most: int = 0, notes: bool = True) -> None:
@@ -353,8 +353,8 @@ def _lint(
         if options.diff:
             return _show(request, cluster)
         if options.base:
-            known, request = _since_base(request, cluster)
-            baseline = {**known, "findings": [*known["findings"], *(baseline or {}).get("findings", [])]}
+            earlier, request = _since_base(request, cluster)
+            baseline = {**earlier, "findings": [*earlier["findings"], *(baseline or {}).get("findings", [])]}
         result = checked(request, cluster)
         while options.fix and _fix(result):
             options.fix -= 1  # a fix may reveal further findings
@@ -385,14 +385,14 @@ def _on_each(
 
     def evaluate(run: Run) -> Evaluated:
         cluster, request = _request(options, config, release, run)
-        known, request = _since_base(request, cluster) if options.base else (None, request)
+        earlier, request = _since_base(request, cluster) if options.base else (None, request)
         result = checked(request, cluster)
         for unreadable in result.errors:
             raise unreadable
-        if known is not None:
+        if earlier is not None:
             from forewarn.policies.evaluation.suppressions import less_baseline
 
-            result = result._replace(findings=less_baseline(result.findings, known)[0])
+            result = result._replace(findings=less_baseline(result.findings, earlier)[0])
         result = result._replace(findings=folded(result.findings))
         numbers = [counts(result.findings)[severity] for severity in Severity]
         head, status = form not in WITH_HEAD, _status(options, result.given, result.findings)
@@ -498,10 +498,10 @@ def _report(options: argparse.Namespace, outputs: list[Target], result: Lint, ba
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, known, fixed = less_baseline(result.findings, baseline)
+            findings, count, fixed = less_baseline(result.findings, baseline)
         except ValueError as fault:
             return _complain(f"{options.baseline}: {fault}", USAGE)
-        result = result._replace(findings=findings, suppressed=result.suppressed + known)
+        result = result._replace(findings=findings, suppressed=result.suppressed + count)
     result = result._replace(findings=folded(result.findings))
     notes = _shows_notes(options)
     for target in outputs:

@@ -289,8 +289,8 @@ def _server() -> tuple[LanguageServer, _Session]:
         if checked is None:
             return []
         lines = checked.lines
-        found = fixes_on(checked, params.range.start.line + 1, params.range.end.line + 1)
-        return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MAX]]
+        actions = fixes_on(checked, params.range.start.line + 1, params.range.end.line + 1)
+        return [session.action(uri, finding, edit, lines) for finding, edit in actions[:_MAX]]
 
     _register_classes(server, session)
     return server, session
@@ -382,11 +382,11 @@ class Workspace:
         """Reload the configuration now, and the files at the next request. Raises ConfigError."""
         self._files = None
         self.config = Config()
-        found = find_config(self._root) if self._root else None
-        if found:
+        path = find_config(self._root) if self._root else None
+        if path:
             from forewarn.policies.config.load import load_config
 
-            self.config = with_rules(load_config(found))
+            self.config = with_rules(load_config(path))
 
     def check(self, path: str, text: str) -> Checked:
         """Check a file with this text, together with the definitions in other files.
@@ -430,17 +430,19 @@ class Workspace:
 
 def meaning(checked: Checked, line: int, column: int) -> str:
     """Return the hover text for a position (line and column from 1); "" if there is none."""
-    found = [f for f in checked.findings if f.location.line == line and _covers(f, column)]
-    messages = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
+    findings = [f for f in checked.findings if f.location.line == line and _covers(f, column)]
+    messages = [
+        f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in findings
+    ]
     name = _name_at(checked, line, column)
     if name:
         same = [(c, file) for c, file in checked.classes if c.name == name]
         messages = [*(_class_line(c, file) for c, file in same[:_MAX_LISTED]), *messages]
         if len(same) > _MAX_LISTED:
             messages.insert(_MAX_LISTED, f"and {len(same) - _MAX_LISTED} more definitions")
-    if found:
-        messages.append(f"forewarn explain {found[0].rule}")
-    return "\n\n".join("\n".join(map(printable, each.split("\n"))) for each in messages)
+    if findings:
+        messages.append(f"forewarn explain {findings[0].rule}")
+    return "\n\n".join("\n".join(map(printable, message.split("\n"))) for message in messages)
 
 
 def fixes_on(checked: Checked, first: int, last: int) -> list[tuple[Finding, Edit]]:
@@ -463,9 +465,9 @@ def class_field_at(line: str, column: int) -> ClassField | None:
 def completions(checked: Checked, prefix: str) -> list[tuple[str, str]]:
     """The names of all classes with a description of each, first those that begin with `prefix`."""
     lines: dict[str, str] = {}
-    for known, file in checked.classes:
-        if _NAME.fullmatch(known.name) and len(known.name) <= _LONGEST_NAME:
-            lines.setdefault(known.name, _class_line(known, file))
+    for name, file in checked.classes:
+        if _NAME.fullmatch(name.name) and len(name.name) <= _LONGEST_NAME:
+            lines.setdefault(name.name, _class_line(name, file))
     return sorted(lines.items(), key=lambda item: (not item[0].startswith(prefix), item[0]))
 
 
@@ -491,7 +493,7 @@ def _name_at(checked: Checked, line: int, column: int) -> str:
 
 
 def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
-    yield from ((known, "every cluster") for known in SYSTEM_CLASSES)
+    yield from ((name, "every cluster") for name in SYSTEM_CLASSES)
     for member in given.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
             try:
@@ -500,7 +502,7 @@ def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
                 continue  # a finding says so
 
 
-def _class_line(known: PriorityClass, file: str) -> str:
-    default = ", the default of pods without a class" if known.global_default else ""
-    line = f"PriorityClass {known.name}: {known.value}, {known.preemption_policy}{default} ({cut(file, 200)})"
+def _class_line(of: PriorityClass, file: str) -> str:
+    default = ", the default of pods without a class" if of.global_default else ""
+    line = f"PriorityClass {of.name}: {of.value}, {of.preemption_policy}{default} ({cut(file, 200)})"
     return cut(line, 1_000)

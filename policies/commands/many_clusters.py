@@ -131,7 +131,7 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)
     print_outcomes(evaluation.command, evaluation.heads, outcomes, output)
-    return max(each.status for each in outcomes)
+    return max(outcome.status for outcome in outcomes)
 
 
 def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[str, Any]:
@@ -201,10 +201,10 @@ def print_outcomes(
 
 def clusters_of(options: argparse.Namespace) -> list[Cluster]:
     """The clusters that `--context` and `--clusters` select, each once. Raises InvalidInput and SourceError."""
-    found = [*_contexts(options.contexts), *_snapshots(options.clusters)] if options.several else []
-    if len(found) > MAX_CLUSTERS:
+    contexts = [*_contexts(options.contexts), *_snapshots(options.clusters)] if options.several else []
+    if len(contexts) > MAX_CLUSTERS:
         raise InvalidInput(f"more than {MAX_CLUSTERS} clusters; run the command for a part of them")
-    return found
+    return contexts
 
 
 def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
@@ -213,19 +213,21 @@ def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
     from forewarn.policies.rules.support.names import nearest, suggested
     from forewarn.policies.sources.cluster import contexts_of
 
-    known = contexts_of(LIVE)
+    contexts = contexts_of(LIVE)
     chosen: dict[str, None] = {}
     for name in given:
-        if name in known:
+        if name in contexts:
             matches = [name]
         elif is_pattern(name):
             fits = re.compile(translate(name)).match
-            matches = [each for each in known if fits(each)]
+            matches = [item for item in contexts if fits(item)]
         else:
             matches = []
         if not matches:
             word = "".join(character for character in name if character not in "*?[]")
-            near = nearest(word, known) or suggested(word, known) or f"; the kubeconfig has {len(known)} contexts"
+            near = (
+                nearest(word, contexts) or suggested(word, contexts) or f"; the kubeconfig has {len(contexts)} contexts"
+            )
             what = "matches no context" if is_pattern(name) else "no such context in the kubeconfig"
             raise InvalidInput(one_line(f"--context {quote(cut(name, 80))}: {what}{cut(near, 300)}"))
         chosen.update(dict.fromkeys(matches))

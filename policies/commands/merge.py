@@ -64,7 +64,7 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
 
     if output.form not in CLUSTER_FORMATS:
         raise SourceError(values[0][0], f"a report on several clusters, written as {', '.join(CLUSTER_FORMATS)}")
-    found: list[tuple[str, Outcome]] = []
+    named: list[tuple[str, Outcome]] = []
     command, heads = "", list[str]()
     for file, value in values:
         if not _is_of_clusters(value):
@@ -75,23 +75,23 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
             raise SourceError(file, str(fault)) from None
         if own != (command := command or own) or (columns and columns != (heads := heads or columns)):
             raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {values[0][0]}")
-        found += ((file, outcome) for outcome in outcomes)
-    every = worst_first(_named(found))
+        named += ((file, outcome) for outcome in outcomes)
+    every = worst_first(_named(named))
     print_outcomes(command, heads or ["RESULT"], every, output, in_full=False)
-    return max((each.status for each in every), default=0)
+    return max((part.status for part in every), default=0)
 
 
-def _named(found: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
+def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
     """The results with unique names: those of different snapshots with the same name get their paths as names.
 
     Raises SourceError if several results are about the same cluster.
     """
-    names, sources = Counter(each.name for _, each in found), dict[str, str]()
-    for file, each in found:
-        if each.source in sources:
-            raise SourceError(file, f"{cut(one_line(each.source), 120)}: also in {sources[each.source]}")
-        sources[each.source] = file
-    return [each._replace(name=each.name if names[each.name] == 1 else each.source) for _, each in found]
+    names, sources = Counter(part.name for _, part in named), dict[str, str]()
+    for file, part in named:
+        if part.source in sources:
+            raise SourceError(file, f"{cut(one_line(part.source), 120)}: also in {sources[part.source]}")
+        sources[part.source] = file
+    return [item._replace(name=item.name if names[item.name] == 1 else item.source) for _, item in named]
 
 
 def _of_test(parts: Sequence[Part], output: Output) -> int:
@@ -110,20 +110,20 @@ def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> 
 
     from forewarn.policies.whatif.sweep import Row, from_dict, worst_first
 
-    found, head = [], _head(parts)
+    all_rows, head = [], _head(parts)
     for part in parts:
         _each(part, "rows", lambda row: row)
         try:
-            found.append(from_dict(part.result, head))
+            all_rows.append(from_dict(part.result, head))
         except ValueError as fault:
             raise SourceError(part.file, str(fault)) from None
-    first = found[0]
-    for part, each in zip(parts, found, strict=True):
-        if replace(each, rows=()) != replace(first, rows=()):
+    first = all_rows[0]
+    for part, item in zip(parts, all_rows, strict=True):
+        if replace(item, rows=()) != replace(first, rows=()):
             raise SourceError(part.file, f"differs from {parts[0].file} about the cluster before")
     rows: dict[str, Row] = {}
-    for part, each in zip(parts, found, strict=True):
-        for row in each.rows:
+    for part, item in zip(parts, all_rows, strict=True):
+        for row in item.rows:
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
     whole = replace(first, rows=worst_first(rows.values()))
@@ -148,7 +148,7 @@ def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
     if not isinstance(value, list) or len(value) != wanted:
         raise SourceError(part.file, f"it does not have the {wanted} {name} that part {part.shard.number} has")
     try:
-        return [read(each) for each in value]
+        return [read(item) for item in value]
     except ValueError as fault:
         raise SourceError(part.file, str(fault)) from None
 
@@ -170,12 +170,12 @@ def _files(path: str) -> list[str]:
     if not os.path.isdir(path):
         return [path]
     try:
-        found = sorted(name for name in os.listdir(path) if name.endswith(".json") and not name.startswith("."))
+        paths = sorted(name for name in os.listdir(path) if name.endswith(".json") and not name.startswith("."))
     except OSError as fault:
         raise unreadable(path, fault) from None
-    if not found:
+    if not paths:
         raise SourceError(path, "no .json files found")
-    return [os.path.join(path, name) for name in found]
+    return [os.path.join(path, name) for name in paths]
 
 
 def _parser() -> argparse.ArgumentParser:

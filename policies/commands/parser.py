@@ -64,8 +64,8 @@ class Parser(argparse.ArgumentParser):
             return f"; write {self.prog} {' '.join(map(str, arguments.values()))}"
         if choice and f"--{choice[2]}" in options:
             return f"; did you mean --{choice[2]}?"
-        known = choice[3].replace(_QUOTE, "").split(", ") if choice else options
-        near = get_close_matches((choice[2] if choice else unknown[1])[:80], known)  # type: ignore[index]
+        names = choice[3].replace(_QUOTE, "").split(", ") if choice else options
+        near = get_close_matches((choice[2] if choice else unknown[1])[:80], names)  # type: ignore[index]
         return f"; did you mean {quote(near[0]) if choice else near[0]}?" if near else ""
 
     def _form_of(self, option: str) -> str:

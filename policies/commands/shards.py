@@ -99,10 +99,10 @@ def _number(text: str, what: str) -> int:
 
 def digest_of(*parts: bytes) -> str:
     """Return the digest of a sequence of texts; also depends on where one text ends and the next starts."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(b"%d:" % len(part) + part)
-    return found.hexdigest()
+        digest.update(b"%d:" % len(part) + part)
+    return digest.hexdigest()
 
 
 def run_options(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
@@ -164,17 +164,17 @@ def in_order(parts: Sequence[Part]) -> list[Part]:
     """Return all parts of one run in order. Raises SourceError for missing or duplicate parts, or parts of different
     runs.
     """
-    first, found = parts[0], dict[int, Part]()
+    first, by_number = parts[0], dict[int, Part]()
     for part in parts:
         _same_run(first, part)
-        other = found.setdefault(part.shard.number, part)
+        other = by_number.setdefault(part.shard.number, part)
         if other is not part:
             raise SourceError(part.file, f"part {part.shard.number} is duplicated: {other.file} is the same part")
-    missing = [str(index) for index in range(first.shard.parts) if index not in found]
+    missing = [str(index) for index in range(first.shard.parts) if index not in by_number]
     if missing:
         parts_missing = f"{'part' if len(missing) == 1 else 'parts'} {listed(missing)}"
         raise SourceError(first.file, f"one of {first.shard.parts} parts; {parts_missing} missing")
-    return [found[index] for index in sorted(found)]
+    return [by_number[index] for index in sorted(by_number)]
 
 
 def _same_run(first: Part, part: Part) -> None:

@@ -268,7 +268,7 @@ def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
             parser.error("give --each, or name what is lost")
         return
     if options.scope not in SCOPES or not options.names:
-        usage = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
+        usage = ", ".join(f"{scope} {item.upper()}" for scope, item in (("node", "name…"), ("zone", "name")))
         parser.error(f"name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
     if options.scope != "node" and len(options.names) > 1:
         parser.error(f"name {SCOPES[options.scope]}")

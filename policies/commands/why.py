@@ -52,10 +52,10 @@ def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> Non
     from forewarn.policies.rules.support.names import nearest
     from forewarn.policies.why.trouble import IDS, STATES
 
-    known = {*STATES, *IDS}
+    names = {*STATES, *IDS}
     for what in given:
-        if what not in known:
-            parser.error(f"--fail-on {cut(what, 40)}: no state or finding id{nearest(what, known)}")
+        if what not in names:
+            parser.error(f"--fail-on {cut(what, 40)}: no state or finding id{nearest(what, names)}")
 
 
 def _parser() -> argparse.ArgumentParser:

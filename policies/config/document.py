@@ -46,10 +46,10 @@ class ConfigNode:
     def is_empty(self) -> bool:
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
 
-    def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
+    def items(self, names: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
         """Yield the entries of a mapping. Raises ConfigError for an unknown key, with the most similar known key.
 
-        `known`: the valid keys; None: any. `what`: the name of a key in errors.
+        `names`: the valid keys; None: any. `what`: the name of a key in errors.
         """
         if self._empty():
             return
@@ -61,8 +61,8 @@ class ConfigNode:
             entry = ConfigNode(self.file, key_node, self.path)
             if key in seen:
                 raise entry.fault(f'"{key}" is duplicated')
-            if known is not None and key not in known:
-                raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, known)}')
+            if names is not None and key not in names:
+                raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, names)}')
             seen.add(key)
             yield key, ConfigNode(self.file, value_node, f"{self.path}.{key}".lstrip("."))
 
@@ -110,11 +110,11 @@ class ConfigNode:
         """The line of the value, from 1; 0 without a value."""
         return self.node.start_mark.line + 1 if self.node else 0
 
-    def word(self, known: Collection[str], what: str) -> str:
-        """Return the value, which must be one of `known`. `what`: the name of the value in errors."""
+    def word(self, words: Collection[str], what: str) -> str:
+        """Return the value, which must be one of `words`. `what`: the name of the value in errors."""
         text = self.text()
-        if text not in known:
-            raise self.fault(f'unknown {what} "{text}"{_suggestion(text, known)}')
+        if text not in words:
+            raise self.fault(f'unknown {what} "{text}"{_suggestion(text, words)}')
         return text
 
     def plain(self) -> Any:
@@ -202,6 +202,6 @@ def _check_depth(text: str | bytes, file: str) -> None:
             depth -= 1
 
 
-def _suggestion(word: str, known: Collection[str]) -> str:
-    near = get_close_matches(word, list(known), n=1)
-    return f'; did you mean "{near[0]}"?' if near else f"; known: {listed(sorted(known), 12)}"
+def _suggestion(word: str, words: Collection[str]) -> str:
+    near = get_close_matches(word, list(words), n=1)
+    return f'; did you mean "{near[0]}"?' if near else f"; known: {listed(sorted(words), 12)}"

@@ -79,7 +79,7 @@ def applied_views(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults
                 views[CLAIM][claim.key] = replace(claim, uid=claim.uid or "/".join(claim.key))
         except InvalidObject as fault:
             faults.append(fault)
-    return {kind: found for kind, found in views.items() if found}
+    return {kind: view for kind, view in views.items() if view}
 
 
 def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> None:
@@ -130,7 +130,7 @@ def with_applied(
     if not views:
         return cluster
     new_claims = views.pop(CLAIM, {})
-    given: dict[str, Any] = {_TABLES[kind]: {**_stored(cluster, kind), **found} for kind, found in views.items()}
+    given: dict[str, Any] = {_TABLES[kind]: {**_stored(cluster, kind), **view} for kind, view in views.items()}
     own: dict[str, Any] = {name: given.pop(name) for name in ("resource_quotas", "limit_ranges") if name in given}
     if "namespaces" in given:
         own["namespaces"] = given["namespaces"]
@@ -147,17 +147,17 @@ def later_quotas(objects: Sequence[ApiObject], cluster: ClusterSnapshot | None) 
     These do not limit the Pod. Controllers create the Pods of workloads after the apply.
     """
     stored = {} if cluster is None else cluster.resource_quotas
-    later, found = dict[str, frozenset[str]](), dict["Key", frozenset[str]]()
+    later, result = dict[str, frozenset[str]](), dict["Key", frozenset[str]]()
     for obj in reversed(objects):
         kind = group_kind(obj)
         if kind not in (POD, RESOURCE_QUOTA):
             continue
         namespace, name = key_of(obj, kind)
         if kind == POD and namespace in later:
-            found[namespace, name] = later[namespace]
+            result[namespace, name] = later[namespace]
         elif kind == RESOURCE_QUOTA and (namespace, name) not in stored:
             later[namespace] = later.get(namespace, frozenset()) | {name}
-    return found
+    return result
 
 
 def _with_claims(objects: ClusterObjects, new: Mapping[Key, Any]) -> tuple[ClusterObjects, frozenset[Key]]:
@@ -209,19 +209,19 @@ class _StoredPods:
 
     def workload(self, key: WorkloadKey, /) -> WorkloadState | None:
         """Return the workload with this key, or None."""
-        found = self._cluster.workload(*key)
-        if found is None:
+        state = self._cluster.workload(*key)
+        if state is None:
             return None
-        kind, name = found.controller
-        return WorkloadState(key, found.object, controller=(kind, key[1], name) if kind else None)
+        kind, name = state.controller
+        return WorkloadState(key, state.object, controller=(kind, key[1], name) if kind else None)
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Sequence[Tally]:
         """Return one tally for each Pod that a PDB selects."""
-        found, tallies = selector(), list[Tally]()
-        pods = self._cluster.pods_of(state.key[1]).values() if found is not None else ()
+        matching, tallies = selector(), list[Tally]()
+        pods = self._cluster.pods_of(state.key[1]).values() if matching is not None else ()
         charge(len(pods))
         for pod in pods:
-            if found is not None and found.matches(pod.labels):
+            if matching is not None and matching.matches(pod.labels):
                 tallies.append(Tally(pod.labels))
                 tallies[-1].count(PodState(pod, ready=0.0 if pod.healthy else None), 1)
         return tallies

@@ -294,8 +294,8 @@ def _same_template(
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
     """Return the stored object of the reviewed workload, or None."""
-    found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
-    return found.object if found else None
+    workload = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
+    return workload.object if workload else None
 
 
 def _rollout(

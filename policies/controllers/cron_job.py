@@ -123,9 +123,9 @@ def _range(part: str, least: int, most: int, names: dict[str, int]) -> range:
 
 
 def _number(text: str, names: dict[str, int]) -> int:
-    known = names.get(text.lower())
-    if known is not None:
-        return known
+    number = names.get(text.lower())
+    if number is not None:
+        return number
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(2**31))):
         raise InvalidSchedule(f"{text!r} is no number")
     return int(text)
@@ -151,10 +151,10 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         schedule = _schedule_of(state.object)
     except (InvalidSchedule, ValueError, OSError) as error:
         return [Report(key, "UnparseableSchedule", str(error))]
-    known = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
-    due = most_recent(schedule, _earliest(state, known, now), now)
-    actions = _start(view, state, known, due, now) if due is not None else []
-    base = due if due is not None else known.last_schedule if known.last_schedule is not None else state.created
+    status = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
+    due = most_recent(schedule, _earliest(state, status, now), now)
+    actions = _start(view, state, status, due, now) if due is not None else []
+    base = due if due is not None else status.last_schedule if status.last_schedule is not None else state.created
     upcoming = schedule.next(max(base, now))
     return actions if upcoming is None else [*actions, Requeue(key, upcoming + _NEXT_SCHEDULE_DELTA)]
 
@@ -194,9 +194,9 @@ def _zone(obj: ApiObject) -> tzinfo:
         raise InvalidSchedule(f"unknown time zone {name!r}") from None
 
 
-def _earliest(state: WorkloadState, known: CronJobStatus, now: float) -> float:
+def _earliest(state: WorkloadState, cron_job_status: CronJobStatus, now: float) -> float:
     """Return the time after which missed schedules count, in seconds since 1970."""
-    earliest = state.created if known.last_schedule is None else known.last_schedule
+    earliest = state.created if cron_job_status.last_schedule is None else cron_job_status.last_schedule
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     return earliest if deadline is None else max(earliest, now - deadline)
 
@@ -213,21 +213,21 @@ def most_recent(schedule: CronSchedule, earliest: float, now: float) -> float | 
     if second is None or second > now:
         return first
     skipped = int((now - first) // (second - first)) - 1
-    found, upcoming = first, schedule.next(first + max(skipped, 0) * (second - first))
+    result, upcoming = first, schedule.next(first + max(skipped, 0) * (second - first))
     for _ in range(_MAX_MISSED):
         if upcoming is None or upcoming > now:
             break
-        found, upcoming = upcoming, schedule.next(upcoming)
-    return found
+        result, upcoming = upcoming, schedule.next(upcoming)
+    return result
 
 
 _MAX_MISSED: Final = 10_000
 
 
-def _start(view: View, state: WorkloadState, known: CronJobStatus, due: float, now: float) -> list[Action]:
+def _start(view: View, state: WorkloadState, cron_job_status: CronJobStatus, due: float, now: float) -> list[Action]:
     """Return the writes that create the Job for a scheduled time `due`, as the concurrencyPolicy allows."""
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
-    if known.last_schedule == due or (deadline is not None and due + deadline < now):
+    if cron_job_status.last_schedule == due or (deadline is not None and due + deadline < now):
         return []
     active = _active(view.owned(state.key))
     policy = text(state.object, "spec", "concurrencyPolicy")

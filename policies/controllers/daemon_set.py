@@ -146,10 +146,10 @@ def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState
 
     Source: upstream `constructHistory`.
     """
-    known = state.status
-    if isinstance(known, DaemonSetStatus):
-        same = known.template is template or known.template == template
-        return known.revision if same else template_hash(template)
+    status = state.status
+    if isinstance(status, DaemonSetStatus):
+        same = status.template is template or status.template == template
+        return status.revision if same else template_hash(template)
     carried = [pod.pod.labels[CONTROLLER_REVISION] for pod in pods if CONTROLLER_REVISION in pod.pod.labels]
     return max(carried, key=carried.count, default="") or template_hash(template)
 

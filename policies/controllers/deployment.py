@@ -311,8 +311,8 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         return []
     state, actions = _pause_condition(state, now)
     sizes = sorted((_size(view, owned, now) for owned in view.owned(key)), key=lambda size: size.age)
-    found = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
-    new = next((size for size in sizes if size.state.object is found), None)
+    current = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
+    new = next((size for size in sizes if size.state.object is current), None)
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, updates = _annotated_new(rollout)
     paused = is_paused(state.object)
@@ -335,10 +335,10 @@ def _pause_condition(state: WorkloadState, now: float) -> tuple[WorkloadState, l
 
     The progress deadline starts again. Source: `checkPausedConditions`.
     """
-    known, paused = _status(state), is_paused(state.object)
-    if paused == known.paused or known.stalled or _deadline(state.object) == MAX_INT32:
+    old_status, paused = _status(state), is_paused(state.object)
+    if paused == old_status.paused or old_status.stalled or _deadline(state.object) == MAX_INT32:
         return state, []
-    status = known._replace(paused=paused, progressed=now)
+    status = old_status._replace(paused=paused, progressed=now)
     return replace(state, status=status), [SetStatus(state.key, status)]
 
 
@@ -348,10 +348,14 @@ def _rollback_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
 
     Source: `getNewReplicaSet`, `SetDeploymentRevision`.
     """
-    known = rollout.state.status
-    if rollout.new is None or not isinstance(known, DeploymentStatus) or known.revision == _number(rollout.new):
+    old_status = rollout.state.status
+    if (
+        rollout.new is None
+        or not isinstance(old_status, DeploymentStatus)
+        or old_status.revision == _number(rollout.new)
+    ):
         return rollout, []
-    status = known._replace(revision=_number(rollout.new))
+    status = old_status._replace(revision=_number(rollout.new))
     recorded = rollout._replace(state=replace(rollout.state, status=status))
     return recorded, [SetStatus(rollout.state.key, status)]
 
@@ -361,12 +365,12 @@ def _status(state: WorkloadState) -> DeploymentStatus:
 
 
 def _size(view: View, owned: WorkloadState, now: float) -> Size:
-    known, counts = owned.status, view.counts(owned.key)
-    if not isinstance(known, ReplicaSetStatus) and counts is not None and not min_ready_seconds(owned):
-        known = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
-    if not isinstance(known, ReplicaSetStatus):
-        known = calculate_status(owned, [pod for pod in view.pods_of(owned.key) if pod.active], now)
-    return Size(owned, spec_replicas(owned.object), known)
+    replica_set_status, counts = owned.status, view.counts(owned.key)
+    if not isinstance(replica_set_status, ReplicaSetStatus) and counts is not None and not min_ready_seconds(owned):
+        replica_set_status = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
+    if not isinstance(replica_set_status, ReplicaSetStatus):
+        replica_set_status = calculate_status(owned, [pod for pod in view.pods_of(owned.key) if pod.active], now)
+    return Size(owned, spec_replicas(owned.object), replica_set_status)
 
 
 def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
@@ -521,8 +525,8 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     obj, now = rollout.object, rollout.now
     statuses = [action.status for action in actions if isinstance(action, SetStatus)]
     state = replace(rollout.state, status=statuses[-1]) if statuses else rollout.state
-    known, status = _status(state), _counted(rollout, state, actions)
-    if _progressed(known, status):
+    old, status = _status(state), _counted(rollout, state, actions)
+    if _progressed(old, status):
         status = status._replace(progressed=now, stalled=False)
     deadline = _deadline(obj)
     further: list[Action] = []
@@ -532,7 +536,7 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
             further.append(Report(state.key, "ProgressDeadlineExceeded", f"no progress for {deadline} seconds"))
         elif not status.stalled:
             further.append(Requeue(state.key, status.progressed + deadline))
-    return further if status == known else [SetStatus(state.key, status), *further]
+    return further if status == old else [SetStatus(state.key, status), *further]
 
 
 def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
@@ -540,7 +544,7 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
 
     `actions`: the other writes of the sync. Source: `calculateStatus`.
     """
-    known, statuses = _status(state), [size.status for size in rollout.every]
+    old, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
     created = [
         int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)
@@ -553,10 +557,10 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
         sum(status.ready for status in statuses),
         available,
         max(requested - available, 0),
-        known.progressed or rollout.now,
-        known.stalled,
-        known.paused,
-        known.revision if rollout.new is None else _number(rollout.new),
+        old.progressed or rollout.now,
+        old.stalled,
+        old.paused,
+        old.revision if rollout.new is None else _number(rollout.new),
         mapping(state.object, "spec"),
     )
 
@@ -567,10 +571,15 @@ def _deadline(obj: ApiObject) -> int:
     return _DEFAULT_DEADLINE if given is None else given
 
 
-def _progressed(known: DeploymentStatus, status: DeploymentStatus) -> bool:
-    """Report whether a status shows progress since `known`. Source: `DeploymentProgressing`."""
-    old = status.replicas - status.updated < known.replicas - known.updated
-    return status.updated > known.updated or old or status.ready > known.ready or status.available > known.available
+def _progressed(deployment_status: DeploymentStatus, status: DeploymentStatus) -> bool:
+    """Report whether a status shows progress since `deployment_status`. Source: `DeploymentProgressing`."""
+    old = status.replicas - status.updated < deployment_status.replicas - deployment_status.updated
+    return (
+        status.updated > deployment_status.updated
+        or old
+        or status.ready > deployment_status.ready
+        or status.available > deployment_status.available
+    )
 
 
 def _is_complete(replicas: int, status: DeploymentStatus) -> bool:

@@ -86,11 +86,11 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     state = view.workload(key)
     if state is None or is_managed_elsewhere(state.object):
         return []
-    known = state.status if isinstance(state.status, JobStatus) else JobStatus()
-    if known.finished:
+    old_status = state.status if isinstance(state.status, JobStatus) else JobStatus()
+    if old_status.finished:
         return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.removed]
     pods = view.pods_of(key)
-    sync = _Job(view, state, pods, _with_finished(known, state.object, pods, now), now)
+    sync = _Job(view, state, pods, _with_finished(old_status, state.object, pods, now), now)
     actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.removed]
     status, further = _manage(sync)
     actions += further
@@ -102,14 +102,14 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     return actions
 
 
-def _with_finished(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
-    """Return the status `known` of the previous sync, updated with the Pods that have terminated since."""
-    uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
+def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
+    """Return the status `job_status` of the previous sync, updated with the Pods that have terminated since."""
+    uncounted = [pod for pod in pods if pod.pod.uid not in job_status.counted]
     done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
     failed = [pod for pod in uncounted if _is_failed(pod, job)]
-    counted = known.counted.union(pod.pod.uid for pod in (*done, *failed))
+    counted = job_status.counted.union(pod.pod.uid for pod in (*done, *failed))
     present = frozenset(pod.pod.uid for pod in pods if not pod.removed)
-    return _counted(known, job, done, failed, now)._replace(counted=present & counted)
+    return _counted(job_status, job, done, failed, now)._replace(counted=present & counted)
 
 
 def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
@@ -136,8 +136,8 @@ def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
 
 def is_finished(job: ApiObject) -> bool:
     """Report whether the status of a stored Job is final (Failed or Complete). Source: `IsJobFinished`."""
-    known = stored_status(job, ())
-    return known is not None and bool(known.finished)
+    status = stored_status(job, ())
+    return status is not None and bool(status.finished)
 
 
 def _is_true(condition: ApiObject) -> bool:
@@ -146,15 +146,15 @@ def _is_true(condition: ApiObject) -> bool:
 
 def _indexes_in(listed: str, completions: int) -> frozenset[int]:
     """Parse indexes such as `0-2,5`; skip indexes from `completions` on. Source: `parseIndexesFromString`."""
-    found = set[int]()
+    numbers = set[int]()
     for part in listed[:_LONGEST].split(","):
         first, dash, last = part.partition("-")
         last = last if dash else first
         if first.isascii() and first.isdigit() and last.isascii() and last.isdigit():
             indexes = range(int(first[:_DIGITS]), min(int(last[:_DIGITS]) + 1, completions, _MAX_INDEXES))
             charge(1 + len(indexes) // 8)
-            found.update(indexes)
-    return frozenset(found)
+            numbers.update(indexes)
+    return frozenset(numbers)
 
 
 def only_replaces_failed(job: ApiObject) -> bool:
@@ -180,7 +180,7 @@ def _finished_at(pod: PodState) -> float:
 
 
 def _counted(
-    known: JobStatus, job: ApiObject, done: Sequence[PodState], failed: Sequence[PodState], now: float
+    job_status: JobStatus, job: ApiObject, done: Sequence[PodState], failed: Sequence[PodState], now: float
 ) -> JobStatus:
     """Return the status with the Pods that newly succeeded (`done`) or failed.
 
@@ -188,16 +188,16 @@ def _counted(
     """
     last_success = max(map(_finished_at, done), default=None)
     recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
-    failures = (known.failures if last_success is None else 0) + len(recent)
-    failed_at = max(recent, default=known.failed_at if last_success is None else None)
-    started = None if _is_suspended(job) else now if known.started is None else known.started
-    return known._replace(
-        failed=known.failed + sum(not _is_ignored(pod, job) for pod in failed),
-        succeeded=known.succeeded + len(done),
+    failures = (job_status.failures if last_success is None else 0) + len(recent)
+    failed_at = max(recent, default=job_status.failed_at if last_success is None else None)
+    started = None if _is_suspended(job) else now if job_status.started is None else job_status.started
+    return job_status._replace(
+        failed=job_status.failed + sum(not _is_ignored(pod, job) for pod in failed),
+        succeeded=job_status.succeeded + len(done),
         failures=failures,
         failed_at=failed_at,
         started=started,
-        succeeded_indexes=known.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
+        succeeded_indexes=job_status.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
     )
 
 
@@ -333,10 +333,10 @@ def _new_pods(sync: _Job, count: int) -> list[CreatePod]:
 
 def _first_pending(taken: frozenset[int], count: int, completions: int) -> Iterable[int]:
     """Return the `count` lowest indexes below `completions` that are not in `taken`. Source: `firstPendingIndexes`."""
-    found: list[int] = []
+    result: list[int] = []
     for index in range(completions):
-        if len(found) == count:
+        if len(result) == count:
             break
         if index not in taken:
-            found.append(index)
-    return found
+            result.append(index)
+    return result

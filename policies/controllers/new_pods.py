@@ -197,8 +197,8 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
         pod = made_of(ref_of(obj, "default").namespace, owner, template)
         pod["metadata"]["name"] = name
         if group_kind(obj) == "apps/Deployment":
-            known = at(owner, "metadata", "labels", TEMPLATE_HASH) if owner is not obj else None
-            pod["metadata"]["labels"][TEMPLATE_HASH] = str(known or NO_HASH)
+            template_hash = at(owner, "metadata", "labels", TEMPLATE_HASH) if owner is not obj else None
+            pod["metadata"]["labels"][TEMPLATE_HASH] = str(template_hash or NO_HASH)
         return admitted(pod, cluster)
 
 

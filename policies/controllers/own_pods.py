@@ -21,10 +21,10 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     """Return the running or Pending Pods of a workload: by owner; if there are none, by selector among Pods with
     unknown owners.
     """
-    found = [pod for pod in owned_pods_of(cluster, obj) if _is_there(pod)]
+    pods = [pod for pod in owned_pods_of(cluster, obj) if _is_there(pod)]
     selector = selector_of(obj)
-    if found or selector.empty:
-        return found
+    if pods or selector.empty:
+        return pods
     namespace = ref_of(obj, "default").namespace
     workloads = derived(cluster.workloads_of(namespace), _by_controller)
     parts = derived(cluster.pods_of(namespace), _by_owner)
@@ -35,7 +35,7 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     others = [same_labels for part in parts for owner in strangers for same_labels in part.get(owner, _NONE).values()]
     charge(len(others))
     labels = {id(same_labels[0].labels): same_labels[0].labels for same_labels in others}
-    matching = {key for key, each in labels.items() if selector.matches(each)}
+    matching = {key for key, label in labels.items() if selector.matches(label)}
     return [
         pod for same_labels in others if id(same_labels[0].labels) in matching for pod in same_labels if _is_there(pod)
     ]
@@ -48,15 +48,15 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     ref = ref_of(obj, "default")
     of_it = {(group_kind(obj), ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
     parts = derived(cluster.pods_of(ref.namespace), _by_owner)
-    found = [
+    pods = [
         pod
         for part in parts
         for owner in of_it
         for same_labels in part.get(owner, _NONE).values()
         for pod in same_labels
     ]
-    charge(len(found))
-    return found
+    charge(len(pods))
+    return pods
 
 
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
@@ -94,11 +94,11 @@ def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[
     Cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
     """
     charge(len(pods))
-    found: dict[_Identity | None, dict[int, list[Pod]]] = {}
+    result: dict[_Identity | None, dict[int, list[Pod]]] = {}
     for pod in pods.values():
-        by_labels = found.setdefault((pod.owner.group_kind, pod.owner.name) if pod.owner is not None else None, {})
+        by_labels = result.setdefault((pod.owner.group_kind, pod.owner.name) if pod.owner is not None else None, {})
         by_labels.setdefault(id(pod.labels), []).append(pod)
-    return found
+    return result
 
 
 def _identity(workload: Workload) -> _Identity:

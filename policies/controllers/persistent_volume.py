@@ -75,7 +75,7 @@ def _find_best_match(
     `waits`: kube-scheduler selects among the unbound volumes, so only a reserved volume counts. Source: upstream
     `findByClaim`, `FindMatchingVolume`.
     """
-    found = [
+    fitting = [
         volume
         for volume in each(volumes, 0.5)
         if could_hold(volume, claim)
@@ -83,7 +83,7 @@ def _find_best_match(
         and (volume.bound_to(claim) or (not waits and available_for(volume, claim)))
     ]
     return min(
-        found,
+        fitting,
         key=lambda volume: (len(volume.access_modes), not volume.bound_to(claim), volume.capacity, volume.name),
         default=None,
     )

@@ -182,11 +182,13 @@ def _revisions(state: WorkloadState, pods: Sequence[PodState]) -> StatefulSetSta
 
     Before the first sync, both are the most frequent revision of the Pods.
     """
-    known, template = state.status, template_of(state.object)
-    if isinstance(known, StatefulSetStatus):
-        if known.update_template is template or known.update_template == template:
-            return known
-        return known._replace(update=f"{state.key[2]}-{template_hash(template)}", update_template=template)
+    stateful_set_status, template = state.status, template_of(state.object)
+    if isinstance(stateful_set_status, StatefulSetStatus):
+        if stateful_set_status.update_template is template or stateful_set_status.update_template == template:
+            return stateful_set_status
+        return stateful_set_status._replace(
+            update=f"{state.key[2]}-{template_hash(template)}", update_template=template
+        )
     carried = [revision_of(pod) for pod in pods if revision_of(pod)]
     usual = max(carried, key=carried.count, default="") or f"{state.key[2]}-{template_hash(template)}"
     return StatefulSetStatus(usual, usual, template, template)
@@ -197,9 +199,9 @@ def revision_of(pod: PodState) -> str:
     return pod.pod.labels.get(CONTROLLER_REVISION, "")
 
 
-def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
-    """Report whether a Pod has this revision. `known`: the status of the StatefulSet."""
-    return (revision_of(pod) or known.current) == revision
+def _is_of(pod: PodState, revision: str, stateful_set_status: StatefulSetStatus) -> bool:
+    """Report whether a Pod has this revision. `stateful_set_status`: the status of the StatefulSet."""
+    return (revision_of(pod) or stateful_set_status.current) == revision
 
 
 def _counted(status: StatefulSetStatus, pods: Sequence[PodState]) -> StatefulSetStatus:
@@ -339,7 +341,7 @@ def _owners_to_set(sts: _Set, pod_name: str, uid: str, *, creates: bool = False)
     elif sts.deletes_claims("whenDeleted"):
         wanted = Owner("StatefulSet", sts.state.key[2], text(sts.state.object, "metadata", "uid"), "apps/v1")
     ours = {("StatefulSet", sts.state.key[2]), ("Pod", pod_name)}
-    found = []
+    owners = []
     for name, claim in sts.claims_of(pod_name).items():
         if claim is None and not creates:
             continue
@@ -347,8 +349,8 @@ def _owners_to_set(sts: _Set, pod_name: str, uid: str, *, creates: bool = False)
         is_stale = claim is not None and _is_owned_by_pod(claim, pod_name) and claim.owner_uid != uid
         is_strange = owner is not None and owner[:2] not in ours
         if not is_stale and not is_strange and (owner and owner[:2]) != (wanted and wanted[:2]):
-            found.append(SetClaimOwner(sts.state.key[1], name, wanted))
-    return found
+            owners.append(SetClaimOwner(sts.state.key[1], name, wanted))
+    return owners
 
 
 def _new_pod(sts: _Set, ordinal: int) -> CreatePod:

@@ -68,9 +68,9 @@ def evict_scheduled(
 
     Source: `handleNodeUpdate`.
     """
-    known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _is_unaffected(pod)]
-    deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in known if eviction.due <= now]
-    return deletes, {pod.pod.uid: eviction for pod, eviction in known if eviction.due > now}
+    evictions = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _is_unaffected(pod)]
+    deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in evictions if eviction.due <= now]
+    return deletes, {pod.pod.uid: eviction for pod, eviction in evictions if eviction.due > now}
 
 
 def _is_unaffected(pod: PodState) -> bool:

@@ -68,7 +68,7 @@ def audit(
     `EvaluationRequest`.
     """
     enabled = config._replace(disabled_rules=config.disabled_rules | _OF_ARRIVALS)
-    found = evaluate(
+    findings = evaluate(
         EvaluationRequest(
             ChangeSet(subjects),
             cluster,
@@ -82,7 +82,7 @@ def audit(
             simulations=simulations,
         )
     )
-    return _worst_first(found)
+    return _worst_first(findings)
 
 
 def unsuppressed(

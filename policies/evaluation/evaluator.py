@@ -131,10 +131,10 @@ def evaluate(request: EvaluationRequest) -> list[Finding]:
         subjects = change_set.subjects if request.evaluated is None else request.evaluated
         subjects = (*wholes, *_parts(subjects, config.options.class_paths))
         findings = (finding for subject in subjects for finding in _evaluate(subject, context, config))
-        found = {finding.order: finding for finding in findings}
+        by_order = {finding.order: finding for finding in findings}
     for impact in predictions.found:
         request.predicted(impact)
-    return [found[key] for key in sorted(found)]
+    return [by_order[key] for key in sorted(by_order)]
 
 
 def _exempt(config: Config, now: datetime) -> Callable[[Namespace], bool]:
@@ -231,10 +231,10 @@ def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPa
 
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
     """The first MAX_PROBLEMS problems, and one more with the number of others."""
-    found = 0
-    for found, problem in enumerate(islice(problems, MAX_PROBLEMS), 1):  # noqa: B007  (read after the loop)
+    number = 0
+    for number, problem in enumerate(islice(problems, MAX_PROBLEMS), 1):  # noqa: B007  (read after the loop)
         yield problem
-    more = sum(1 for _ in islice(problems, _MAX_COUNTED)) if found == MAX_PROBLEMS else 0
+    more = sum(1 for _ in islice(problems, _MAX_COUNTED)) if number == MAX_PROBLEMS else 0
     if more:
         count = f"more than {_MAX_COUNTED}" if more == _MAX_COUNTED else str(more)
         yield Problem(f"{count} more like these in this object", remediation="fix the reported ones first")
@@ -279,12 +279,12 @@ _MAX_IN_FORCE: Final = 64
 def _in_force(target: Target, phase: Phase, config: Config) -> Sequence[tuple[Rule, Severity, Action]]:
     """The enabled rules for a target, each with the severity and action of its findings. Cached by configuration."""
     key = id(config), target, phase
-    known = _RULES_IN_FORCE.get(key)
-    if known is None or known[0] is not config:
+    in_force = _RULES_IN_FORCE.get(key)
+    if in_force is None or in_force[0] is not config:
         if len(_RULES_IN_FORCE) >= _MAX_IN_FORCE:
             _RULES_IN_FORCE.clear()
-        known = _RULES_IN_FORCE[key] = config, tuple(_enabled(target, phase, config))
-    return known[1]
+        in_force = _RULES_IN_FORCE[key] = config, tuple(_enabled(target, phase, config))
+    return in_force[1]
 
 
 def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
@@ -318,8 +318,8 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
         from forewarn.policies.objects.limit_range import LimitRange
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
-    known = _target_of(kind, subject.operation)
-    return known or (Target.TEMPLATE if _has_template(subject, context) else Target.OTHER)
+    kinds = _target_of(kind, subject.operation)
+    return kinds or (Target.TEMPLATE if _has_template(subject, context) else Target.OTHER)
 
 
 def _target_of(kind: str, operation: Operation) -> Target | None:

@@ -40,10 +40,10 @@ def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
     """Return the rules with these ids; for a rule that cannot be loaded, a rule that reports the error."""
     from importlib.metadata import entry_points
 
-    found: dict[str, dict[str, EntryPoint]] = {}
+    rules: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
-        found.setdefault(entry.name, {})[entry.value] = entry
-    return tuple(_loaded(name, found.get(name, {})) for name in dict.fromkeys(names))
+        rules.setdefault(entry.name, {})[entry.value] = entry
+    return tuple(_loaded(name, rules.get(name, {})) for name in dict.fromkeys(names))
 
 
 def why_broken(rule: Rule) -> str:
@@ -51,16 +51,16 @@ def why_broken(rule: Rule) -> str:
     return rule.why if isinstance(rule, _Broken) else ""
 
 
-def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
+def _loaded(name: str, entry_points: Mapping[str, EntryPoint]) -> Rule:
     """Load a rule; if that fails, return a rule that reports the error.
 
-    `found`: the entry points with this name, by value.
+    `entry_points`: the entry points with this name, by value.
     """
-    if not found:
+    if not entry_points:
         return _Broken(name, "no installed package has this rule", "install its package, or remove it from `rules`")
-    if len(found) > 1:
-        return _Broken(name, f"{len(found)} packages have a rule of this id", "uninstall all but one of them")
-    (entry,) = found.values()
+    if len(entry_points) > 1:
+        return _Broken(name, f"{len(entry_points)} packages have a rule of this id", "uninstall all but one of them")
+    (entry,) = entry_points.values()
     try:
         return _checked(entry, name)
     except (Exception, SystemExit) as error:

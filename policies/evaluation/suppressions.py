@@ -263,7 +263,7 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
 
     Raises ValueError for an invalid baseline.
     """
-    known: Counter[tuple[str, ...]] = Counter()
+    suppressed: Counter[tuple[str, ...]] = Counter()
     entries = baseline.get("findings")
     if baseline.get("version") != 1 or not isinstance(entries, list):
         raise ValueError("not a baseline of version 1")
@@ -271,12 +271,12 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
         if not isinstance(entry, dict) or not isinstance(entry.get("count", 1), int):
             raise ValueError("an entry is malformed; write the baseline again with --write-baseline")
         key = tuple(str(entry.get(k, "")) for k in ("rule", "file", "kind", "namespace", "name", "field"))
-        known[key] += entry.get("count", 1)
+        suppressed[key] += entry.get("count", 1)
     new = []
     for finding in findings:
         key = identity(finding)
-        if known[key] > 0:
-            known[key] -= 1
+        if suppressed[key] > 0:
+            suppressed[key] -= 1
         else:
             new.append(finding)
-    return new, len(findings) - len(new), sum(count for count in known.values() if count > 0)
+    return new, len(findings) - len(new), sum(count for count in suppressed.values() if count > 0)

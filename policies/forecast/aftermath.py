@@ -88,8 +88,8 @@ def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str],
     """True if a controller recreates a deleted Pod. `evicted`: identities of Pods that no longer run."""
 
     def runs(namespace: str, name: str) -> bool:
-        found = cluster.pods.get((namespace, name))
-        return found is not None and not found.terminating and not found.terminal and found.identity not in evicted
+        state = cluster.pods.get((namespace, name))
+        return state is not None and not state.terminating and not state.terminal and state.identity not in evicted
 
     return recreator_of(pod, cluster, recreated) is Recreator.CONTROLLER and not has_lost_owner(pod, runs)
 
@@ -426,13 +426,13 @@ class _Cascade:
         owner = pod.owner
         if owner is None or pod.owner_kind != STATEFUL_SET:
             return False
-        known = self._cluster.workload(STATEFUL_SET, pod.namespace, owner.name)
-        if known is None:
+        workload = self._cluster.workload(STATEFUL_SET, pod.namespace, owner.name)
+        if workload is None:
             return False
         charge(len(self._waiting))
-        others = (each.pod for each in self._waiting)
+        others = (item.pod for item in self._waiting)
         own = (_ordinal(other) for other in others if other.owner == owner and other.namespace == pod.namespace)
-        blocking = blocking_ordinal(known.object, own)
+        blocking = blocking_ordinal(workload.object, own)
         return blocking is not None and blocking < _ordinal(pod)
 
     def _let_in(self, arriving: Iterable[_Waiting]) -> None:

@@ -104,7 +104,7 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
     `replicas`: the number of Pods for each object; None: as the objects say (see `place`).
     """
     scheduler = _Scheduler(cluster.scheduling)
-    found: list[_New | InvalidObject] = []
+    placed: list[_New | InvalidObject] = []
     left, quotas = MAX_SEQUENTIAL, ChargedQuotas(cluster)
     for obj in sorted(objects, key=creates_pods_later):
         is_later = creates_pods_later(obj)
@@ -112,7 +112,7 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
             new, name = new_pods_of(cluster, obj, replicas)
             count, rejection = quotas.admit(obj, new.pods, charge=not is_later)
         except InvalidObject as fault:
-            found.append(fault)
+            placed.append(fault)
             continue
         pods: Sequence[Pod] = new.pods[: min(left, count)]
         if not is_later:
@@ -120,27 +120,27 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
         left -= len(pods)
         existing, rejected = max(new.wanted - len(new.pods), 0), len(new.pods) - count
         placement = Placement(name, (), new.wanted, existing, new.without_claims, count - len(pods))
-        found.append(_New(replace(placement, rejected=rejected, rejection=rejection), pods, is_later))
+        placed.append(_New(replace(placement, rejected=rejected, rejection=rejection), pods, is_later))
     scheduler.mark_overtaken()
     in_the_end = cluster.scheduled_as(scheduler.snapshot)
-    placements = list(_with_predictions(found, scheduler.arrivals, in_the_end))
+    placements = list(_with_predictions(placed, scheduler.arrivals, in_the_end))
     places = sorted(range(len(objects)), key=lambda index: creates_pods_later(objects[index]))
     in_order = tuple(placement for _, placement in sorted(zip(places, placements, strict=True), key=itemgetter(0)))
     return Applied(in_order, scheduler.arrivals)
 
 
 def _with_predictions(
-    found: Sequence[_New | InvalidObject], arrivals: dict[Key, Arrival], in_the_end: ClusterSnapshot
+    placed: Sequence[_New | InvalidObject], arrivals: dict[Key, Arrival], in_the_end: ClusterSnapshot
 ) -> Iterator[Placement | InvalidObject]:
     """Yield the placements with the predictions of their Pods. `in_the_end`: the cluster with all Pods that arrive."""
-    for each in found:
-        if isinstance(each, InvalidObject):
-            yield each
-        elif each.is_later:
-            yield replace(each.placement, predictions=place_pods(in_the_end, each.pods))
+    for item in placed:
+        if isinstance(item, InvalidObject):
+            yield item
+        elif item.is_later:
+            yield replace(item.placement, predictions=place_pods(in_the_end, item.pods))
         else:
-            predictions = (arrivals[pod.namespace, pod.name].prediction for pod in each.pods)
-            yield replace(each.placement, predictions=tuple(predictions))
+            predictions = (arrivals[pod.namespace, pod.name].prediction for pod in item.pods)
+            yield replace(item.placement, predictions=tuple(predictions))
 
 
 class _Scheduler:
@@ -158,8 +158,8 @@ class _Scheduler:
         self._queue = PriorityQueue(lambda: float(self._tries), nominator, hints)
 
     def _lookup(self, namespace: str, name: str) -> Pod | None:
-        found = self.arrivals.get((namespace, name))
-        return found.pod if found else None
+        arrival = self.arrivals.get((namespace, name))
+        return arrival.pod if arrival else None
 
     def arrive(self, pod: Pod) -> Pod | None:
         """Add a new Pod to the queue and try all active Pods. Return the Pod with a unique name; None if the Pod exists
@@ -181,9 +181,9 @@ class _Scheduler:
 
     def _run(self) -> None:
         while (info := self._queue.pop()) is not None:
-            for each in info.members:
+            for member in info.members:
                 self._tries += 1
-                self._try(each)
+                self._try(member)
 
     def _try(self, info: QueuedPodInfo) -> None:
         arrival = self.arrivals[info.key]

@@ -555,8 +555,8 @@ class Forecast:
                 return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS))
             work.charge(1 + BINDING)
             by_chance = True if is_elsewhere or impact.by_chance else None
-            known = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
-            predictions.append(Prediction(snapshot, arriving.of(node), known))
+            decision = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
+            predictions.append(Prediction(snapshot, arriving.of(node), decision))
             victims += len(candidate.victims) if candidate else 0
         self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))

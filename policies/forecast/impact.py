@@ -107,10 +107,10 @@ class Impact(NamedTuple):
     @property
     def preempting(self) -> tuple[Prediction, ...]:
         """The predictions in which new Pods preempt running Pods."""
-        found = (p for p in self.predictions if p.outcome == "preempts")
+        predictions = (p for p in self.predictions if p.outcome == "preempts")
         if not self.let_in:
-            return tuple(found)
-        return tuple(p for p in found if any(victim.identity not in self.let_in for victim in p.victims))
+            return tuple(predictions)
+        return tuple(p for p in predictions if any(victim.identity not in self.let_in for victim in p.victims))
 
     @property
     def pending(self) -> int:
@@ -221,9 +221,9 @@ def _more(what: str, count: int) -> dict[str, object]:
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
     """Return the victims of all predictions without duplicates, the highest priority first, then by name."""
-    found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
+    victims = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
     by_priority: dict[int, list[Pod]] = {}
-    for victim in found.values():
+    for victim in victims.values():
         by_priority.setdefault(-(victim.priority or 0), []).append(victim)
     ordered: list[Pod] = []
     for priority in sorted(by_priority):

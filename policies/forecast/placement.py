@@ -116,8 +116,8 @@ class Placement:
         if self.rollout is None:
             return {"refused": self.rejected} if self.rejected else {}
         rest = self.rollout.new - self.rollout.predicted - self.rollout.rejected
-        found = (("fits", self.rollout.fitting), ("refused", self.rollout.rejected), (self.rollout.rest, rest))
-        return {outcome: count for outcome, count in found if outcome and count > 0}
+        counts = (("fits", self.rollout.fitting), ("refused", self.rollout.rejected), (self.rollout.rest, rest))
+        return {outcome: count for outcome, count in counts if outcome and count > 0}
 
     @property
     def frees_quota(self) -> bool:
@@ -203,7 +203,7 @@ def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
     "in-vain" if a Pod preempts and stays Pending, which are two predictions.
     """
     counts = Counter("waits" if waits_for_victims(prediction) else prediction.outcome for prediction in predictions)
-    preempting, pending = ({p.pod.uid for p in predictions if p.outcome == each} for each in ("preempts", "pending"))
+    preempting, pending = ({p.pod.uid for p in predictions if p.outcome == item} for item in ("preempts", "pending"))
     in_vain = len(preempting & pending - {""})
     counts -= Counter({"preempts": in_vain, "pending": in_vain})
     return dict(counts + Counter({"in-vain": in_vain}))

@@ -142,12 +142,12 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
     members = (*sorted(waiting, key=lambda pod: order_of_member(pod, pod.created or 0)), *pods)
     if limited() and len(members) > MAX_MEMBERS:
         raise too_many_pods(MAX_MEMBERS)
-    found = _forecast(snapshot, group, members, terminating)
-    notes = (TIES,) if found.outcome in ("fits", "preempts") else ()
-    if len(members) > len(pods) and found.outcome != "not-predicted":
+    forecast = _forecast(snapshot, group, members, terminating)
+    notes = (TIES,) if forecast.outcome in ("fits", "preempts") else ()
+    if len(members) > len(pods) and forecast.outcome != "not-predicted":
         notes = (f"with {plural(len(members) - len(pods), 'Pending Pod')} of the PodGroup in the cluster", *notes)
-    assumed = assumptions(snapshot.objects, members, victims=bool(found.units))
-    return found._replace(notes=notes, assumes=assumed)
+    assumed = assumptions(snapshot.objects, members, victims=bool(forecast.units))
+    return forecast._replace(notes=notes, assumes=assumed)
 
 
 def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], terminating: int) -> GroupForecast:

@@ -161,8 +161,8 @@ class CacheOverSnapshot(SchedulerCache):
                 self._nominated[node] = (*self._on(node), new)
 
     def _on(self, node: str) -> Sequence[Pod]:
-        found = self._nominated.get(node)
-        return self._now.objects.nominated.get(node, ()) if found is None else found
+        nominated = self._nominated.get(node)
+        return self._now.objects.nominated.get(node, ()) if nominated is None else nominated
 
     def put_workload(self, state: WorkloadState) -> None:
         """Add or change a workload."""
@@ -340,8 +340,8 @@ class _Run(Simulation):
         self.controllers.set_statuses()
 
     def _stored(self, key: Key) -> WorkloadState | None:
-        found = self._cluster.workload(*key)
-        return None if found is None else read_workload(found.object)
+        workload = self._cluster.workload(*key)
+        return None if workload is None else read_workload(workload.object)
 
     def _take_in(self, pod: Pod) -> bool:
         """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
@@ -367,15 +367,15 @@ class _Run(Simulation):
         if looked_at > MAX_PER_OBJECT:
             raise CutShort("a workload has too many pods, or nodes, to look at")
         charge(_LOADING * (len(workloads) + len(pods)))
-        for each in workloads:
-            _check(each.object)
+        for rejection in workloads:
+            _check(rejection.object)
         if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
             raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
         states = [state for pod in pods if (state := self._state_of(pod)) is not None]
         every, states = completed(workloads, states)
-        for each in every:
-            self._loaded.add(each.key)
-            self.api.put_workload(each)
+        for rejection in every:
+            self._loaded.add(rejection.key)
+            self.api.put_workload(rejection)
         for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
             if (one.pod.namespace, one.pod.name) not in self.api.pods:
                 self.api.load_pod(one)
@@ -430,15 +430,15 @@ class _Run(Simulation):
         if not self.settled:
             raise CutShort("too much happens")
         levels = Levels()
-        evictions = [found for event in self.timeline.events if (found := levels.next(event)) is not None]
-        self._evicted = {(each.by, each.victim) for each in evictions}
+        evictions = [level for event in self.timeline.events if (level := levels.next(event)) is not None]
+        self._evicted = {(eviction.by, eviction.victim) for eviction in evictions}
         charge(len(self._cluster.waiting_pods) // 4)
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
         own, others = self._preempting(waited)
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
         created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
         pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
-        rejected = [each for one, each in self.controllers.rejections.by_workload() if one == self._own]
+        rejected = [rejection for one, rejection in self.controllers.rejections.by_workload() if one == self._own]
         return Rehearsal(
             len(created),
             tuple(map(self._together, own.values())),
@@ -447,8 +447,8 @@ class _Run(Simulation):
             frozenset(waited & self._over.bound_pods),
             None if self._unknown else self._aftermath({*own, *others}, evictions),
             self.cache.snapshot(),
-            sum(each.missing for each in rejected),
-            next((each.message for each in rejected), ""),
+            sum(rejection.missing for rejection in rejected),
+            next((rejection.message for rejection in rejected), ""),
             bool(self.storage.not_modelled),
         )
 
@@ -476,11 +476,11 @@ class _Run(Simulation):
         """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
         preemptions = [self._preemptions[number] for number in numbers]
         pod, last = preemptions[-1].pod, preemptions[-1].candidate
-        deleted = [victim for each in preemptions for victim in self._running_victims(pod, each.candidate)]
+        deleted = [victim for preemption in preemptions for victim in self._running_victims(pod, preemption.candidate)]
         candidate = Candidate(
-            last.node_name, tuple(deleted), sum(each.candidate.num_pdb_violations for each in preemptions)
+            last.node_name, tuple(deleted), sum(preemption.candidate.num_pdb_violations for preemption in preemptions)
         )
-        by_chance = self.by_chance or any(each.answer.by_chance for each in preemptions)
+        by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
         answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance)
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
@@ -491,17 +491,21 @@ class _Run(Simulation):
         """
         first = set(firsts)
         preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
-        deleted = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
-        more = [each for each in evictions if each.by not in preemptors and not self._is_own(each.by)]
-        replaced = sum(each.origin.controlled for each in deleted)
+        deleted = [
+            eviction for eviction in evictions if eviction.by in preemptors and eviction.origin.workload != self._own
+        ]
+        more = [eviction for eviction in evictions if eviction.by not in preemptors and not self._is_own(eviction.by)]
+        replaced = sum(rejection.origin.controlled for rejection in deleted)
         waiting = self._pending_pods()
         pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
-        missing = sum(each.missing for one, each in self.controllers.rejections.by_workload() if one != self._own)
+        missing = sum(
+            rejection.missing for one, rejection in self.controllers.rejections.by_workload() if one != self._own
+        )
         return Aftermath(
             replaced,
             len(deleted) - replaced,
             len(more),
-            max((max(each.level - 1, 1) for each in more), default=0),
+            max((max(rejection.level - 1, 1) for rejection in more), default=0),
             sum(pending),
             rejected=missing,
             omitted=self._waiting.omitted,

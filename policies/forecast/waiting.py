@@ -86,15 +86,15 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
     """
     is_new = (pod.namespace, pod.name) not in cluster.pods
     own_key = (*queue_order(pod.effective_priority, inf), "") if is_new else queue_key(pod)
-    found = [
+    waiting_pods = [
         other
         for other in cluster.waiting_pods.values()
         if not is_gated(other, cluster.semantics)
         and responsible_for_pod(other, cluster.semantics.scheduler_names)
         and queue_key(other) < own_key
     ]
-    if found:
-        names = [other.key for other in sorted(found, key=queue_key)]
+    if waiting_pods:
+        names = [other.key for other in sorted(waiting_pods, key=queue_key)]
         one, many = "Pending Pod of equal or higher priority is", "Pending Pods of equal or higher priority are"
         waiting = plural(len(names), one, many)
         yield f"{waiting} ahead in the queue: {listed(names)}"

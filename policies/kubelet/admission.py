@@ -96,8 +96,8 @@ def _missing_extended_resources(pod: Pod, node_info: NodeInfo) -> set[str]:
 
     The kubelet admits the Pod without them, because resources of the whole cluster or of DRA are unknown to nodes.
     """
-    known = node_info.node.allocatable.scalars
-    return {name for name in pod.spec.request.scalars if is_extended(name) and name not in known}
+    scalars = node_info.node.allocatable.scalars
+    return {name for name in pod.spec.request.scalars if is_extended(name) and name not in scalars}
 
 
 def _failed(predicate: str, reason: str) -> Rejection:
@@ -145,7 +145,7 @@ def admit(
         return Admission(admitted, {}, unsupported, [unsupported])
     failures = list(general_filter(pod, node_info, static=admitted.static, by_claims=admitted.by_claims))
     failed = [failure for failure in failures if isinstance(failure, Rejection)]
-    insufficient = {each.resource: each.missing for each in failures if not isinstance(each, Rejection)}
+    insufficient = {failure.resource: failure.missing for failure in failures if not isinstance(failure, Rejection)}
     if not failures:
         return Admission(admitted, insufficient)
     if not (admitted.critical and may_preempt):

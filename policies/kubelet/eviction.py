@@ -120,10 +120,10 @@ class PodStats(NamedTuple):
 
     def disk(self, parts: Iterable[str], volumes: Iterable[str]) -> Disk:
         """Return the Pod's disk usage in some `parts` ("root", "logs", "volumes"). Source: upstream `podDiskUsage`."""
-        found = [getattr(self, part) for part in parts if part in ("root", "logs")]
+        parts_used = [getattr(self, part) for part in parts if part in ("root", "logs")]
         if "volumes" in parts:
-            found += [self.volumes[name] for name in volumes if name in self.volumes]
-        return _sum(found)
+            parts_used += [self.volumes[name] for name in volumes if name in self.volumes]
+        return _sum(parts_used)
 
 
 def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
@@ -137,13 +137,13 @@ def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
     of = at(summary, "node", "nodeName")
     if node is not None and isinstance(of, str) and of != node:
         raise InvalidObject(f'the /stats/summary of node "{cut(of, _SHOWN)}", not of "{node}"')
-    found = {}
+    pod_stats = {}
     for pod in pods:
         if not isinstance(pod, dict):
             raise InvalidObject(f"pods must hold objects, not {json_type(pod)}")
         namespace, name = at(pod, "podRef", "namespace"), at(pod, "podRef", "name")
-        found[f"{namespace}/{name}"] = read_pod_stats(pod)
-    return found
+        pod_stats[f"{namespace}/{name}"] = read_pod_stats(pod)
+    return pod_stats
 
 
 def read_pod_stats(pod: Mapping[str, Any]) -> PodStats:
@@ -174,8 +174,8 @@ def _disk(value: Any) -> Disk:
 
 
 def _number(value: Any, *path: str) -> int:
-    found = at(value, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**63 else 0
+    number = at(value, *path)
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**63 else 0
 
 
 def _list(pod: Mapping[str, Any], key: str) -> list[dict[str, Any]]:

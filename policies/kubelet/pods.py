@@ -65,8 +65,8 @@ def read_pod(obj: ApiObject) -> KubeletPod:
         grace=grace if isinstance(grace, int) and grace >= 0 else 30,
         static=static,
         by_claims=frozenset(
-            text(each, "resourceName")
-            for each in items(obj, "status", "extendedResourceClaimStatus", "requestMappings")
+            text(item, "resourceName")
+            for item in items(obj, "status", "extendedResourceClaimStatus", "requestMappings")
         ),
         os=text(obj, "spec", "os", "name"),
         strict_groups=text(obj, "spec", "securityContext", "supplementalGroupsPolicy") == "Strict",

@@ -38,4 +38,6 @@ def shutdown_groups(periods: Iterable[tuple[int, int]], pods: Iterable[KubeletPo
         if index > 0 and levels[index] > pod.priority:
             index -= 1
         members[index].append(pod)
-    return [Group(priority, seconds, tuple(found)) for (priority, seconds), found in zip(ordered, members, strict=True)]
+    return [
+        Group(priority, seconds, tuple(groups)) for (priority, seconds), groups in zip(ordered, members, strict=True)
+    ]

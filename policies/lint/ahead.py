@@ -46,7 +46,7 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
         return {}
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     tickets = _tickets(len(large))
     pipes = [pipe for pipe in (_helper(large, tickets, wanted) for _ in range(helpers)) if pipe is not None]
     for index in _indexes(tickets):
@@ -57,12 +57,12 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
                 continue
             reading = read(content, file.name, wanted, namespace=namespace)
             if not any(diagnostic.rule in BROKEN for diagnostic in reading.diagnostics):
-                found[file.path] = reading  # what is broken is read in its turn: its text says whether it counts
+                readings[file.path] = reading  # what is broken is read in its turn: its text says whether it counts
     os.close(tickets)
     for process, pipe in pipes:
-        found |= {large[index].path: reading for index, reading in _readings(pipe)}
+        readings |= {large[index].path: reading for index, reading in _readings(pipe)}
         os.waitpid(process, 0)
-    return found
+    return readings
 
 
 def _is_alone() -> bool:

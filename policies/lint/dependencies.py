@@ -47,7 +47,7 @@ def _joined(directory: str, text: str) -> str:
 def _texts(path: str) -> Iterator[str]:
     """Yield all strings in a file of YAML; none if it cannot be read, because it cannot be rendered either."""
     try:
-        to_do: list[Any] = [found.value for found in values(read_file(path), path)]
+        to_do: list[Any] = [texts.value for texts in values(read_file(path), path)]
     except (Fault, SourceError):
         return
     while to_do:

@@ -159,13 +159,13 @@ class FixedFile(NamedTuple):
 
 def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
     """Return the names of the PriorityClasses that fixes may write."""
-    known = {**(cluster.priority_classes if cluster else {})}
+    classes = {**(cluster.priority_classes if cluster else {})}
     for member in given.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
             with suppress(InvalidObject):  # a finding says so
                 defined = PriorityClass.from_api(member.subject.object)
-                known[defined.name] = defined
-    return {name for name, found in known.items() if is_recommended(found)}
+                classes[defined.name] = defined
+    return {name for name, names in classes.items() if is_recommended(names)}
 
 
 def fixed(
@@ -176,7 +176,7 @@ def fixed(
     for finding in findings:
         by_file[finding.location.file].append(finding)
     names = class_names(given, cluster)
-    for name, found in by_file.items():
+    for name, changes in by_file.items():
         file = given.sources.get(name)
         if file is None or file.is_stream:
             continue
@@ -184,7 +184,7 @@ def fixed(
             before = read_file(file)
         except SourceError:
             continue  # it was told when it was read
-        edits = [(finding, edit) for finding, edit in edits_of(found, before, names) if edit.is_safe]
+        edits = [(finding, edit) for finding, edit in edits_of(changes, before, names) if edit.is_safe]
         after = applied(before, [edit for _, edit in edits])
         if edits and _is_sound(before, after, name, config):
             yield FixedFile(file.path, before, after, edits)

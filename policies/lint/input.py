@@ -56,18 +56,18 @@ _MAX_STEPS: Final = 10_000
 
 def assertion_files(files: Iterable[File]) -> set[str]:
     """Return the normalized paths of assertion files: recognized by their name, or named by a Chainsaw test."""
-    found, patterns, paths = set[str](), set[str](), []
+    tests, patterns, paths = set[str](), set[str](), []
     for file in files:
         directory, name = os.path.split(file.path)
         if not file.tree:
             continue
         paths.append(os.path.normpath(file.path))
         if _STEP.fullmatch(name) or _NAMED.fullmatch(name):
-            found.add(paths[-1])
+            tests.add(paths[-1])
         elif _TEST.fullmatch(name):
             for other in _referenced(file):
-                (patterns if "*" in other else found).add(os.path.normpath(os.path.join(directory, other)))
-    return found | _matching(paths, patterns)
+                (patterns if "*" in other else tests).add(os.path.normpath(os.path.join(directory, other)))
+    return tests | _matching(paths, patterns)
 
 
 def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
@@ -75,12 +75,12 @@ def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
     by_directory: dict[str, list[str]] = {}
     for pattern in islice(patterns, _MAX_PATTERNS):
         by_directory.setdefault(os.path.dirname(pattern), []).append(os.path.basename(pattern))
-    found = set()
+    result = set()
     for path in paths if patterns else ():
         directory, name = os.path.split(path)
         if any(fnmatchcase(name, pattern) for pattern in by_directory.get(directory, ())):
-            found.add(path)
-    return found
+            result.add(path)
+    return result
 
 
 def _referenced(test: File) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _referenced(test: File) -> Iterator[str]:
     elsewhere.
     """
     try:
-        read = [each.value for each in values(read_file(test), test.path)]
+        read = [item.value for item in values(read_file(test), test.path)]
     except (Fault, SourceError):
         return
     to_do: list[Any] = read
@@ -187,7 +187,7 @@ class Input:
 
     def rendered_of(self, templates: str) -> Rendered | None:
         """The output of the chart that contains a directory of templates; None if it was not rendered."""
-        return next((found for chart, found in self.rendered.items() if templates.startswith(chart + os.sep)), None)
+        return next((sources for chart, sources in self.rendered.items() if templates.startswith(chart + os.sep)), None)
 
     @property
     def defined_classes(self) -> frozenset[str]:
@@ -196,13 +196,13 @@ class Input:
     @property
     def class_values(self) -> dict[str, dict[int, Location]]:
         """The values of each defined PriorityClass, and where the first definition with the value is."""
-        found: dict[str, dict[int, Location]] = {}
+        locations: dict[str, dict[int, Location]] = {}
         for member in self.members:
             kind, _, name = member.identity
             value = member.subject.object.get("value")
             if kind == PRIORITY_CLASS and name and isinstance(value, int) and not isinstance(value, bool):
-                found.setdefault(name, {}).setdefault(value, member.subject.locate(("value",)))
-        return found
+                locations.setdefault(name, {}).setdefault(value, member.subject.locate(("value",)))
+        return locations
 
     @property
     def renamed_classes(self) -> Iterator[str]:
@@ -516,21 +516,23 @@ def _read_template(
     from forewarn.policies.lint.templates import definition_in, keys_of, literal_names
     from forewarn.policies.manifests.templates import outline
 
-    found = outline(content, file.name, wanted, namespace, read_before)
-    given.diagnostics += found.diagnostics
-    given.members += (Member(subject, file.path) for subject in (*found.complete, *found.partial))
+    outlined = outline(content, file.name, wanted, namespace, read_before)
+    given.diagnostics += outlined.diagnostics
+    given.members += (Member(subject, file.path) for subject in (*outlined.complete, *outlined.partial))
     if b"riorityClass" not in content:
         return
     _count_uses(content, given)
     text = content.decode("utf-8", "replace")
     lines = text.split("\n")
-    for subject in found.partial:
+    for subject in outlined.partial:
         if group_kind(subject.object) == PRIORITY_CLASS:
             definition = definition_in(lines, subject)
-            given.members += (Member(ReviewedObject(each), file.path, reported=False) for each in definition.classes)
+            given.members += (
+                Member(ReviewedObject(class_), file.path, reported=False) for class_ in definition.classes
+            )
             given.class_names |= definition.names
             defining |= definition.keys
-    given.members += (Member(s, file.path) for s in literal_names(text, file.name, found.complete))
+    given.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
     used |= keys_of(text)
 
 
@@ -679,7 +681,7 @@ def _files(sources: Sequence[str]) -> Iterator[File]:
 def _definitions(file: File) -> Iterator[ApiObject]:
     content = _content(file)
     if _DEFINITION in content:
-        yield from (each.object for each in read(content, file.name, frozenset((CRD,)), again=True).subjects)
+        yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 
 
 def _add(file: File, content: bytes, given: Input, namespace: str) -> None:

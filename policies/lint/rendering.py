@@ -80,9 +80,9 @@ class TemplateLines:
         number = self._same(text, rendered.line, _key) if _key(text) else None
         if number is None:
             return rendered
-        found = self._of_template[number - 1].rstrip()
-        start = len(found) - len(found.partition(":")[2].lstrip()) + 1
-        return rendered._replace(file=self._file, line=number, column=start, end_column=max(len(found) + 1, start + 1))
+        path = self._of_template[number - 1].rstrip()
+        start = len(path) - len(path.partition(":")[2].lstrip()) + 1
+        return rendered._replace(file=self._file, line=number, column=start, end_column=max(len(path) + 1, start + 1))
 
     def _same(self, text: str, line: int, part: _Part) -> int | None:
         """Return the number of the template line for a rendered line; None if not unique.
@@ -126,11 +126,11 @@ def _key(text: str) -> str:
 
 
 def _numbered(lines: Sequence[str], part: _Part) -> _Numbers:
-    found = defaultdict[str, list[int]](list)
+    numbers = defaultdict[str, list[int]](list)
     for number, line in enumerate(lines, 1):
         if text := part(line[:_LONGEST].strip()):
-            found[text].append(number)
-    return found
+            numbers[text].append(number)
+    return numbers
 
 
 def _indent(line: str) -> int:
@@ -181,9 +181,9 @@ class Origins:
         name.
         """
         name = built.ref.name
-        found = [part for part in self._by_kind[group_kind(built.object)][:_MAX_PARTS] if part.ref.name in name]
-        longest = max((len(part.ref.name) for part in found), default=0)
-        return [part for part in found if len(part.ref.name) == longest]
+        by_kind = [part for part in self._by_kind[group_kind(built.object)][:_MAX_PARTS] if part.ref.name in name]
+        longest = max((len(part.ref.name) for part in by_kind), default=0)
+        return [part for part in by_kind if len(part.ref.name) == longest]
 
 
 _MAX_PARTS: Final = 1_000
@@ -244,9 +244,9 @@ class _Renderer:
 
     def settings(self, directory: str) -> Rendering:
         """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
-        known = self._config.options.rendering
-        found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
-        return found._replace(namespace=found.namespace or self._namespace)
+        renderings = self._config.options.rendering
+        rendering = next((r for r in renderings if is_excluded(directory, r.paths)), Rendering(()))
+        return rendering._replace(namespace=rendering.namespace or self._namespace)
 
     def report_ignored(self) -> None:
         """Add a finding for each permission that only the checked tree gives."""
@@ -299,8 +299,8 @@ class _Renderer:
         return self._job(directory, program, command, arguments)._replace(network=network)
 
     def _job(self, directory: str, program: str, command: str, arguments: Callable[[str], Sequence[str]]) -> Job:
-        found = find_program(program, self._trees)
-        return Job(directory, program, command, arguments, found, self._path, self._variables)
+        path = find_program(program, self._trees)
+        return Job(directory, program, command, arguments, path, self._path, self._variables)
 
     @property
     def _version(self) -> str:
@@ -403,39 +403,39 @@ def render(
     A failure gives a finding, and the files remain in the input. `concerned`: tells for a directory whether to render
     it; None: all.
     """
-    found = _found(request.paths, request.config, as_git=request.gitignore)
+    directories = _found(request.paths, request.config, as_git=request.gitignore)
     if concerned is not None:
-        for directory in [directory for directory in found.charts if not concerned(directory)]:
-            del found.charts[directory]
+        for directory in [directory for directory in directories.charts if not concerned(directory)]:
+            del directories.charts[directory]
     renderer = _Renderer(given, request, allowed)
     renderer.report_ignored()
-    bases = {path for _, k in found.kustomizations.values() for path in k.resources}
-    tops = [directory for directory, (_, k) in found.kustomizations.items() if k.directory not in bases]
+    bases = {path for _, k in directories.kustomizations.values() for path in k.resources}
+    tops = [directory for directory, (_, k) in directories.kustomizations.items() if k.directory not in bases]
     tops = [directory for directory in tops if concerned is None or concerned(directory)]
-    kustomizes = list(_jobs_of_kustomizations(tops, found, renderer))
-    charts = [renderer.helm(directory) for directory in found.charts]
+    kustomizes = list(_jobs_of_kustomizations(tops, directories, renderer))
+    charts = [renderer.helm(directory) for directory in directories.charts]
     absent = dict.fromkeys(job.program for job in (*charts, *kustomizes) if not job.program_path)
     given.unreadable += [SourceError("--render", f"{program} is {_why_absent(program)}") for program in absent]
-    renderer.take_charts(found.charts, [job for job in charts if job.program not in absent])
-    _take_overlays(given, found, [job for job in kustomizes if job.program not in absent], renderer)
+    renderer.take_charts(directories.charts, [job for job in charts if job.program not in absent])
+    _take_overlays(given, directories, [job for job in kustomizes if job.program not in absent], renderer)
     renderer.report_failures()
 
 
-def _take_overlays(given: Input, found: _Found, jobs: Sequence[Job], renderer: _Renderer) -> None:
+def _take_overlays(given: Input, directories: _Found, jobs: Sequence[Job], renderer: _Renderer) -> None:
     """Build kustomizations; their objects replace their files in the input."""
-    known = {k.directory: k for _, k in found.kustomizations.values()}
+    by_directory = {k.directory: k for _, k in directories.kustomizations.values()}
     real = {m.file: os.path.realpath(m.file) for m in given.members} if jobs else {}
     by_file = _by_file(given, real) if jobs else {}
     replaced, rendered = set[str](), set[str]()
     for job, result in run(jobs):
-        file, top = found.kustomizations[job.directory]
+        file, top = directories.kustomizations[job.directory]
         if isinstance(result, Failure):
             renderer.fail(file, result)
             continue
-        used = reached(top.directory, known)
-        renderer.take_overlay(job.directory, result, Origins(_parts(top, known, by_file)))
+        used = reached(top.directory, by_directory)
+        renderer.take_overlay(job.directory, result, Origins(_parts(top, by_directory, by_file)))
         replaced |= used
-        rendered |= {top.directory, *(path for path in used if path in known)}
+        rendered |= {top.directory, *(path for path in used if path in by_directory)}
     if rendered:
         _replace(given, real, replaced, rendered)
 
@@ -446,18 +446,18 @@ def _why_absent(program: str) -> str:
 
 def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObject]]:
     """Return real path -> objects of the file. `real`: real paths of the input's files."""
-    found: dict[str, list[ReviewedObject]] = {}
+    reviewed_objects: dict[str, list[ReviewedObject]] = {}
     for member in given.members:
-        found.setdefault(real[member.file], []).append(member.subject)
-    return found
+        reviewed_objects.setdefault(real[member.file], []).append(member.subject)
+    return reviewed_objects
 
 
-def _jobs_of_kustomizations(tops: Iterable[str], found: _Found, renderer: _Renderer) -> Iterator[Job]:
+def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: _Renderer) -> Iterator[Job]:
     """Yield the kustomize commands; kustomizations that must not be built become findings."""
     for directory in tops:
         job = renderer.kustomize(directory)
         if isinstance(job, Failure):
-            renderer.fail(found.kustomizations[directory][0], job)
+            renderer.fail(directories.kustomizations[directory][0], job)
         else:
             yield job
 
@@ -474,7 +474,7 @@ def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: s
 
 
 def _parts(
-    top: Kustomization, known: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
+    top: Kustomization, parts: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
 ) -> Iterator[ReviewedObject]:
     """Yield the objects from which a kustomization is built: of its patches and resources, then of its bases."""
     to_do, seen = [top.directory], set[str]()
@@ -483,10 +483,10 @@ def _parts(
         if current in seen:
             continue
         seen.add(current)
-        for paths in (known[current].patches, known[current].resources):
+        for paths in (parts[current].patches, parts[current].resources):
             for path in paths:
                 yield from by_file.get(path, ())
-        to_do += [path for path in known[current].resources if path in known]
+        to_do += [path for path in parts[current].resources if path in parts]
 
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
@@ -503,7 +503,7 @@ def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
 
 def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
     """Return all kustomizations, and the charts, except charts in the charts/ directory of another chart."""
-    found = _Found({}, {})
+    result = _Found({}, {})
     named = (_CHART, *KUSTOMIZATIONS)
     for file in find_files(paths, tuple(name.lower() for name in named), as_git=as_git):
         directory, name = os.path.split(file.path)
@@ -514,11 +514,11 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
         except SourceError:
             continue  # it was told when it was read
         if name == _CHART:
-            if _is_application(text, file.path) and not _is_dependency(directory, found.charts):
-                found.charts[directory] = file.path
+            if _is_application(text, file.path) and not _is_dependency(directory, result.charts):
+                result.charts[directory] = file.path
         elif (kustomization := read_kustomization(text, file.path)) is not None:
-            found.kustomizations[directory] = file.path, kustomization
-    return found
+            result.kustomizations[directory] = file.path, kustomization
+    return result
 
 
 def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
@@ -538,7 +538,7 @@ def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
 def _is_application(text: bytes, path: str) -> bool:
     """True if a chart can be rendered; library charts cannot."""
     try:
-        chart = next((found.value for found in values(text, path)), None)
+        chart = next((kind.value for kind in values(text, path)), None)
     except Fault:
         return False
     return isinstance(chart, dict) and chart.get("type") != "library"

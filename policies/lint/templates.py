@@ -104,11 +104,11 @@ def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, En
             directories[os.path.dirname(diagnostic.location.file)].append(diagnostic)
         else:
             yield diagnostic
-    for found in directories.values():
-        own = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in found]
+    for directory in directories.values():
+        own = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in directory]
         names = listed(list(dict.fromkeys(engine.name for engine in own)))
-        message = f"{plural(len(found), 'template')} in this directory checked only in part ({names})"
-        yield found[0]._replace(message=message, remediation=own[0].fix)
+        message = f"{plural(len(directory), 'template')} in this directory checked only in part ({names})"
+        yield directory[0]._replace(message=message, remediation=own[0].fix)
 
 
 def unrendered(engines: Mapping[str, Engine]) -> str:
@@ -176,8 +176,11 @@ def other_names(content: bytes, file: str, subjects: Sequence[ReviewedObject]) -
 
     `subjects`: the objects of the file that rules read.
     """
-    text, done = as_utf8(content).decode("utf-8", "replace"), {line for each in subjects for line in _read_lines(each)}
-    embedded = {name for each in subjects if each.within for name in _name_in(each)}
+    text, done = (
+        as_utf8(content).decode("utf-8", "replace"),
+        {line for subject in subjects for line in _read_lines(subject)},
+    )
+    embedded = {name for subject in subjects if subject.within for name in _name_in(subject)}
     for match in _OTHER_NAME.finditer(text):
         group = 2 if match[2] else 4
         line, start = text.count("\n", 0, match.start(group)), text.rfind("\n", 0, match.start(group)) + 1
@@ -186,12 +189,12 @@ def other_names(content: bytes, file: str, subjects: Sequence[ReviewedObject]) -
             yield _named(match[group], place, is_guess=True)
 
 
-def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) -> Iterator[ReviewedObject]:
+def literal_names(text: str, file: str, names: Sequence[ReviewedObject] = ()) -> Iterator[ReviewedObject]:
     """Yield the literal class names in a template: values, and defaults of values.
 
-    `known`: objects of the file that are read completely, whose lines are skipped.
+    `names`: objects of the file that are read completely, whose lines are skipped.
     """
-    done = {line for subject in known for line in lines_of(subject)}
+    done = {line for subject in names for line in lines_of(subject)}
     for number, line in enumerate(_without_comments(text).split("\n"), 1):
         if "priorityClassName" not in line or len(line) > _LONGEST or number - 1 in done:
             continue
@@ -239,13 +242,15 @@ def definition_in(lines: Sequence[str], subject: ReviewedObject) -> Defined:
 
 def keys_of(text: str) -> set[str]:
     """The value keys that a template uses as PriorityClass names, for example `primary.priorityClassName`."""
-    found = set[str]()
+    result = set[str]()
     for line in text.split("\n"):
         if "riorityClass" in line and len(line) <= _LONGEST:
             is_name = line.lstrip(" \t-\"'").startswith("priorityClassName")
             keys = (match[1][1:] for match in _VALUE.finditer(line))
-            found.update(key for key in keys if is_name or key.lower().endswith(("priorityclass", "priorityclassname")))
-    return found
+            result.update(
+                key for key in keys if is_name or key.lower().endswith(("priorityclass", "priorityclassname"))
+            )
+    return result
 
 
 _MAX_VALUES: Final = 100_000
@@ -265,7 +270,7 @@ def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[st
         return  # most charts leave these keys empty
     data = as_utf8(data)
     try:
-        root = next((found.value for found in values(data, file)), None)
+        root = next((names.value for names in values(data, file)), None)
     except Fault:
         return  # reading the file says why
     source: YamlSource | None = None

@@ -328,12 +328,12 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
         try:
             while started:
                 job, future = started.popleft()
-                found = future.result()
+                result = future.result()
                 if (following := next(to_do, None)) is not None:
                     started.append((following, pool.submit(_run, following, stop)))
-                if isinstance(found, bytes):
-                    left -= len(found)
-                yield job, found if left >= 0 else Failure(f"more than {MAX_PARALLEL >> 20} MiB of rendered output")
+                if isinstance(result, bytes):
+                    left -= len(result)
+                yield job, result if left >= 0 else Failure(f"more than {MAX_PARALLEL >> 20} MiB of rendered output")
         finally:
             stop.set()
 

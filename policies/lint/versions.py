@@ -149,14 +149,14 @@ def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:
     return f"{path}: {fault.problem}" if path in changed else ""
 
 
-def may_differ(found: Versions) -> Callable[[str], bool]:
+def may_differ(pair: Versions) -> Callable[[str], bool]:
     """Return whether the objects of a directory may differ: it depends on a changed file, or only one version has it.
 
     Whether a base is read by itself or rendered depends on all kustomizations that name it, also in other directories.
     """
 
-    roots = [os.path.realpath(side.root) for side in (found.base, found.head)]
-    changed = [[os.path.join(root, path) for path in found.changed] for root in roots]
+    roots = [os.path.realpath(side.root) for side in (pair.base, pair.head)]
+    changed = [[os.path.join(root, path) for path in pair.changed] for root in roots]
 
     @cache
     def differs(directory: str) -> bool:
@@ -171,20 +171,20 @@ def not_compared(base: Side, head: Side, changed: Iterable[str], within: Sequenc
 
     `within`: the paths to compare, all if empty.
     """
-    found, prefixes = [], tuple(os.path.join(os.path.normpath(path), "") for path in within)
+    result, prefixes = [], tuple(os.path.join(os.path.normpath(path), "") for path in within)
     for path in sorted(changed):
         if path.endswith(MANIFESTS) and (not prefixes or f"{path}{os.sep}".startswith(prefixes)):
             old, new = (_others(os.path.join(side.root, path)) for side in (base, head))
-            found += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name, []) != new.get(name, [])]
-    return found
+            result += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name, []) != new.get(name, [])]
+    return result
 
 
 def _others(path: str) -> Mapping[str, list[Any]]:
     with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
-        found = [value for value, _ in values(read_file(path), path)]
+        texts = [value for value, _ in values(read_file(path), path)]
         if _VALUES.search(os.path.basename(path)) and not _is_rendered(path):
-            return {"values of a chart": fields_about_pods(found)}
-        return other_objects(found)
+            return {"values of a chart": fields_about_pods(texts)}
+        return other_objects(texts)
     return {}
 
 

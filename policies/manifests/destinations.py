@@ -47,15 +47,15 @@ class Deployed(NamedTuple):
 
     def namespace(self, obj: ApiObject, directory: str, default: str) -> str:
         """Return the namespace of a namespaced object. `default`: without a tool that knows it."""
-        known = nearest(directory, self.namespaces) or set()
-        target, overrides = next(iter(known)) if len(known) == 1 else ("", False)
+        namespaces = nearest(directory, self.namespaces) or set()
+        target, overrides = next(iter(namespaces)) if len(namespaces) == 1 else ("", False)
         given = text_at(obj, "metadata", "namespace")
         return target if overrides else target or default if given in ("", RELEASE_NAMESPACE) else given
 
 
 def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> Deployed:
     """Return how files are deployed to `clusters`. `files`: relative paths and contents."""
-    found, namespaces = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, bool]]](set)
+    places, namespaces = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, bool]]](set)
     kustomizations: list[ApiObject] = []
     for path, content in files:
         if any(name in content for name in NAMED_IN):
@@ -66,10 +66,10 @@ def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> D
                 for target in islice(_of_object(obj, path), _MAX_TARGETS):
                     directory = posixpath.normpath(target.directory.lstrip("/"))
                     if names := target.clusters.intersection(clusters):
-                        found[directory] |= names
+                        places[directory] |= names
                     if target.namespace:
                         namespaces[directory].add((target.namespace, is_of_flux))
-    return Deployed(found, namespaces, FluxOrder(kustomizations))
+    return Deployed(places, namespaces, FluxOrder(kustomizations))
 
 
 class _Target(NamedTuple):
@@ -137,6 +137,6 @@ def nearest(directory: str, values: Mapping[str, _Value]) -> _Value | None:
     """Return the value of the directory, or of the nearest one above it; None if there is none."""
     steps = directory.split("/")
     for end in range(len(steps), 0, -1):
-        if (found := values.get("/".join(steps[:end]))) is not None:
-            return found
+        if (names := values.get("/".join(steps[:end]))) is not None:
+            return names
     return values.get(".")

@@ -107,7 +107,7 @@ def differences(before: Version, after: Version) -> list[Difference]:
         if (origin := gone.pop(_content(new[place]), None)) is not None:
             old[place] = old.pop(origin)
     places = sorted(old.keys() | new)
-    return [found for place in places if (found := _difference(place[0], old.get(place), new.get(place)))]
+    return [difference for place in places if (difference := _difference(place[0], old.get(place), new.get(place)))]
 
 
 def supporting(before: Version, after: Version) -> list[Difference]:
@@ -144,7 +144,7 @@ def other_objects(values: Iterable[Any]) -> dict[str, list[Any]]:
 
     These are objects of GitOps tools, and other objects with a field that can be about Pods.
     """
-    found: dict[str, list[Any]] = {}
+    result: dict[str, list[Any]] = {}
     pending = list(values)
     while pending:
         obj = pending.pop()
@@ -152,8 +152,8 @@ def other_objects(values: Iterable[Any]) -> dict[str, list[Any]]:
             pending += items
         elif isinstance(obj, OBJECT) and _is_other(obj) and (fields := _fields_of(obj)):
             names = (at(obj, "metadata", key) for key in ("namespace", "name"))
-            found[f"{obj['kind']} {'/'.join(str(name) for name in names if name)}"] = fields
-    return found
+            result[f"{obj['kind']} {'/'.join(str(name) for name in names if name)}"] = fields
+    return result
 
 
 def _fields_of(obj: ApiObject) -> list[Any]:

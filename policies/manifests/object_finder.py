@@ -47,8 +47,8 @@ class Parameters:
 
     def __init__(self, holder: dict[str, Any]) -> None:
         given = holder.get("parameters")
-        items = [each for each in (given if isinstance(given, list) else ()) if isinstance(each, dict)]
-        self._defaults = {each.get("name"): each["value"] for each in items if isinstance(each.get("value"), str)}
+        items = [parameter for parameter in (given if isinstance(given, list) else ()) if isinstance(parameter, dict)]
+        self._defaults = {item.get("name"): item["value"] for item in items if isinstance(item.get("value"), str)}
         self._done: dict[int, Any] = {}
 
     def applied(self, value: Any, depth: int = 0) -> Any:

@@ -102,14 +102,14 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
 
     `workload`: returns the workload with a `group/Kind`, namespace and name.
     """
-    found: dict[tuple[str, str, str], PodLoss] = {}
+    pod_loss: dict[tuple[str, str, str], PodLoss] = {}
     for pod in pods:
         loss = loss_of(pod, workload)
         if loss is not None:
-            known = found.setdefault((loss.namespace, loss.kind, loss.name), loss)
-            if loss.fails and not known.fails:
-                found[loss.namespace, loss.kind, loss.name] = loss
-    return sorted(found.values(), key=lambda loss: (not loss.fails, loss.pod))
+            earlier = pod_loss.setdefault((loss.namespace, loss.kind, loss.name), loss)
+            if loss.fails and not earlier.fails:
+                pod_loss[loss.namespace, loss.kind, loss.name] = loss
+    return sorted(pod_loss.values(), key=lambda loss: (not loss.fails, loss.pod))
 
 
 def loss_phrases(losses: Sequence[PodLoss], most: int, verb: str, rest: str = "") -> Iterator[str]:

@@ -125,8 +125,8 @@ def state(gate: str, minor: int) -> str:
 
 def default(gate: str, minor: int) -> bool:
     """The default of a gate; that of the release before if a gate was removed, off before its first release."""
-    states = [state(gate, known) for known in KNOWN_MINORS if known <= max(minor, KNOWN_MINORS[0])]
-    return next((known.startswith("on") for known in reversed(states) if known != "-"), False)
+    states = [state(gate, phase) for phase in KNOWN_MINORS if phase <= max(minor, KNOWN_MINORS[0])]
+    return next((phase.startswith("on") for phase in reversed(states) if phase != "-"), False)
 
 
 def fault(gate: str, minor: int, *, on: bool) -> str:
@@ -135,10 +135,10 @@ def fault(gate: str, minor: int, *, on: bool) -> str:
         return f"no Kubernetes release from 1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]} has the feature gate {gate}"
     now = state(gate, minor)
     if now == "-":
-        known = [known for known in KNOWN_MINORS if state(gate, known) != "-"]
-        if known[0] > minor:
-            return f"{gate} came with Kubernetes 1.{known[0]}: 1.{minor} does not know it"
-        return f"Kubernetes 1.{known[-1] + 1} removed {gate}: components of 1.{minor} do not start with it"
+        minors = [minors for minors in KNOWN_MINORS if state(gate, minors) != "-"]
+        if minors[0] > minor:
+            return f"{gate} came with Kubernetes 1.{minors[0]}: 1.{minor} does not know it"
+        return f"Kubernetes 1.{minors[-1] + 1} removed {gate}: components of 1.{minor} do not start with it"
     if now.endswith("!") and now.startswith("on") != on:
         return f"cannot set feature gate {gate} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
     return ""

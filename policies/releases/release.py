@@ -162,21 +162,21 @@ class Release(NamedTuple):
     @property
     def without_effect(self) -> dict[str, list[str]]:
         """Reason -> the given gates that do not affect predictions because of it."""
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for name in self.gates:
             if name not in MODELLED and name not in NOT_MODELLED and name not in _MANY:
-                found.setdefault(NO_EFFECT.get(name, NOT_READ), []).append(name)
-        return found
+                result.setdefault(NO_EFFECT.get(name, NOT_READ), []).append(name)
+        return result
 
     def semantics(self, reported_minor: int | None = None) -> Semantics:
         """Return the semantics of a cluster that reports this minor version (`reported_minor`; None if unknown).
 
         Raises BadGates for invalid gates of that release, and ValueError if kube-scheduler would not start.
         """
-        found = self._of_release(reported_minor)
-        if self.scheduler is None or found.unknown:
-            return found
-        return replace(found, scheduler=self.scheduler(found))
+        of_release = self._of_release(reported_minor)
+        if self.scheduler is None or of_release.unknown:
+            return of_release
+        return replace(of_release, scheduler=self.scheduler(of_release))
 
     def _of_release(self, reported_minor: int | None) -> Semantics:
         minor = self.minor or reported_minor
@@ -193,19 +193,19 @@ class Release(NamedTuple):
 
 def minor_of(version: str) -> int:
     """Return the minor of a version, known or not: `1.36`, `v1.36.3`, `1.36.3-gke.100` -> 36. Raises UnknownRelease."""
-    found = _VERSION.fullmatch(version.strip())
-    if not found:
+    match = _VERSION.fullmatch(version.strip())
+    if not match:
         raise UnknownRelease(f"{version[:40]!r} is no version of Kubernetes (write it as 1.{RECORDED_MINOR})")
-    return int(found[1])
+    return int(match[1])
 
 
 def known_minor(version: str) -> int:
     """Return the minor of a version. Raises UnknownRelease if it is invalid or not predicted."""
     minor = minor_of(version)
     if minor not in PREDICTED_MINORS:
-        known = ", ".join(f"1.{known}" for known in KNOWN_MINORS)
-        known += "".join(f", 1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
-        raise UnknownRelease(f"Kubernetes 1.{minor} is not known: predictions hold for {known}")
+        minors = ", ".join(f"1.{minors}" for minors in KNOWN_MINORS)
+        minors += "".join(f", 1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
+        raise UnknownRelease(f"Kubernetes 1.{minor} is not known: predictions hold for {minors}")
     return minor
 
 

@@ -45,8 +45,8 @@ def _considered(name: str, counted: Counted) -> str:
 
 def _as_planned(counted: Counted, plan: Plan) -> str:
     """The sentence about cluster-autoscaler, if the plan for its node groups is known."""
-    helped = sum(each.option.pods for each in plan.scale_ups)
-    left = sum(each.pods for each in plan.not_helped)
+    helped = sum(scale_up.option.pods for scale_up in plan.scale_ups)
+    left = sum(item.pods for item in plan.not_helped)
     others = {**counted.others, "fits on a node": plan.fit, "no node group helps": left}
     return f"cluster-autoscaler would scale up for {_some(helped, counted.pending, others)}"
 
@@ -62,9 +62,9 @@ def _as_launched(counted: Counted, launches: Launches) -> str:
 
 def _launched(launches: Launches) -> Iterator[str]:
     """Yield lines about the nodes that Karpenter adds, and about Pods for which no NodePool helps."""
-    for each in launches.launches[:MAX_LINES]:
-        which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in each.workloads.items()])
-        yield f"NodePool {each.node_pool}: {plural(each.nodes, 'node')} of {each.instance_type} for {which}"
+    for launch in launches.launches[:MAX_LINES]:
+        which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in launch.workloads.items()])
+        yield f"NodePool {launch.node_pool}: {plural(launch.nodes, 'node')} of {launch.instance_type} for {which}"
     if len(launches.launches) > MAX_LINES:
         yield f"and {len(launches.launches) - MAX_LINES} more kinds of nodes"
     for (workload, why), pods in list(launches.left.items())[:MAX_LINES]:
@@ -84,8 +84,8 @@ def _some(count: int, pending: int, others: Mapping[str, int]) -> str:
 
 def _planned(plan: Plan) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
-    for each in plan.scale_ups[:MAX_LINES]:
-        yield _scaled_up(each, plan.expanders)
+    for scale_up in plan.scale_ups[:MAX_LINES]:
+        yield _scaled_up(scale_up, plan.expanders)
     if len(plan.scale_ups) > MAX_LINES:
         yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
     if plan.lost and not plan.not_helped:
@@ -105,22 +105,22 @@ def _planned(plan: Plan) -> Iterator[str]:
         yield "estimate incomplete (limit reached): more nodes may be needed"
 
 
-def _scaled_up(each: ScaleUp, expanders: Sequence[str]) -> str:
+def _scaled_up(scale_up: ScaleUp, expanders: Sequence[str]) -> str:
     """Return a line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for the choice
     of this group.
     """
-    option = each.option
-    which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
-    nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in each.added]
+    option = scale_up.option
+    which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in scale_up.workloads])
+    nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in scale_up.added]
     line = f"scale-up: {listed(nodes)} for {which}"
     others = [
         f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
-        for other in each.options
+        for other in scale_up.options
         if other.group != option.group
     ]
     if not others:
         return line
-    lots = "; random choice among equals" if each.ties else ""
+    lots = "; random choice among equals" if scale_up.ties else ""
     return f"{line}; {','.join(expanders)}: {_idle(option)} idle, instead of {listed(others)}{lots}"
 
 
@@ -130,10 +130,10 @@ def arrived_lines(arrived: WithNodes) -> Iterator[str]:
     cores, count = arrived.milli_cpu / 1000, plural(sum(arrived.groups.values()), "new node")
     end = f"{arrived.running} Pods run, {arrived.pending} Pending"
     yield f"with {count} ({nodes}; {cores:g} cores) from {duration(arrived.first)} on: {end}"
-    rows = [each for each in arrived.workloads if each.worst != each.after or each.pending]
-    for each in rows[:MAX_LINES]:
-        end = f"{each.pending} Pending" if each.at is None else f"last Pod scheduled after {duration(each.at)}"
-        yield f"  {each.workload}: {each.before} before, {each.worst} without new nodes, {each.after} with them; {end}"
+    rows = [workload for workload in arrived.workloads if workload.worst != workload.after or workload.pending]
+    for row in rows[:MAX_LINES]:
+        end = f"{row.pending} Pending" if row.at is None else f"last Pod scheduled after {duration(row.at)}"
+        yield f"  {row.workload}: {row.before} before, {row.worst} without new nodes, {row.after} with them; {end}"
     if len(rows) > MAX_LINES:
         yield f"  and {len(rows) - MAX_LINES} more workloads"
     if arrived.omitted:

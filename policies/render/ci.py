@@ -83,8 +83,8 @@ def junit(report: Report) -> Iterator[str]:
     yield f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">\n'
     if report.head is not None:
         yield f"    <properties>\n{''.join(map(no_command_in_markup, _properties(report.head)))}    </properties>\n"
-    for file, found in by_file.items():
-        yield from (f"{no_command_in_markup(line)}\n" for line in _cases(file, found))
+    for file, rows in by_file.items():
+        yield from (f"{no_command_in_markup(line)}\n" for line in _cases(file, rows))
     passed = (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>\n" for name in clean)
     yield from map(no_command_in_markup, passed)
     yield "  </testsuite>\n"

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Sort clusters: those without a result first, then by rank, then by name."""
-    return sorted(outcomes, key=lambda each: (not each.reason, [-number for number in each.rank], each.name))
+    return sorted(outcomes, key=lambda item: (not item.reason, [-number for number in item.rank], item.name))
 
 
 def render(
@@ -56,7 +56,7 @@ def render(
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
-    yield paint(verdict(outcomes), "warning" if any(each.status for each in outcomes) else "good")
+    yield paint(verdict(outcomes), "warning" if any(item.status for item in outcomes) else "good")
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
@@ -76,12 +76,12 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     """Return one sentence with the numbers of clusters, of clusters without a result, and of clusters with exit
     status 1, and the worst of several with a result.
     """
-    unknown = sum(bool(each.reason) for each in outcomes)
-    failed = sum(each.status == 1 and not each.reason for each in outcomes)
+    unknown = sum(bool(outcome.reason) for outcome in outcomes)
+    failed = sum(outcome.status == 1 and not outcome.reason for outcome in outcomes)
     parts = [plural(len(outcomes), "cluster")]
     parts += [f"{unknown} without an answer"] if unknown else []
     parts += [f"{failed} with exit status 1"] if failed else []
-    ranked = [each for each in outcomes if any(each.rank)]
+    ranked = [outcome for outcome in outcomes if any(outcome.rank)]
     parts += [f"the worst is {name_of(ranked[0])}"] if ranked and len(outcomes) > 1 else []
     return ", ".join(parts)
 
@@ -94,8 +94,10 @@ def name_of(outcome: Outcome) -> str:
 def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | int]]:
     unknown: list[str | int] = ["-"] * (len(heads) - 1)
     return [
-        [name_of(each), *unknown, f"no answer: {each.reason}"] if each.reason else [name_of(each), *each.cells]
-        for each in outcomes
+        [name_of(outcome), *unknown, f"no answer: {outcome.reason}"]
+        if outcome.reason
+        else [name_of(outcome), *outcome.cells]
+        for outcome in outcomes
     ]
 
 
@@ -103,31 +105,31 @@ def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *,
     """The same table, and with `in_full` the report of each cluster below its name."""
     lines = [f"## forewarn {command}: {text_of(verdict(outcomes))}", ""]
     lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
-    for each in outcomes if in_full else ():
-        if not each.reason:
-            lines += ["", f"## {text_of(name_of(each))}", "", str(each.report).strip("\n")]
+    for outcome in outcomes if in_full else ():
+        if not outcome.reason:
+            lines += ["", f"## {text_of(name_of(outcome))}", "", str(outcome.report).strip("\n")]
     return "\n".join(lines) + "\n"
 
 
 def as_dict(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    return {"version": VERSION, "command": command, "clusters": [_cluster(each, heads) for each in outcomes]}
+    return {"version": VERSION, "command": command, "clusters": [_cluster(outcome, heads) for outcome in outcomes]}
 
 
 def _cluster(outcome: Outcome, heads: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"cluster": outcome.name, "source": outcome.source, "status": outcome.status}
+    document: dict[str, Any] = {"cluster": outcome.name, "source": outcome.source, "status": outcome.status}
     if outcome.reason:
-        return {**found, "reason": outcome.reason}
+        return {**document, "reason": outcome.reason}
     row = dict(zip(heads, outcome.cells, strict=True))
-    return {**found, "rank": [*outcome.rank], "row": row, "report": outcome.report}
+    return {**document, "rank": [*outcome.rank], "row": row, "report": outcome.report}
 
 
 def from_dict(document: dict[str, Any]) -> tuple[str, list[str], list[Outcome]]:
     """The command, the heads of the table and the results in a document of `as_dict`. Raises ValueError."""
     heads: list[str] = []
     outcomes = []
-    for each in document["clusters"]:
-        outcome = _outcome(each)
-        own = [*each.get("row", ())]
+    for item in document["clusters"]:
+        outcome = _outcome(item)
+        own = [*item.get("row", ())]
         if not outcome.reason and own != (heads := heads or own):
             raise ValueError(f"the table of {name_of(outcome)} has other columns")
         outcomes.append(outcome)
@@ -158,14 +160,14 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
 
     driver = {"driver": {"name": "forewarn", "semanticVersion": version}}
     runs, document = list[Any](), {"$schema": SCHEMA, "version": "2.1.0"}
-    for each in outcomes:
-        name = {"automationDetails": {"id": f"forewarn/{name_of(each)}/"}}
-        if each.reason:
-            parts = {"level": "error", "message": {"text": each.reason}}
+    for outcome in outcomes:
+        name = {"automationDetails": {"id": f"forewarn/{name_of(outcome)}/"}}
+        if outcome.reason:
+            parts = {"level": "error", "message": {"text": outcome.reason}}
             failed = {"executionSuccessful": False, "toolExecutionNotifications": [parts]}
             runs.append({"tool": driver, **name, "invocations": [failed], "results": []})
         else:
-            runs += [{**run, **name} for run in each.report["runs"]]
+            runs += [{**run, **name} for run in outcome.report["runs"]]
     return json.dumps({**document, "runs": runs}, indent=1) + "\n"
 
 
@@ -173,7 +175,7 @@ def openreports(outcomes: Sequence[Outcome]) -> str:
     """Return a List with a ClusterReport for each cluster, as JSON."""
     return as_list(
         [
-            of_cluster(without_answer(each.reason) if each.reason else each.report["items"][0], each.name)
-            for each in outcomes
+            of_cluster(without_answer(outcome.reason) if outcome.reason else outcome.report["items"][0], outcome.name)
+            for outcome in outcomes
         ]
     )

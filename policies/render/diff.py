@@ -52,7 +52,7 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
         return diff
     own = {changed.namespace for changed in diff.objects} if disclose is Disclose.OWN_NAMESPACE else set()
     clusters = [
-        cluster._replace(namespaces=[each for each in cluster.namespaces if each.namespace in own])
+        cluster._replace(namespaces=[namespace for namespace in cluster.namespaces if namespace.namespace in own])
         for cluster in diff.clusters
     ]
     return replace(diff, clusters=clusters)
@@ -121,14 +121,14 @@ def _details(applied: WhatIf, paint: Painter) -> Iterator[str]:
 
 
 def _namespaces(cluster: OnCluster) -> Iterator[str]:
-    for each in cluster.namespaces:
-        owner = f" (owner {one_line(each.owner)})" if each.owner else ""
+    for namespace in cluster.namespaces:
+        owner = f" (owner {one_line(namespace.owner)})" if namespace.owner else ""
         effects = (
-            f"{plural(each.preempted, 'Pod')} preempted" if each.preempted else "",
-            f"{plural(each.pending, 'more Pod')} Pending" if each.pending else "",
-            f"{plural(each.lost, 'replica')} lost" if each.lost else "",
+            f"{plural(namespace.preempted, 'Pod')} preempted" if namespace.preempted else "",
+            f"{plural(namespace.pending, 'more Pod')} Pending" if namespace.pending else "",
+            f"{plural(namespace.lost, 'replica')} lost" if namespace.lost else "",
         )
-        yield f"namespace {each.namespace}{owner}: {', '.join(filter(None, effects))}"
+        yield f"namespace {namespace.namespace}{owner}: {', '.join(filter(None, effects))}"
 
 
 def verdict(diff: Diff) -> str:
@@ -200,9 +200,9 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     if cluster.answer is None or not needs_attention(cluster):
         return _effect(cluster)
     answer = cluster.answer.answer
-    fewer = [each for each in answer.standings if each.missed or each.pending > each.pending_before]
+    fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
     fields = _named(diff, cluster)
-    ends = [_end(each, fields) for each in sorted(fewer, key=lambda each: -max(each.missed, each.pending))]
+    ends = [_end(item, fields) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
     rest = f"; {len(ends) - _NAMED} more workloads" if len(ends) > _NAMED else ""
     sentences = [
         ", ".join(_rejected(cluster)),
@@ -230,7 +230,7 @@ def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str]) -> 
         return ""
     by, of = (
         Counter(named.get(name) or one_line(name) for name in names).most_common()
-        for names in zip(*((each.by_workload, each.workload) for each in preemptions), strict=True)
+        for names in zip(*((preemption.by_workload, preemption.workload) for preemption in preemptions), strict=True)
     )
     names = [name for name, _ in by]
     victims = [f"{count} of {name}" for name, count in of[:_NAMED]]
@@ -251,7 +251,7 @@ def _object(changed: ChangedObject) -> str:
     if changed.operation == "changed":
         fields = [str(field) for field in changed.fields]
     else:
-        fields = [f"{each.name} {each.after or each.before}" for each in changed.fields if each.name in _OF_WHOLE]
+        fields = [f"{field.name} {field.after or field.before}" for field in changed.fields if field.name in _OF_WHOLE]
     return ": ".join(filter(None, (str(changed), listed([one_line(field) for field in fields], _MAX_FIELDS))))
 
 
@@ -300,7 +300,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     yield from _affected(diff)
     yield _LEGEND if any(cluster.namespaces for cluster in affected) else ""
     if diff.objects:
-        objects = [f"- {text_of(f'{each.directory}: {each.operation} {_object(each)}')}" for each in diff.objects]
+        objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
         body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])
         yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body.strip())
     others, notes = len(diff.not_compared), [*diff.notes, *_kept(diff)]
@@ -312,7 +312,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
 
 def _affected(diff: Diff) -> Iterator[str]:
     """The table of namespaces, with owners if any is known."""
-    affected = [(cluster.cluster, *each) for cluster in diff.clusters for each in cluster.namespaces]
+    affected = [(cluster.cluster, *namespace) for cluster in diff.clusters for namespace in cluster.namespaces]
     if affected:
         has_owner = any(owner for _, _, owner, *_ in affected)
         heads = [head for head in titles(_HEADS_OF_NAMESPACES) if has_owner or head != "Owner"]

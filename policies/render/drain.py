@@ -48,9 +48,9 @@ def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
         yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
         if rest:
             yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
-        each = f"{upgrade.max_unavailable} at a time, {duration(upgrade.away)} each"
+        item = f"{upgrade.max_unavailable} at a time, {duration(upgrade.away)} each"
         verb = "takes" if len(upgrade.steps) == 1 else "take"
-        yield f"{of} {verb} at least {duration(upgrade.least)}: {each}"
+        yield f"{of} {verb} at least {duration(upgrade.least)}: {item}"
 
 
 class UpgradeTable(NamedTuple):
@@ -70,11 +70,14 @@ def upgrade_tables(answer: Answer) -> Iterator[UpgradeTable]:
         heads = ("pool", "upgraded", "takes", "preempted Pods")
         yield UpgradeTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
     if upgrade is not None and answer.blockers:
-        nodes = len({node for each in answer.blockers for node in each.nodes})
+        nodes = len({node for blocker in answer.blockers for node in blocker.nodes})
         pdbs = plural(len(answer.blockers), "PDB allows", "PDBs allow")
         title = f"before the upgrade, {pdbs} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
         rows: list[list[str | int]]
-        rows = [[each.budget, _needs(each), len(each.nodes), listed(list(each.pods), 2)] for each in answer.blockers]
+        rows = [
+            [blocker.budget, _needs(blocker), len(blocker.nodes), listed(list(blocker.pods), 2)]
+            for blocker in answer.blockers
+        ]
         left = len(rows) - MAX_LINES
         more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
         yield UpgradeTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
@@ -94,8 +97,12 @@ def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
     ]
 
 
-def _needs(each: Blocker) -> str:
-    return f"needs all {each.expected}" if each.never else f"{each.healthy}, needs {each.desired} of {each.expected}"
+def _needs(blocker: Blocker) -> str:
+    return (
+        f"needs all {blocker.expected}"
+        if blocker.never
+        else f"{blocker.healthy}, needs {blocker.desired} of {blocker.expected}"
+    )
 
 
 def _fix_of(answer: Answer) -> str:

@@ -27,8 +27,8 @@ _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     """The report as Markdown: the most severe findings first, within GitHub's size limit."""
-    found = counts(findings)
-    summary = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "no findings"
+    by_severity = counts(findings)
+    summary = ", ".join(plural(by_severity[s], str(s)) for s in Severity if by_severity[s]) or "no findings"
     lines = [f"### {title}: {summary}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
@@ -39,11 +39,11 @@ def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     return _short(lines)
 
 
-def changes(found: Sequence[Change], since: str) -> str:
+def changes(rows: Sequence[Change], since: str) -> str:
     """The changes since an earlier report as a Markdown list."""
-    shown = [f"- {each.change}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MAX_ROWS]]
-    more = [f"- and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
-    title = f"#### Since {text_of(since)}: {plural(len(found), 'change') if found else 'no changes'}"
+    shown = [f"- {item.change}: {text_of(': '.join(part for part in item[1:] if part))}" for item in rows[:MAX_ROWS]]
+    more = [f"- and {len(rows) - MAX_ROWS} more"] if len(rows) > MAX_ROWS else []
+    title = f"#### Since {text_of(since)}: {plural(len(rows), 'change') if rows else 'no changes'}"
     return "\n".join(["", "", title, "", *shown, *more])
 
 

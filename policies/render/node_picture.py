@@ -110,13 +110,13 @@ def _drawn(before: Frame, after: Frame) -> list[int]:
 
 def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
     """Return zone -> positions of nodes; zones above the maximum are merged into the last one."""
-    found: dict[str, list[int]] = {}
+    zones: dict[str, list[int]] = {}
     for place in drawn:
         zone = zone_of(nodes[place])
-        if zone not in found and len(found) == MAX_ZONES:
-            zone = next(reversed(found))
-        found.setdefault(zone, []).append(place)
-    return found
+        if zone not in zones and len(zones) == MAX_ZONES:
+            zone = next(reversed(zones))
+        zones.setdefault(zone, []).append(place)
+    return zones
 
 
 def _place(left: int, top: int, number: int, cell: _Cell) -> tuple[int, int]:

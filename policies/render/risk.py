@@ -131,9 +131,9 @@ def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[s
     else:
         yield "no class has a higher priority"
     yield from (
-        f"PodGroup {each.pod_group} (priority {each.priority}): preempting one Pod preempts all "
-        f"{plural(each.preempted_pods, 'Pod')} on {plural(each.nodes, 'node')}"
-        for each in risk.pod_groups
+        f"PodGroup {pod_group.pod_group} (priority {pod_group.priority}): preempting one Pod preempts all "
+        f"{plural(pod_group.preempted_pods, 'Pod')} on {plural(pod_group.nodes, 'node')}"
+        for pod_group in risk.pod_groups
     )
     for loss in risk.pod_losses[:_MAX_LOSSES]:
         yield paint(f"losing Pod {loss.pod.rpartition('/')[2]} {loss.sentence}", "warning")
@@ -203,8 +203,8 @@ def notes(risks: Risks) -> Iterator[str]:
     yield from limited(risks.not_modelled, len(risks.not_modelled), "part not modelled", "parts not modelled", "")
 
 
-def _without_loss(found: Risks) -> Iterator[str]:
-    anyway = {risk.workload: (found.without_loss or {}).get(risk.workload, 0) for risk in found.workloads}
+def _without_loss(risks: Risks) -> Iterator[str]:
+    anyway = {risk.workload: (risks.without_loss or {}).get(risk.workload, 0) for risk in risks.workloads}
     losing = sum(map(bool, anyway.values()))
     if losing:
         most = max(anyway, key=anyway.__getitem__)

@@ -39,7 +39,7 @@ def summary_lines(summary: Summary, paint: Painter = plain) -> Iterator[str]:
         yield paint(f"preempted: {plural(len(summary.evictions), 'Pod')}{depth}", "warning")
         for what, name in (("group", "workloads"), ("priority_class", "PriorityClasses"), ("namespace", "namespaces")):
             hit = sorted(summary.victims_by(what).items(), key=lambda item: (-item[1], item[0]))
-            yield f"  {name}: {listed([f'{each} ({count})' for each, count in hit])}"
+            yield f"  {name}: {listed([f'{row} ({count})' for row, count in hit])}"
     for name, count in sorted(summary.violated_pdbs.items()):
         yield paint(violated(name, count), "warning")
     for waiting in summary.waiting:
@@ -60,8 +60,8 @@ def violated(pdb: str, count: int) -> str:
 
 def missing(summary: Summary) -> Iterator[str]:
     """Lines about Pods that a ResourceQuota rejects at the end."""
-    for each in summary.missing:
-        yield f"{each.group}: a ResourceQuota rejects {plural(each.pods, 'Pod')}: {each.message}"
+    for row in summary.missing:
+        yield f"{row.group}: a ResourceQuota rejects {plural(row.pods, 'Pod')}: {row.message}"
 
 
 def new_pods(summary: Summary, noun: str = "new Pod") -> str:
@@ -89,9 +89,9 @@ def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterato
 def _brief(summary: Summary) -> Iterator[str]:
     hit = sorted(summary.victims_by("group").items(), key=lambda item: (-item[1], item[0]))
     yield f"preempted: {listed([f'{name} ({count})' for name, count in hit])}" if hit else NO_PREEMPTION
-    waiting = [f"{each.group} ({each.pods})" for each in summary.waiting]
+    waiting = [f"{row.group} ({row.pods})" for row in summary.waiting]
     yield f"Pending: {listed(waiting)}" if waiting else "no Pods are Pending"
     if summary.missing:
-        yield f"rejected by a ResourceQuota: {listed([f'{each.group} ({each.pods})' for each in summary.missing])}"
+        yield f"rejected by a ResourceQuota: {listed([f'{row.group} ({row.pods})' for row in summary.missing])}"
     if summary.violated_pdbs:
         yield f"violated PDBs: {listed(sorted(summary.violated_pdbs))}"

@@ -90,34 +90,34 @@ def _nothing(sweep: Sweep) -> str:
     return "no Pods lost, Pending or preempted"
 
 
-def _answer(sweep: Sweep, found: list[Row]) -> str:
+def _answer(sweep: Sweep, rows: list[Row]) -> str:
     cases = plural(len(sweep.rows), "case")
-    if not found:
+    if not rows:
         return f"{cases}, {_nothing(sweep)}"
-    worst = found[0]
+    worst = rows[0]
     counts = f"{worst.fewer} fewer, {worst.pending} Pending, {worst.preempted} preempted"
     if end := with_nodes(worst.node_groups):
         counts += f"; with new nodes {end}"
-    return f"{len(found)} of {cases} do harm, the worst is {worst.case} ({counts})"
+    return f"{len(rows)} of {cases} do harm, the worst is {worst.case} ({counts})"
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
-    found = harmful(sweep)
-    yield paint(f"{_answer(sweep, found)}: what if {EVERY[sweep.sweep]}", "bold")
+    harmed = harmful(sweep)
+    yield paint(f"{_answer(sweep, harmed)}: what if {EVERY[sweep.sweep]}", "bold")
     yield f"  before: {before(sweep)}"
     if without_event := without(sweep):
         yield f"  {without_event}"
-    if found:
-        rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
+    if harmed:
+        rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
         yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)
         yield f"  {BASIS}"
-    if len(found) > MAX_ROWS:
-        yield f"  and {len(found) - MAX_ROWS} more; use -o json for all"
-    harmless = len(sweep.rows) - len(found)
+    if len(harmed) > MAX_ROWS:
+        yield f"  and {len(harmed) - MAX_ROWS} more; use -o json for all"
+    harmless = len(sweep.rows) - len(harmed)
     if harmless:
-        others = f"{harmless} others" if found else plural(harmless, "case")
-        yield paint(f"  {others if harmless > 1 or not found else '1 other'}: {_nothing(sweep)}", "good")
+        others = f"{harmless} others" if harmed else plural(harmless, "case")
+        yield paint(f"  {others if harmless > 1 or not harmed else '1 other'}: {_nothing(sweep)}", "good")
     yield from (f"  note: {note}" for note in sweep.notes)
 
 
@@ -128,15 +128,15 @@ def markdown(sweep: Sweep) -> str:
         f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}"
         + (f"; {without(sweep)}" if sweep.without_change else "")
     )
-    found, heads = harmful(sweep), heads_of(sweep)
-    if found:
-        rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
+    harmed, heads = harmful(sweep), heads_of(sweep)
+    if harmed:
+        rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
         lines += ["", *markdown_table(heads, rows, longest=_LONGEST)]
         lines += ["", BASIS]
-    if len(found) > MAX_ROWS:
-        lines += ["", f"and {len(found) - MAX_ROWS} more"]
-    harmless = len(sweep.rows) - len(found)
+    if len(harmed) > MAX_ROWS:
+        lines += ["", f"and {len(harmed) - MAX_ROWS} more"]
+    harmless = len(sweep.rows) - len(harmed)
     if harmless:
-        lines += ["", f"{plural(harmless, 'other case' if found else 'case')}: {_nothing(sweep)}."]
+        lines += ["", f"{plural(harmless, 'other case' if harmed else 'case')}: {_nothing(sweep)}."]
     lines += ["", *(f"- {text_of(note)}" for note in sweep.notes)] if sweep.notes else []
     return "\n".join(lines) + "\n"

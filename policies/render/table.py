@@ -48,7 +48,7 @@ def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str
     texts = [[cut(one_line(str(cell)), longest) for cell in row[:-1]] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads[:-1], *texts, strict=True)]
     left = [not any(isinstance(row[index], int) for row in rows) for index in range(len(widths))]
-    rest = max(width - sum(each + 2 for each in widths), longest)
+    rest = max(width - sum(item + 2 for item in widths), longest)
     last = [heads[-1], *(cut(one_line(str(row[-1])), rest) for row in rows)]
     cells = [[*row, end] for row, end in zip([heads[:-1], *texts], last, strict=True)]
     yield from _aligned(cells, [*left, True])

@@ -412,10 +412,10 @@ def _home(right: Path, wrong: Path) -> str:
     return field_path(right).replace("[0]", "[*]")
 
 
-def _nearest(name: str, known: frozenset[str]) -> list[str]:
+def _nearest(name: str, names: frozenset[str]) -> list[str]:
     from difflib import get_close_matches  # only when something is wrong
 
-    return get_close_matches(name[:100], sorted(known), n=1, cutoff=_NEAR)
+    return get_close_matches(name[:100], sorted(names), n=1, cutoff=_NEAR)
 
 
 def _has_home(name: str, root: str) -> bool:

@@ -130,6 +130,6 @@ def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator
     if not name or not context.classes_known or name in context.classes:
         return
     if not is_template_variable(name, subject, context):
-        known, fix = recommended_to(subject, context), "create it, or use one that exists"
-        details = UnknownClass(name, "; Pods here get the cluster's default", known, fix)
+        names, fix = recommended_to(subject, context), "create it, or use one that exists"
+        details = UnknownClass(name, "; Pods here get the cluster's default", names, fix)
         yield Problem(details, ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION))

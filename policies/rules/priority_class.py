@@ -776,5 +776,5 @@ class _ByValue:
 
     def __init__(self, context: Context) -> None:
         self.names: dict[tuple[int, str], list[str]] = {}
-        for name, known in sorted(context.classes.items()):
-            self.names.setdefault((known.value, known.preemption_policy), []).append(name)
+        for name, priority_class in sorted(context.classes.items()):
+            self.names.setdefault((priority_class.value, priority_class.preemption_policy), []).append(name)

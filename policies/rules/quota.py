@@ -181,12 +181,12 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
             unknown += 1
             if is_template_variable(name, subject, context):
                 continue
-            known = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
+            names = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
             fix = "create the class, or use one that exists"
-            near = known.nearest_name(name) if known and context.phase is Phase.LINT else ""
+            near = names.nearest_name(name) if names and context.phase is Phase.LINT else ""
             meant = meant_system_class(name)
             details = UnknownClass(
-                name, "; this scope matches no Pod", known, fix, longest=_LONGEST_IN_SCOPE, meant=meant
+                name, "; this scope matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
             is_near = bool(meant) or (bool(near) and is_misspelt(name, near))
             yield Problem(details, (*path, "values", index), severity=None if is_near else Severity.NOTE)

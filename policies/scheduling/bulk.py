@@ -84,9 +84,9 @@ def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
     """Yield one Pod, without its node, for each distinct set of node constraints (node selector, affinity,
     tolerations) of the Pods on nodes.
     """
-    known: set[Hashable] = set()
+    keys: set[Hashable] = set()
     for pod in matrix.kinds.members:
         constraints = None if pod is None else node_constraints_of(pod.spec)
-        if pod is not None and constraints is not None and constraints not in known:
-            known.add(constraints)
+        if pod is not None and constraints is not None and constraints not in keys:
+            keys.add(constraints)
             yield replace(pod, node_name="")

@@ -183,8 +183,8 @@ def being_bound(pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim
     """Report whether kube-scheduler binds volumes of a nominated Pod. Such a Pod counts as bound to the nominated node.
     Source: upstream `WillPreBind`, `BindPodVolumes`.
     """
-    found = (claims.get((pod.namespace, volume.claim_of(pod.name) or "")) for volume in pod.spec.volumes)
-    return any(claim and not claim.fully_bound and claim.selected_node == pod.nominated_node_name for claim in found)
+    bound = (claims.get((pod.namespace, volume.claim_of(pod.name) or "")) for volume in pod.spec.volumes)
+    return any(claim and not claim.fully_bound and claim.selected_node == pod.nominated_node_name for claim in bound)
 
 
 def _append(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:

@@ -179,11 +179,11 @@ def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, 
 
     Adds the plugins that skip the Pod to `state.skip_pre_bind`.
     """
-    found: Status | None = SKIP
+    result: Status | None = SKIP
     for plugin in framework.pre_binds:
         status = plugin.pre_bind_pre_flight(state, pod, node_name)
         if status is None:
-            found = None
+            result = None
         elif status.code is Code.SKIP:
             state.skip_pre_bind.add(plugin.name)
         elif status.code is Code.ERROR:
@@ -193,7 +193,7 @@ def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, 
                 f'PreBindPreFlight {plugin.name} returned "{status.code}", which is unsupported. It is supposed to '
                 "return Success, Skip, or Error status"
             )
-    return found
+    return result
 
 
 def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:

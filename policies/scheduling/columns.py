@@ -59,7 +59,7 @@ class Columns:
 
         `in_place`: the new columns take over the arrays, and these columns must not be used afterwards.
         """
-        known = set(self.resources)
+        names = set(self.resources)
         work = meter()
         if in_place:
             columns = Columns(self.resources, *self._tables())
@@ -68,8 +68,8 @@ class Columns:
             work.charge(self.requested.size // VECTOR)
         columns.largest = self.largest
         for index, info in changed:
-            work.charge(6 + len(known) // 4)
-            if not known.issuperset(info.node.allocatable.scalars):
+            work.charge(6 + len(names) // 4)
+            if not names.issuperset(info.node.allocatable.scalars):
                 return None
             columns._set(index, info)
         if columns.largest >= _IMMENSE:  # it may be gone

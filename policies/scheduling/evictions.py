@@ -37,14 +37,14 @@ def changed_pdbs(
     desired healthy Pods does not change, because controllers recreate the Pods. Source: kubernetes
     `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
     """
-    found: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+    by_namespace: dict[Key, tuple[PodDisruptionBudget, int]] = {}
     for pod, change in changes:
         for pdb in each(pdbs.get(pod.namespace, ()), 1) if change else ():
             if pdb.counts(pod):
                 key = pdb.namespace, pdb.name
-                found[key] = pdb, found.get(key, (pdb, 0))[1] + change
+                by_namespace[key] = pdb, by_namespace.get(key, (pdb, 0))[1] + change
     changed = dict(earlier or {})
-    for key, (pdb, change) in found.items():  # a preemption takes many Pods of one PDB: the PDB is copied once
+    for key, (pdb, change) in by_namespace.items():  # a preemption takes many Pods of one PDB: the PDB is copied once
         if change:
             before = changed.get(key, pdb)
             changed[key] = replace(before, surplus=before.surplus + change)

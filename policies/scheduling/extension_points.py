@@ -259,8 +259,8 @@ def check_plugin(plugin: Any) -> None:
 
 def _nearest(method: str) -> str:
     plain = {name.replace("_", ""): name for name in _KNOWN}
-    found = get_close_matches(method.replace("_", "").lower(), plain, 1, 0.85)
-    return plain[found[0]] if found else ""
+    matches = get_close_matches(method.replace("_", "").lower(), plain, 1, 0.85)
+    return plain[matches[0]] if matches else ""
 
 
 def _check_signature(what: str, method: Any, protocol: Any) -> None:

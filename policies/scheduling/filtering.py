@@ -66,8 +66,8 @@ class Filtered:
     @property
     def error(self) -> str:
         """The error that ends the cycle, or ""."""
-        found = (self.rejected, *self.statuses.by_node.values())
-        return next(("; ".join(status.reasons) for status in found if status and status.code is Code.ERROR), "")
+        statuses = (self.rejected, *self.statuses.by_node.values())
+        return next(("; ".join(status.reasons) for status in statuses if status and status.code is Code.ERROR), "")
 
 
 def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:

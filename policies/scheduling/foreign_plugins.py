@@ -33,7 +33,7 @@ def with_installed() -> dict[str, type]:
     """
     from importlib.metadata import entry_points
 
-    found: dict[str, type] = dict(IN_TREE)
+    result: dict[str, type] = dict(IN_TREE)
     for entry_point in entry_points(group=GROUP):
         try:
             plugin = entry_point.load()
@@ -42,10 +42,10 @@ def with_installed() -> dict[str, type]:
                 f"{entry_point.value}: {type(error).__name__}: {cut(str(error), _MAX_MESSAGE)}"
             ) from None
         guarded_plugin = guarded(plugin)
-        if guarded_plugin.name in found:
+        if guarded_plugin.name in result:
             raise InvalidPlugin(f"{entry_point.value}: there is a plugin {guarded_plugin.name} already")
-        found[guarded_plugin.name] = guarded_plugin
-    return found
+        result[guarded_plugin.name] = guarded_plugin
+    return result
 
 
 def guarded(plugin: Any) -> Any:

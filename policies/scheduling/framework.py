@@ -101,10 +101,10 @@ class Framework:
 
     def plugin(self, name: str) -> Any:
         """Return the plugin `name` of the profile; create the plugin on first use."""
-        known: Any = self._made.get(name)
-        if known is None:
-            known = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
-        return known
+        result: Any = self._made.get(name)
+        if result is None:
+            result = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
+        return result
 
     @property
     def without_columns(self) -> str:
@@ -160,11 +160,11 @@ class Framework:
         in upstream.
         """
         prepared = self.profile.at("preFilter")
-        found = []
+        result = []
         for plugin in self._at("filter"):
             lacks = plugin.needs_pre_filter and plugin.name not in prepared
-            found.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
-        return found
+            result.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
+        return result
 
     @cached_property
     def post_filters(self) -> list[PostFilterPlugin]:

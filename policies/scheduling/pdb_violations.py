@@ -55,10 +55,10 @@ def filter_victims_with_pdb_violation(
     upstream `FilterVictimsWithPDBViolation`.
     """
     victims = list(victims)
-    found = violations(
+    numbers = violations(
         (pod for victim in victims for pod in victim.pods), pdbs, first_ends_the_count=first_ends_the_count
     )
-    counts = [sum(bool(violated) for _, violated in islice(found, len(victim.pods))) for victim in victims]
+    counts = [sum(bool(violated) for _, violated in islice(numbers, len(victim.pods))) for victim in victims]
     violating = [(victim, count) for victim, count in zip(victims, counts, strict=True) if count]
     return violating, [victim for victim, count in zip(victims, counts, strict=True) if not count]
 

@@ -294,11 +294,11 @@ def _post_filter(
                 return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {NOT_FOUND}')
             reasons.append(_CLAIMS_RETURNED)
         elif plugin == _DEFAULT_PREEMPTION:
-            found = preempt()
-            message = f"pod group preemption: {found.message}"
-            if found.is_error:
+            result = preempt()
+            message = f"pod group preemption: {result.message}"
+            if result.is_error:
                 return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {message}')
-            if found.nominations is not None or found.is_final:
-                return _PostFiltered(message, found if found.nominations is not None else None)
+            if result.nominations is not None or result.is_final:
+                return _PostFiltered(message, result if result.nominations is not None else None)
             reasons.append(message)
     return _PostFiltered(", ".join(reasons))

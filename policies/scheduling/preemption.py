@@ -106,9 +106,9 @@ class Preemption:
 
     def reasons(self, nodes: int) -> Counter[str]:
         """Return reason -> number of nodes on which preemption does not help for this reason."""
-        found = Counter(reason for status in self.statuses.values() for reason in status.reasons)
-        found[NOT_HELPFUL] += nodes - len(self.statuses)
-        return +found
+        statuses = Counter(reason for status in self.statuses.values() for reason in status.reasons)
+        statuses[NOT_HELPFUL] += nodes - len(self.statuses)
+        return +statuses
 
 
 def pod_eligible_to_preempt_others(pod: Pod, snapshot: Snapshot, is_unresolvable: Callable[[str], bool]) -> str:
@@ -144,11 +144,11 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
     work = meter()
     for node_info in potential:
         work.charge(FILTERS)
-        found = select_victims_on_node(handle, state, pod, node_info)
-        if isinstance(found, Candidate):
-            candidates.append(found)
+        victims = select_victims_on_node(handle, state, pod, node_info)
+        if isinstance(victims, Candidate):
+            candidates.append(victims)
         else:
-            dropped[node_info.name] = found
+            dropped[node_info.name] = victims
     return Preemption(
         candidates=tuple(candidates),
         statuses=dropped,
@@ -178,10 +178,12 @@ class Domain:
     def __init__(self, snapshot: Snapshot, nodes: Mapping[str, NodeInfo], assignments: Sequence[Assignment]) -> None:
         self._snapshot, self._nodes, self._assignments = snapshot, nodes, assignments
         self._is_local = all(
-            plugin.name in each.state.skip_filter for each in assignments for plugin in each.framework.extensions
+            plugin.name in assignment.state.skip_filter
+            for assignment in assignments
+            for plugin in assignment.framework.extensions
         )
         """True if each Pod depends only on the Pods of its own node."""
-        self._here = {each.node_name for each in assignments}
+        self._here = {assignment.node_name for assignment in assignments}
 
     def remove(self, victim: Victim) -> None:
         """Remove the Pods of the victim from the nodes and from the states of the plugins."""
@@ -189,8 +191,8 @@ class Domain:
             info = self._nodes.get(pod.node_name)
             if info is not None:
                 info.remove_pod(pod)
-            for each in () if self._is_local else self._assignments:
-                each.framework.run_remove_pod(each.state, each.pod, pod, info or self._other(pod))
+            for assignment in () if self._is_local else self._assignments:
+                assignment.framework.run_remove_pod(assignment.state, assignment.pod, pod, info or self._other(pod))
 
     def add(self, victim: Victim) -> None:
         """Add the Pods of the victim to the nodes and to the states of the plugins again."""
@@ -198,8 +200,8 @@ class Domain:
             info = self._nodes.get(pod.node_name)
             if info is not None:
                 info.add_pod(pod)
-            for each in () if self._is_local else self._assignments:
-                each.framework.run_add_pod(each.state, each.pod, pod, info or self._other(pod))
+            for assignment in () if self._is_local else self._assignments:
+                assignment.framework.run_add_pod(assignment.state, assignment.pod, pod, info or self._other(pod))
 
     def _other(self, pod: Pod) -> NodeInfo:
         return self._snapshot.node_infos[self._snapshot.rows[pod.node_name]]

@@ -247,9 +247,9 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
     if isinstance(static, Unsupported):
         return None
     plugins, reasons, left = static
-    fit, known = cycle.node_fit, snapshot.columns.resources
+    fit, names = cycle.node_fit, snapshot.columns.resources
     resources = [demand for demand in fit.demands if demand.constraint is None]
-    demands = [Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in resources]
+    demands = [Demand(demand.resource, names.index(demand.resource), demand.limit) for demand in resources]
     amounts = spec.request
     base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
     reached = _reached(snapshot, pod, cycle, len(left))
@@ -276,12 +276,12 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
 
 
 def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
-    spec, known = pod.spec, snapshot.columns.resources
+    spec, resources = pod.spec, snapshot.columns.resources
     if snapshot.extended_resources or spec.claims_devices or spec.host_ports:
         return None
     if any(volume.ephemeral for volume in spec.volumes):
         return None
-    if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
+    if any(amount and resource not in resources for resource, amount in spec.request.scalars.items()):
         return None
     cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
     framework = cycle.framework
@@ -302,7 +302,7 @@ def has_constraints(spec: PodSpec, framework: Framework) -> bool:
         return True
     spread = framework.profile.args.get(PodTopologySpread.name)
     defaults = () if spread is None or spread.defaulting_type == SYSTEM_DEFAULTING else spread.default_constraints
-    return any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread or defaults)
+    return any(item.when_unsatisfiable == DO_NOT_SCHEDULE for item in spec.topology_spread or defaults)
 
 
 def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[np.bool_]:
@@ -323,7 +323,7 @@ def storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
     """Return each PersistentVolumeClaim of a Pod and its PersistentVolume; None for missing ones."""
     volumes = snapshot.objects.volumes
     return [
-        each for claim in _claims_of(snapshot, pod) for each in (claim, claim and volumes.get(("", claim.volume_name)))
+        item for claim in _claims_of(snapshot, pod) for item in (claim, claim and volumes.get(("", claim.volume_name)))
     ]
 
 
@@ -379,22 +379,22 @@ class RecurringCycles:
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
         has_storage = pod.spec.has_storage
         key = id(pod.spec), pod.namespace if has_storage else ""
-        known = self._specs.get(key)
+        spec = self._specs.get(key)
         storage = storage_of(snapshot, pod) if has_storage else ()
-        if known is None or any(map(is_not, known[1], storage)):
+        if spec is None or any(map(is_not, spec[1], storage)):
             if len(self._specs) >= _CACHE_SIZE:
                 self._specs.clear()
-            known = self._specs[key] = pod.spec, storage, read_spec(snapshot, pod, self._left)
-        return known[2]
+            spec = self._specs[key] = pod.spec, storage, read_spec(snapshot, pod, self._left)
+        return spec[2]
 
     def _request(self, spec: Spec, priority: int) -> Request:
         key = priority, spec.request
-        found = self._requests.get(key)
-        if found is None:
+        request = self._requests.get(key)
+        if request is None:
             if len(self._requests) >= _CACHED_REQUESTS:
                 self._requests.clear()
-            found = self._requests[key] = Request(spec.demands, priority)
-        return found
+            request = self._requests[key] = Request(spec.demands, priority)
+        return request
 
 
 def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
@@ -406,8 +406,8 @@ def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
     with derived.locked():
         if derived.recurring is None:
             derived.recurring = RecurringCycles()
-        found: RecurringCycles = derived.recurring
-    return found
+        recurring_cycles: RecurringCycles = derived.recurring
+    return recurring_cycles
 
 
 class RecurringCycle:
@@ -474,10 +474,10 @@ class RecurringCycle:
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """[node], bool: whether the node can run the Pod now."""
-        found = self._spec.open & ~self._request.full
+        mask = self._spec.open & ~self._request.full
         if self._own is not None:
-            found[self._own.row] = self._spec.open[self._own.row] and not self._own.full
-        return found
+            mask[self._own.row] = self._spec.open[self._own.row] and not self._own.full
+        return mask
 
     def find(self, order: NDArray[np.intp]) -> Found:
         """Return the feasible nodes that kube-scheduler finds before it stops."""

@@ -67,11 +67,11 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
     ends = [*(np.flatnonzero((ranked[:, 1:] != ranked[:, :-1]).any(axis=0)) + 1).tolist(), len(order)]
     sizes = np.diff(ends, prepend=0).tolist()
     chances = class_probabilities(sizes, int(np.count_nonzero(ranked[0] == 0)), num_candidates)
-    found = []
+    probabilities = []
     for size, end, chance in zip(sizes, ends, chances, strict=True):
         if chance > 0:
-            found += [(names[number], chance / size) for number in order[end - size : end].tolist()]
-    return dict(sorted(found, key=lambda item: -item[1]))
+            probabilities += [(names[number], chance / size) for number in order[end - size : end].tolist()]
+    return dict(sorted(probabilities, key=lambda item: -item[1]))
 
 
 def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) -> list[float]:
@@ -85,15 +85,15 @@ def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) ->
     seen = min(candidates, total)
     missed = _missing(total, seen)
     only_harmful = missed[harmless] if harmless else 0.0
-    found, before = [], 0
+    result, before = [], 0
     for size in sizes:
         if harmless and before >= harmless:
-            found.append(0.0)
+            result.append(0.0)
             continue
         later = only_harmful * size / harmless if harmless else 0.0
-        found.append(missed[before] - missed[before + size] + later)
+        result.append(missed[before] - missed[before + size] + later)
         before += size
-    return found
+    return result
 
 
 def _missing(total: int, seen: int) -> list[float]:
@@ -401,10 +401,10 @@ class Prediction:
             reason = pod_eligible_to_preempt_others(self.pod, self.snapshot, statuses.is_unresolvable)
             return Preemption(eligible=not reason, ineligible_reason=reason)
         result, post_filter_results = framework.run_post_filter_plugins(self._state, self.pod, statuses)
-        found = next((r.details for r in post_filter_results.values() if isinstance(r.details, Preemption)), None)
-        if result.nominated_node_name and (found is None or result.details is not found):
+        detail = next((r.details for r in post_filter_results.values() if isinstance(r.details, Preemption)), None)
+        if result.nominated_node_name and (detail is None or result.details is not detail):
             return Preemption(best_candidates=(Candidate(result.nominated_node_name, ()),))
-        return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
+        return detail or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
 
     @property
     def candidates(self) -> Sequence[Candidate]:

@@ -55,21 +55,21 @@ def pdbs_by_namespace(
     changed = replaced(older.table, objects.pdbs) if older and older.semantics == objects.semantics else None
     if older and changed is not None:
         return with_replaced(older.pdbs, {key: counted(pdb) for key, pdb in changed.items()})
-    found: dict[str, list[PodDisruptionBudget]] = {}
+    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
     for (namespace, _), pdb in sorted(objects.pdbs.items(), key=itemgetter(0)):
-        found.setdefault(namespace, []).append(counted(pdb))
+        by_namespace.setdefault(namespace, []).append(counted(pdb))
     before: Mapping[str, tuple[PodDisruptionBudget, ...]] = older.pdbs if older else {}
-    return {name: _unless_the_same(before.get(name, ()), pdbs) for name, pdbs in found.items()}
+    return {name: _unless_the_same(before.get(name, ()), pdbs) for name, pdbs in by_namespace.items()}
 
 
 def with_replaced(
     pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
 ) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
     """Return namespace -> PDBs with changed PDBs replaced. `changed`: (namespace, name) -> PDB."""
-    found = dict(pdbs)
+    by_namespace = dict(pdbs)
     for namespace in {namespace for namespace, _ in changed}:
-        found[namespace] = tuple(changed.get((namespace, pdb.name), pdb) for pdb in found[namespace])
-    return found
+        by_namespace[namespace] = tuple(changed.get((namespace, pdb.name), pdb) for pdb in by_namespace[namespace])
+    return by_namespace
 
 
 def _unless_the_same(
@@ -144,8 +144,8 @@ class Snapshot:
         self.older_pdbs: OlderPdbs | None = None
         """The PDBs of an older Snapshot."""
         if base:
-            known = base.__dict__.get("pdbs")
-            own = None if known is None else OlderPdbs(base.semantics, base.objects.pdbs, known)
+            pdbs = base.__dict__.get("pdbs")
+            own = None if pdbs is None else OlderPdbs(base.semantics, base.objects.pdbs, pdbs)
             self.older_pdbs = own or base.older_pdbs
         for name, table in _SHARED_TABLES:
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
@@ -330,13 +330,13 @@ class Snapshot:
         """
         if not self.preempts_by_group:
             return {}
-        found: dict[tuple[str, str], list[Pod]] = {}
+        groups: dict[tuple[str, str], list[Pod]] = {}
         lost = [pods for name, pods in self.objects.pods_by_node.items() if name not in self.rows]
         for pods in (*(info.pods for info in each(self.node_infos)), *lost):
             for pod in pods:
                 if pod.spec.pod_group:
-                    found.setdefault((pod.namespace, pod.spec.pod_group), []).append(pod)
-        return {key: tuple(sorted(pods, key=lambda pod: pod.name)) for key, pods in found.items()}
+                    groups.setdefault((pod.namespace, pod.spec.pod_group), []).append(pod)
+        return {key: tuple(sorted(pods, key=lambda pod: pod.name)) for key, pods in groups.items()}
 
     @cached_property
     def _lowest_grouped_priority(self) -> int | None:
@@ -381,8 +381,8 @@ class Snapshot:
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace; empty if the namespace is unknown."""
-        found = self.objects.namespaces.get(("", namespace))
-        return found.labels if found else {}
+        view = self.objects.namespaces.get(("", namespace))
+        return view.labels if view else {}
 
     @cached_property
     def have_pods_with_affinity(self) -> list[NodeInfo]:
@@ -424,18 +424,18 @@ class Snapshot:
     @cached_property
     def volumes_of_class(self) -> Mapping[str, list[PersistentVolume]]:
         """StorageClass name -> its PersistentVolumes, sorted by name."""
-        found: dict[str, list[PersistentVolume]] = {}
+        volumes: dict[str, list[PersistentVolume]] = {}
         for _, volume in sorted(self.objects.volumes.items(), key=lambda item: item[0]):
-            found.setdefault(volume.storage_class, []).append(volume)
-        return found
+            volumes.setdefault(volume.storage_class, []).append(volume)
+        return volumes
 
     @cached_property
     def attachments(self) -> Mapping[str, list[VolumeAttachment]]:
         """Node name -> its VolumeAttachments."""
-        found: dict[str, list[VolumeAttachment]] = {}
+        by_node: dict[str, list[VolumeAttachment]] = {}
         for attachment in self.objects.attachments.values():
-            found.setdefault(attachment.node_name, []).append(attachment)
-        return found
+            by_node.setdefault(attachment.node_name, []).append(attachment)
+        return by_node
 
 
 def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:

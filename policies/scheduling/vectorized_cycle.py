@@ -66,8 +66,8 @@ class Scores:
         """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
         NotValid.
         """
-        found = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
-        return {name: worth for name, worth in found.items() if worth.any()}
+        scores = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
+        return {name: worth for name, worth in scores.items() if worth.any()}
 
     def _weighted(self, rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.int64] | int]]:
         """Yield (plugin, weighted scores) in the order of the profile; an integer for all nodes. Raises NotValid."""
@@ -206,16 +206,16 @@ class Cycle:
     @cached_property
     def filtered(self) -> Filtered:
         """The nodes that pass the filters, and why the others do not. Source: upstream `findNodesThatFitPod`."""
-        (left, restricting, _), found = self.rejections
+        (left, restricting, _), rejections = self.rejections
         infos, statuses = self.snapshot.node_infos, NodeToStatus()
         if restricting:
             statuses.absent = unresolvable(excluded_reason(restricting))
-        passing = found.codes < 0
+        passing = rejections.codes < 0
         nodes = [infos[row] for row in np.flatnonzero(passing & left).tolist()]
         rows = np.flatnonzero(~passing & left).tolist()
         charge(len(rows) // 8)
         names = [infos[row].node.name for row in rows]
-        statuses.by_node = dict(zip(names, found.of(rows), strict=True))
+        statuses.by_node = dict(zip(names, rejections.of(rows), strict=True))
         return Filtered(nodes, statuses, restricting=restricting)
 
     def preempt(self) -> Preemption:
@@ -224,8 +224,8 @@ class Cycle:
         Source: upstream `Preempt`, `DryRunPreemption`.
         """
         pod, snapshot = self.pod, self.snapshot
-        (left, _, static), found = self.rejections
-        potential = found.where(Code.UNSCHEDULABLE) & left
+        (left, _, static), rejections = self.rejections
+        potential = rejections.where(Code.UNSCHEDULABLE) & left
         rows = np.flatnonzero(potential)
         with snapshot.derived.locked():
             matrix = pod_matrix_of(snapshot)  # it may have been another snapshot's meanwhile
@@ -258,23 +258,23 @@ class Cycle:
         """
         key, table = self.node_fit.static_key, self.snapshot.objects.nodes
         cache = self.matrix.static_rejections
-        known = cache.get(key)
-        if known is None or known[1] is not table:
+        cached = cache.get(key)
+        if cached is None or cached[1] is not table:
             if len(cache) >= _CACHE_SIZE:
                 cache.clear()
-            known = self.pod.spec, table, self._work_out_static()
+            cached = self.pod.spec, table, self._work_out_static()
             if not is_large(self.pod.spec):
-                cache[key] = known
-        found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
-        return found
+                cache[key] = cached
+        result: tuple[set[str], Counter[str], NDArray[np.bool_]] = cached[2]
+        return result
 
     def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        left, restricting, found = static_rejections(self.node_fit)
+        left, restricting, rejections = static_rejections(self.node_fit)
         plugins, reasons = set(restricting), Counter[str]()
         if restricting and not left.all():
             reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
-        count_rejections(found, left, plugins, reasons)
-        return plugins, reasons, left & (found.codes < 0)
+        count_rejections(rejections, left, plugins, reasons)
+        return plugins, reasons, left & (rejections.codes < 0)
 
     @property
     def in_tables(self) -> Scores:

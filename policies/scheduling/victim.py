@@ -24,8 +24,8 @@ class MissingNode(Exception):
     """The error if a Pod of a victim is on a node that no longer exists. Source: upstream `newDomainVictim`."""
 
     def __init__(self, node: str) -> None:
-        found = f'nodeinfo not found for node name "{node}"'
-        super().__init__(f'failed to get node info for node "{node}" from snapshot: {found}')
+        message = f'nodeinfo not found for node name "{node}"'
+        super().__init__(f'failed to get node info for node "{node}" from snapshot: {message}')
 
 
 class Victim(NamedTuple):
@@ -64,22 +64,22 @@ def victims_on(node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victi
     """
     if not snapshot.preempts_by_group:
         return [Victim((pod,), pod.effective_priority) for info in node_infos for pod in info.pods]
-    groups, found = snapshot.objects.pod_groups, list[Victim]()
-    known = set[tuple[str, str]]()
+    groups, victims = snapshot.objects.pod_groups, list[Victim]()
+    keys = set[tuple[str, str]]()
     for info in node_infos:
         for pod in info.pods:
             key = pod.namespace, pod.spec.pod_group
             group = groups.get(key) if key[1] else None
             if group is None or not group.preempted_together:
-                found.append(Victim((pod,), pod_priority(pod, snapshot), bool(key[1])))
-            elif key not in known:
-                known.add(key)
+                victims.append(Victim((pod,), pod_priority(pod, snapshot), bool(key[1])))
+            elif key not in keys:
+                keys.add(key)
                 pods = snapshot.pods_of_groups[key]
-                missing = next((each.node_name for each in pods if each.node_name not in snapshot.rows), "")
+                missing = next((item.node_name for item in pods if item.node_name not in snapshot.rows), "")
                 if missing:
                     raise MissingNode(missing)
-                found.append(Victim(pods, group.priority, is_group=True))
-    return found
+                victims.append(Victim(pods, group.priority, is_group=True))
+    return victims
 
 
 def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:

@@ -389,8 +389,8 @@ class ApiServer:
             return "is being deleted or gone"
         if state.pod.spec.gated:
             return "has non-empty .spec.schedulingGates"
-        found = self.nodes.get(node)
-        bound = state.pod.bound_to(node, found.labels if found else {})
+        target = self.nodes.get(node)
+        bound = state.pod.bound_to(node, target.labels if target else {})
         self.timeline.add("scheduled", pod.key, node)
         self.conditions.pop(state.pod.uid, None)
         started = replace(bound, start_time=floor(self.seconds))
@@ -511,9 +511,9 @@ class ApiServer:
     def _note_origin(self, pod: Pod, *, before: bool) -> None:
         owner = controller_of(pod)
         state = self.workloads.get(owner) if owner else None
-        found = again(pod, self.recreated, is_there=state is not None)
+        recreator = again(pod, self.recreated, is_there=state is not None)
         top = state.controller if state and state.controller else owner
-        self.timeline.origins[pod.key] = origin_of(pod, top, found, before=before)
+        self.timeline.origins[pod.key] = origin_of(pod, top, recreator, before=before)
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
         """Store a new or changed Pod, or remove one (`new` None), and notify the watchers.
@@ -583,7 +583,7 @@ class ApiServer:
             self._notify("Node", old, None)
 
     def owned(self, key: Key) -> list[WorkloadState]:
-        return [self.workloads[each] for each in self._index.owned(key)]
+        return [self.workloads[item] for item in self._index.owned(key)]
 
     def put_workload(self, state: WorkloadState) -> None:
         """Create a workload or PDB, or change its spec. Raises InvalidObject for an invalid PDB."""

@@ -97,10 +97,10 @@ class ControllerView:
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
         """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels."""
-        known = self._selected.get(state.key)
-        if known is None or known.object is not state.object:
-            known = self._selected[state.key] = _Selected(state.object, selector())
-        return known.of(self._api.tally.by_labels.get(state.key[1], {}))
+        cached = self._selected.get(state.key)
+        if cached is None or cached.object is not state.object:
+            cached = self._selected[state.key] = _Selected(state.object, selector())
+        return cached.of(self._api.tally.by_labels.get(state.key[1], {}))
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         return list(self._api.by_node.get(node, {}).values())
@@ -124,10 +124,10 @@ class ControllerView:
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
         """Return the Pod of a template after admission; computed once for each template."""
-        known = self._admitted.get(id(template))
-        if known is None:
-            known = self._admitted[id(template)] = template, self._admission(make())
-        return known[1]
+        cached = self._admitted.get(id(template))
+        if cached is None:
+            cached = self._admitted[id(template)] = template, self._admission(make())
+        return cached[1]
 
 
 class _Selected:

@@ -88,16 +88,16 @@ class ControllerWorkers(ControllerManager):
             pass
 
     def _put(self, *due: Due) -> None:
-        for each in due:
-            if isinstance(each, Sync):
-                self._delayed.pop(each.key, None)
-                self._enqueue(each.key)
+        for item in due:
+            if isinstance(item, Sync):
+                self._delayed.pop(item.key, None)
+                self._enqueue(item.key)
                 continue
-            if isinstance(each, Change) and each.kind == "Pod":
-                self._enqueue_of(each.old if each.new is None else each.new)
+            if isinstance(item, Change) and item.kind == "Pod":
+                self._enqueue_of(item.old if item.new is None else item.new)
                 continue
-            steps = self._deal_with(each)
-            if isinstance(each, Collect) or (isinstance(each, Change) and each.kind == "Workload" and each.new is None):
+            steps = self._deal_with(item)
+            if isinstance(item, Collect) or (isinstance(item, Change) and item.kind == "Workload" and item.new is None):
                 self.clock.spawn(steps)
             else:
                 for _ in steps:  # what is to be done is put into queues, which takes no time
@@ -189,7 +189,7 @@ class ControllerWorkers(ControllerManager):
         if key[0] not in _SHARED:
             return {}
         state = self.api.workloads.get(key)
-        return {} if state is None else {each.key: each for each in (state, *self.api.owned(key))}
+        return {} if state is None else {item.key: item for item in (state, *self.api.owned(key))}
 
     def _written(
         self, key: Key, action: SetStatus | UpdateWorkload | UpdateConflict, read: dict[Key, WorkloadState]
@@ -314,11 +314,11 @@ class StorageControllers:
     @property
     def not_modelled(self) -> list[str]:
         """Sentences about claims whose outcome forewarn cannot simulate."""
-        found = [*self._missing.items()]
+        reasons = [*self._missing.items()]
         if self._api.storage.unlisted:
             why = "not in the cluster snapshot: Pods are simulated without their volumes"
-            found.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
-        rows = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in found)
+            reasons.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
+        rows = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in reasons)
         return [f"not modelled: {count} ({names}): {why}" for count, names, why in rows]
 
     def start(self) -> None:
@@ -419,12 +419,12 @@ class StorageControllers:
             return
         storage_class = self._base.storage_classes.get(("", claim.storage_class))
         volumes = self._volumes_of_class(claim.storage_class)
-        found = sync_unbound_claim(claim, storage_class, self._api.storage.volume, volumes)
-        if isinstance(found, Bind):
-            yield from self._bind(claim, found.volume)
-        elif found is not None and key not in self._provisioning and self._can_provision(claim, found.storage_class):
+        bound = sync_unbound_claim(claim, storage_class, self._api.storage.volume, volumes)
+        if isinstance(bound, Bind):
+            yield from self._bind(claim, bound.volume)
+        elif bound is not None and key not in self._provisioning and self._can_provision(claim, bound.storage_class):
             self._provisioning.add(key)
-            self._clock.spawn(self._provision(claim, found.storage_class))
+            self._clock.spawn(self._provision(claim, bound.storage_class))
 
     def _volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
         volumes = self._api.storage.volumes()
@@ -534,5 +534,5 @@ def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
     if volume.node_affinity is None:
         return ()
     (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)
-    plain = all(each.operator == "In" and len(each.values) == 1 for each in first.expressions)
+    plain = all(expression.operator == "In" and len(expression.values) == 1 for expression in first.expressions)
     return None if more or first.error or first.fields or not plain else tuple(sorted(e.key for e in first.expressions))

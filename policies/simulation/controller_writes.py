@@ -124,14 +124,14 @@ class Rejections:
         """Whether a Pod was subtracted from quotas since the last rejection, so that a retry may succeed."""
         quotas = self._api.quotas
         return quotas is not None and any(
-            each.given_back < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
+            value.given_back < quotas.given_back for key, value in self._now.items() if key in self._api.workloads
         )
 
     def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
         """Yield ((kind, `namespace/name`) of the top workload, RejectedWorkload) for each existing workload, in
         no order.
         """
-        return ((self._workload(key), each) for key, each in self._now.items() if key in self._api.workloads)
+        return ((self._workload(key), value) for key, value in self._now.items() if key in self._api.workloads)
 
 
 class _Sync:

@@ -118,9 +118,9 @@ class SchedulingAlgorithm:
             self._known = snapshot, {}
         identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
         alike = id(pod.spec), id(pod.labels), *identity
-        known = self._known[1].get(alike)
-        if known is not None:
-            return known
+        fits = self._known[1].get(alike)
+        if fits is not None:
+            return fits
         result = self._decide(snapshot, pod)
         if isinstance(result, Rejected) and result.candidate is None:
             self._known[1][alike] = result
@@ -131,11 +131,11 @@ class SchedulingAlgorithm:
         _check_plugins(snapshot, pod, fits=True)
         if reason := without_gang_scheduling(pod, snapshot.semantics):
             raise NotPredicted(f"not predicted: Pod {pod.key}: {reason}")
-        found = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
-        if isinstance(found, Fits):
-            return MemberStatus(found.node)
-        if found is not None:
-            return MemberStatus(message=found.message, plugins=found.plugins)
+        host = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
+        if isinstance(host, Fits):
+            return MemberStatus(host.node)
+        if host is not None:
+            return MemberStatus(message=host.message, plugins=host.plugins)
         try:
             return place_member(snapshot, pod, self._host, _message_of)
         except NotModelled as why:
@@ -237,11 +237,11 @@ class SchedulingAlgorithm:
             return own
         is_feasible = np.zeros(len(snapshot.node_infos), np.bool_)
         is_feasible[[snapshot.rows[name] for name in feasible]] = True
-        found = found_in_order(is_feasible, self._rows(snapshot), percentage_of(prediction.framework))
-        self._go_on(snapshot, min(found.evaluated, prediction.evaluated_nodes))
+        hosts = found_in_order(is_feasible, self._rows(snapshot), percentage_of(prediction.framework))
+        self._go_on(snapshot, min(hosts.evaluated, prediction.evaluated_nodes))
         if prediction.error:
             return ""
-        return self._best(snapshot, found.rows, partial(_total_scores, prediction))
+        return self._best(snapshot, hosts.rows, partial(_total_scores, prediction))
 
     def _rejected(self, prediction: Prediction) -> Rejected:
         snapshot, rejection = prediction.snapshot, prediction.rejection
@@ -329,8 +329,8 @@ def _with_candidate(snapshot: Snapshot, message: FitError, candidate: Candidate)
     """Return the message with the result of preemption; unchanged in releases that do not report this result."""
     if not snapshot.semantics.successful_preemptions_are_reported:
         return message
-    found = f"found a potential placement for pod on node {candidate.node_name}"
-    return FitError(f"{message} preemption: {found}, preempting {len(candidate.victims)} victims", message.reasons)
+    text = f"found a potential placement for pod on node {candidate.node_name}"
+    return FitError(f"{message} preemption: {text}, preempting {len(candidate.victims)} victims", message.reasons)
 
 
 def _reject_member(cycle: Cycle | RecurringCycle) -> Rejected:

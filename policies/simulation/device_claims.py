@@ -52,8 +52,8 @@ def unmodelled_pending(pods: Iterable[Pod], objects: ClusterObjects) -> dict[str
     snapshot = Snapshot(objects, (), Columns.build(()))
     pending = (pod for pod in pods if pod.device_claims and not pod.node_name and not pod.terminal)
     provided, selectors = snapshot.extended_resources, snapshot.device_selectors
-    found = ((pod.identity, not_modelled(pod, objects, provided, selectors)) for pod in pending)
-    return {identity: reason for identity, reason in found if reason}
+    reasons = ((pod.identity, not_modelled(pod, objects, provided, selectors)) for pod in pending)
+    return {identity: reason for identity, reason in reasons if reason}
 
 
 class DeviceClaims:

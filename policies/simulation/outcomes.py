@@ -29,8 +29,8 @@ def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 
     """Run a simulation `runs` times and return the distinct outcomes."""
     outcomes: dict[Signature, Outcome] = {}
     for simulation in _run(make, runs, seed):
-        known = outcomes.setdefault(signature(simulation), Outcome(simulation))
-        known.count += known.simulation is not simulation
+        outcome = outcomes.setdefault(signature(simulation), Outcome(simulation))
+        outcome.count += outcome.simulation is not simulation
     return list(outcomes.values())
 
 
@@ -50,9 +50,9 @@ def signature(simulation: Simulation) -> Signature:
 
 
 def _by_pod(events: Iterable[Event]) -> dict[str, tuple[Any, ...]]:
-    found: dict[str, tuple[Any, ...]] = {}
+    result: dict[str, tuple[Any, ...]] = {}
     for event in events:
         if event.pod and event.event != "unschedulable":
             entry = (int(event.t), event.event, event.node, event.by)
-            found[event.pod] = (*found.get(event.pod, ()), entry)
-    return found
+            result[event.pod] = (*result.get(event.pod, ()), entry)
+    return result

@@ -190,8 +190,8 @@ class PodGroupScheduling:
                 yield of.latencies.write("patch", member.pod.key)
                 store = patch
         condition = Condition("True" if result.code is None else "False", _REASONS[result.code], result.message)
-        known = of.api.pod_groups.condition(group)
-        if condition != known and not (known.status == "True" and condition.status != "True"):
+        earlier = of.api.pod_groups.condition(group)
+        if condition != earlier and not (earlier.status == "True" and condition.status != "True"):
             if store is not None:
                 store()
             yield of.latencies.write("patch", group.key)

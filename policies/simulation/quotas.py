@@ -102,17 +102,17 @@ class Quotas:
         that kube-scheduler counts, and no limits.
         """
         about = pod.occupies if template is None else template
-        known = self._counted_pods.get((id(about), pod.priority_class_name))
-        if known is None:
+        counted_pod = self._counted_pods.get((id(about), pod.priority_class_name))
+        if counted_pod is None:
             counted = counted_by_requests(pod) if template is None else self._of_template(pod, template)
-            known = self._counted_pods[id(about), pod.priority_class_name] = about, counted
-        return known[1]
+            counted_pod = self._counted_pods[id(about), pod.priority_class_name] = about, counted
+        return counted_pod[1]
 
     def _resources_of(self, counted: ApiObject) -> PodResources:
-        found = self._resources.get(id(counted))
-        if found is None:
-            found = self._resources[id(counted)] = read_pod_resources(counted)
-        return found
+        names = self._resources.get(id(counted))
+        if names is None:
+            names = self._resources[id(counted)] = read_pod_resources(counted)
+        return names
 
     def _of_template(self, pod: Pod, template: ApiObject) -> ApiObject:
         metadata = {"namespace": pod.namespace}
@@ -128,7 +128,7 @@ class _RepeatedPods(Pods):
 
     def usage(self, obj: ApiObject) -> ResourceList:
         """Return the amounts that the Pod uses. Raises InvalidObject."""
-        found = self.known.get(id(obj))
-        if found is None:
-            found = self.known[id(obj)] = Pods.usage(self, obj)
-        return found
+        cached = self.known.get(id(obj))
+        if cached is None:
+            cached = self.known[id(obj)] = Pods.usage(self, obj)
+        return cached

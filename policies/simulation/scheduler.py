@@ -183,8 +183,8 @@ class VolumeBinder:
         """Return why binding fails; "" while it is pending; None if all claims are bound. Source: upstream
         `checkBindings`.
         """
-        found = self._api.nodes.get(node)
-        if found is None:
+        target = self._api.nodes.get(node)
+        if target is None:
             return f'failed to get node "{node}": node "{node}" not found'
         if self._api.pod(pod.namespace, pod.name) is None:
             return "pod does not exist any more"
@@ -199,7 +199,7 @@ class VolumeBinder:
             if stored is None or stored.selected_node != node:
                 return f'provisioning failed for PVC "{claim.name}"'
             volume = self._api.storage.volume(stored.volume_name)
-            if volume is not None and not volume.reachable_from(found.labels):
+            if volume is not None and not volume.reachable_from(target.labels):
                 return f'pv "{volume.name}" node affinity doesn\'t match node "{node}"'
         return None if every else ""
 

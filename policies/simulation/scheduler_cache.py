@@ -319,8 +319,8 @@ class SchedulerCache:
 
     def _pdb(self, state: WorkloadState) -> PodDisruptionBudget:
         key, status = state.key[1:], cast("Any", state.status)
-        known = self._read.get(key)
-        if known is None or known[0] is not state.object:
-            known = self._read[key] = state.object, PodDisruptionBudget.from_api(state.object)
-        pdb = known[1]
+        cached = self._read.get(key)
+        if cached is None or cached[0] is not state.object:
+            cached = self._read[key] = state.object, PodDisruptionBudget.from_api(state.object)
+        pdb = cached[1]
         return replace(pdb, surplus=status.disruptions_allowed, stale=False) if status else pdb

@@ -70,8 +70,8 @@ class Recreation:
             self._clock.spawn(self._create(pod))
 
     def _runs(self, namespace: str, name: str) -> bool:
-        found = self._api.pods.get((namespace, name))
-        return found is not None and not found.terminating and not found.pod.terminal
+        state = self._api.pods.get((namespace, name))
+        return state is not None and not state.terminating and not state.pod.terminal
 
     def _create(self, deleted: Pod) -> Generator[float | None, None, None]:
         yield self._latencies.write("create", deleted.key)

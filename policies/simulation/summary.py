@@ -36,9 +36,9 @@ class Names:
         kinds: dict[str, set[str]] = {}
         for kind, group in workloads:
             kinds.setdefault(group, set()).add(kind)
-        several = {group: _kind_names_of(each) for group, each in kinds.items() if len(each) > 1}
+        several = {group: _kind_names_of(value) for group, value in kinds.items() if len(value) > 1}
         self._display_names = {
-            (kind, group): f"{each[kind]} {group}" for group, each in several.items() for kind in each
+            (kind, group): f"{value[kind]} {group}" for group, value in several.items() for kind in value
         }
         self._groups = {name: group for (_, group), name in self._display_names.items()}
 
@@ -153,7 +153,7 @@ class Summary(NamedTuple):
             "byNamespace": dict(self.victims_by("namespace")),
             "byPriorityClass": dict(self.victims_by("priority_class")),
             "pending": {waiting.group: waiting.pods for waiting in self.waiting},
-            **({"rejectedByQuota": {each.group: each.pods for each in self.missing}} if self.missing else {}),
+            **({"rejectedByQuota": {item.group: item.pods for item in self.missing}} if self.missing else {}),
             "newPods": self.new_pods,
             "newPodsRunning": self.new_running,
             "violatedPDBs": dict(self.violated_pdbs),
@@ -214,14 +214,14 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
 
     The ReplicaSets of a Deployment are combined.
     """
-    found: dict[tuple[str, str], Missing] = {}
+    counts: dict[tuple[str, str], Missing] = {}
     rejections = simulation.controllers.rejections.by_workload()
-    for workload, rejected in sorted(rejections, key=lambda each: (each[0][::-1], each[1])):
-        pods = found[workload].pods if workload in found else 0
-        found[workload] = Missing(names.of(workload), pods + rejected.missing, rejected.message)
+    for workload, rejected in sorted(rejections, key=lambda item: (item[0][::-1], item[1])):
+        pods = counts[workload].pods if workload in counts else 0
+        counts[workload] = Missing(names.of(workload), pods + rejected.missing, rejected.message)
     for key, message in simulation.api.rejected.items():
-        found["/Pod", "/".join(key)] = Missing("/".join(key), 1, message)
-    return found
+        counts["/Pod", "/".join(key)] = Missing("/".join(key), 1, message)
+    return counts
 
 
 class Levels:

@@ -35,11 +35,11 @@ class WorkloadIndex:
         pdbs = self._pdbs.get(namespace)
         if not pdbs:
             return []
-        known = self._pdbs_of.get((namespace, id(labels)))
-        if known is None:
-            found = [key for key, pdb in pdbs.items() if pdb.selects(labels)]
-            known = self._pdbs_of[namespace, id(labels)] = labels, found
-        return known[1]
+        cached = self._pdbs_of.get((namespace, id(labels)))
+        if cached is None:
+            keys = [key for key, pdb in pdbs.items() if pdb.selects(labels)]
+            cached = self._pdbs_of[namespace, id(labels)] = labels, keys
+        return cached[1]
 
     def put(self, old: WorkloadState | None, new: WorkloadState) -> None:
         """Add a workload or PDB, or change it from `old`. Raises InvalidObject for an invalid PDB."""

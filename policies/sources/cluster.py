@@ -134,15 +134,15 @@ class TextStream:
 
     def first(self, count: int = 1) -> str:
         """The first characters that are not spaces, without consuming them; fewer at the end."""
-        blocks, found = [self._seen], _without_space(self._seen, count)
-        while len(found) < count:
+        blocks, result = [self._seen], _without_space(self._seen, count)
+        while len(result) < count:
             more = self._decode(_BLOCK)
             if not more:
                 break
             blocks.append(more)
-            found += _without_space(more, count - len(found))
+            result += _without_space(more, count - len(result))
         self._seen = "".join(blocks)
-        return found
+        return result
 
     def read(self, size: int, /) -> str:
         """Read about `size` characters, or all for -1; "" at the end."""
@@ -307,9 +307,9 @@ def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
     """Return a function that is an attribute of a named source, bound to the source's argument; None for files, or
     without this attribute.
     """
-    found = None if source == STDIN or os.path.exists(source) else _named(source)
-    function = getattr(found[0], attribute, None) if found is not None else None
-    return None if found is None or function is None else partial(function, found[1])
+    named = None if source == STDIN or os.path.exists(source) else _named(source)
+    function = getattr(named[0], attribute, None) if named is not None else None
+    return None if named is None or function is None else partial(function, named[1])
 
 
 def described(source: str) -> str:
@@ -317,15 +317,15 @@ def described(source: str) -> str:
 
     The source may have an attribute `described`, a function of the argument.
     """
-    found = _named(source)
-    name = getattr(found[0], "described", None) if found is not None else None
-    return str(name(found[1])) if found is not None and name is not None else source
+    named = _named(source)
+    name = getattr(named[0], "described", None) if named is not None else None
+    return str(name(named[1])) if named is not None and name is not None else source
 
 
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
     """Return the objects of a named source of another package; None if no such source is installed."""
-    found = _named(source)
-    return None if found is None else found[0](found[1])
+    named = _named(source)
+    return None if named is None else named[0](named[1])
 
 
 def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
@@ -403,8 +403,8 @@ class _Loading:
         """Raise SourceError for `source` if no source contained an object that the cache keeps."""
         others = self.cache.skipped
         if self.count <= others.total():
-            found = f", found only {listed(sorted(others))}" if others else ""
-            raise SourceError(source, f"no objects of a cluster, such as Nodes and Pods{found}")
+            others_text = f", found only {listed(sorted(others))}" if others else ""
+            raise SourceError(source, f"no objects of a cluster, such as Nodes and Pods{others_text}")
 
     def _add(self, obj: Any, file: str, line: int = 0) -> None:
         if not isinstance(obj, dict):

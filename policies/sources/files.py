@@ -93,21 +93,21 @@ def _real(path: str, directories: dict[str, str]) -> str:
     return os.path.join(_real_directory(parent, directories), name)
 
 
-def _real_directory(path: str, known: dict[str, str]) -> str:
+def _real_directory(path: str, directories: dict[str, str]) -> str:
     """Return the real path of a directory, starting at the nearest cached parent: trees may be thousands of levels
     deep.
     """
     way = []
-    while path not in known:
+    while path not in directories:
         parent, name = os.path.split(path)
         if name in ("", os.curdir, os.pardir) or os.path.islink(path):
-            known[path] = os.path.realpath(path)
+            directories[path] = os.path.realpath(path)
             break
         way.append(path)
         path = parent
-    real = known[path]
+    real = directories[path]
     for below in reversed(way):
-        real = known[below] = os.path.join(real, os.path.basename(below))
+        real = directories[below] = os.path.join(real, os.path.basename(below))
     return real
 
 

@@ -61,10 +61,10 @@ class Ignores:
         path, above = os.path.realpath(directory), list[str]()
         for _ in range(_DEEPEST):
             if os.path.lexists(os.path.join(path, ".git")):
-                found = cls.of(path)
+                rules = cls.of(path)
                 for parent in reversed(above):
-                    found = found.within(parent)
-                return found
+                    rules = rules.within(parent)
+                return rules
             parent = os.path.dirname(path)
             if parent == path:
                 break
@@ -165,13 +165,13 @@ def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
 
     At the end of the pattern, `**` must match.
     """
-    found = set(places)
+    result = set(places)
     for place in sorted(places):
         here = place
         while here < len(pattern) - 1 and pattern[here] == _ANY:
             here += 1
-            found.add(here)
-    return found
+            result.add(here)
+    return result
 
 
 @lru_cache(maxsize=4096)

@@ -63,7 +63,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
     """
     window.take("{")
     head: dict[str, Any] = {}
-    found = False
+    has_items = False
     untyped: list[tuple[str, int]] = []
     while window.next_character() != "}":
         key = window.value()
@@ -73,7 +73,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
         if key == "items" and window.next_character() == "[":
             head[key] = []
             for item, item_line in _items(window):
-                found = True
+                has_items = True
                 if "kind" in head or (isinstance(item, dict) and item.get("kind")):
                     yield from _flat(filled_in(item, head), item_line)
                 else:
@@ -86,7 +86,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
         yield from _flat(filled_in(json.loads(text), head), item_line)
     if problem := incomplete_list(head):
         raise JsonFault(problem, line)
-    if "items" not in head or (listed_as_empty(head) and not found):
+    if "items" not in head or (listed_as_empty(head) and not has_items):
         yield Located(head, line)
 
 
@@ -146,9 +146,9 @@ class _Window:
 
     def take(self, character: str) -> None:
         """Consume this character. Raises JsonFault for another one."""
-        found = self.next_character()
-        if found != character:
-            raise self.fault(f"expected {character}, found {found or 'end of file'}")
+        taken = self.next_character()
+        if taken != character:
+            raise self.fault(f"expected {character}, found {taken or 'end of file'}")
         self._position += 1
 
     def comma(self, end: str) -> None:

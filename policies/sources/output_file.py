@@ -84,12 +84,12 @@ def _faults_named(path: str) -> Iterator[None]:
 
 def _descriptor_of(path: str) -> int | None:
     """A copy of the open descriptor that a path names; None for other paths."""
-    found = _OPEN_STREAM.fullmatch(path)
-    if found is None:
+    match = _OPEN_STREAM.fullmatch(path)
+    if match is None:
         return None
-    if found[1]:
+    if match[1]:
         sys.stdout.flush()  # what was printed before stays before
-    return os.dup(1 if found[1] else 2 if found[2] else int(found[3] or found[4]))
+    return os.dup(1 if match[1] else 2 if match[2] else int(match[3] or match[4]))
 
 
 @contextmanager

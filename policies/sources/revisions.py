@@ -38,8 +38,8 @@ class Repository(NamedTuple):
     @classmethod
     def of(cls, directory: str, git: str) -> Repository:
         """The work tree that contains a directory. Raises SourceError if there is none."""
-        found = cls(directory, git)
-        return found._replace(top=found._asked("rev-parse", "--show-toplevel"))
+        revision = cls(directory, git)
+        return revision._replace(top=revision._asked("rev-parse", "--show-toplevel"))
 
     def commit(self, revision: str) -> str:
         """Return the commit of a revision as 40 hexadecimal digits. Raises SourceError."""

@@ -107,12 +107,12 @@ def launches_as_dict(launches: Launches) -> dict[str, Any]:
     return {
         "launches": [
             {
-                "nodePool": each.node_pool,
-                "instanceType": each.instance_type,
-                "nodes": each.nodes,
-                "workloads": [{"workload": name, "pods": pods} for name, pods in each.workloads.items()],
+                "nodePool": item.node_pool,
+                "instanceType": item.instance_type,
+                "nodes": item.nodes,
+                "workloads": [{"workload": name, "pods": pods} for name, pods in item.workloads.items()],
             }
-            for each in launches.launches
+            for item in launches.launches
         ],
         "noLaunch": [
             {"workload": workload, "pods": pods, "reason": why} for (workload, why), pods in launches.left.items()
@@ -265,7 +265,7 @@ def autoscalers(
     `workload_of`: returns the display name of a Pod's workload. Raises InvalidObject.
     """
     waiting, cutoff = list(waiting), autoscaling.cutoff
-    reasons = [(each.pod, _why_not_cluster_autoscaler(each, snapshot, cutoff)) for each in waiting]
+    reasons = [(item.pod, _why_not_cluster_autoscaler(item, snapshot, cutoff)) for item in waiting]
     of_ca = Counter(why for _, why in reasons if why)
     pods = [pod for pod, why in reasons if not why]
     daemons = [pod for pod, why in reasons if why == _DAEMON]
@@ -280,7 +280,7 @@ def autoscalers(
         if is_planned
         else None
     )
-    reasons_of_karpenter = [(each.pod, _why_not_karpenter(each, snapshot)) for each in waiting]
+    reasons_of_karpenter = [(item.pod, _why_not_karpenter(item, snapshot)) for item in waiting]
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
@@ -333,9 +333,9 @@ def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
             yield Waiting(state.pod, state.pod.key in tried and reason != SCHEDULER_ERROR)
 
 
-def _counted(found: Counter[str], pending: int) -> Counted:
-    others = {why: count for why, count in sorted(found.items()) if why and count}
-    return Counted(pending, found[""], others)
+def _counted(counts: Counter[str], pending: int) -> Counted:
+    others = {why: count for why, count in sorted(counts.items()) if why and count}
+    return Counted(pending, counts[""], others)
 
 
 def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: int) -> str:
@@ -374,7 +374,7 @@ def _lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
 def as_dict(autoscalers: Autoscalers) -> dict[str, Any]:
     """Return the autoscalers' reaction as a JSON object."""
     names = (("clusterAutoscaler", autoscalers.cluster_autoscaler), ("karpenter", autoscalers.karpenter))
-    document: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
+    document: dict[str, Any] = {name: {"considered": item.counts, "ignored": dict(item.others)} for name, item in names}
     document |= {"nodeGroups": _plan_as_dict(autoscalers.plan)} if autoscalers.plan else {}
     return document | ({"nodePools": launches_as_dict(autoscalers.launches)} if autoscalers.launches else {})
 
@@ -383,18 +383,18 @@ def _plan_as_dict(plan: Plan) -> dict[str, Any]:
     return {
         "scaleUps": [
             {
-                "group": each.option.group,
-                "nodes": each.option.nodes,
-                "pods": each.option.pods,
+                "group": scale_up.option.group,
+                "nodes": scale_up.option.nodes,
+                "pods": scale_up.option.pods,
                 "expander": ",".join(plan.expanders),
-                "options": [option._asdict() | {"waste": round(option.waste, 4)} for option in each.options],
-                "ties": list(each.ties),
-                "workloads": [workload._asdict() for workload in each.workloads],
-                "added": [{"group": group, "nodes": nodes} for group, nodes in each.added],
+                "options": [option._asdict() | {"waste": round(option.waste, 4)} for option in scale_up.options],
+                "ties": list(scale_up.ties),
+                "workloads": [workload._asdict() for workload in scale_up.workloads],
+                "added": [{"group": group, "nodes": nodes} for group, nodes in scale_up.added],
             }
-            for each in plan.scale_ups
+            for scale_up in plan.scale_ups
         ],
-        "noScaleUp": [{**each._asdict(), "reasons": dict(each.reasons)} for each in plan.not_helped],
+        "noScaleUp": [{**item._asdict(), "reasons": dict(item.reasons)} for item in plan.not_helped],
         "fitExistingNodes": plan.fit,
         "lost": list(plan.lost),
         "truncated": plan.cut,
@@ -412,7 +412,8 @@ def arrived_as_dict(arrived: WithNodes) -> dict[str, Any]:
         "pending": arrived.pending,
         "settledAt": round(arrived.settled_at, 4),
         "workloads": [
-            {**each._asdict(), "at": None if each.at is None else round(each.at, 4)} for each in arrived.workloads
+            {**workload._asdict(), "at": None if workload.at is None else round(workload.at, 4)}
+            for workload in arrived.workloads
         ],
         "nodesNotSimulated": arrived.omitted,
     }

@@ -38,14 +38,14 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
     """Return the PDBs that block evictions from these nodes now: first those with `never`, then those that affect
     most nodes.
     """
-    api, found = simulation.api, dict[str, list[tuple[str, str]]]()
+    api, pods_by_pdb = simulation.api, dict[str, list[tuple[str, str]]]()
     for node in nodes:
         for state in api.by_node.get(node, {}).values():
             if not is_skipped(state):
                 for pdb in forbidden_by(api, state):
-                    found.setdefault(pdb, []).append((state.pod.key, node))
-    blockers = [_blocker(simulation, pdb, pods) for pdb, pods in found.items()]
-    return sorted(blockers, key=lambda each: (not each.never, -len(each.nodes), -len(each.pods), each.budget))
+                    pods_by_pdb.setdefault(pdb, []).append((state.pod.key, node))
+    blockers = [_blocker(simulation, pdb, pods) for pdb, pods in pods_by_pdb.items()]
+    return sorted(blockers, key=lambda item: (not item.never, -len(item.nodes), -len(item.pods), item.budget))
 
 
 def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) -> Blocker:

@@ -68,7 +68,7 @@ class Buffers(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the CapacityBuffers as a JSON object."""
-        document = {"buffers": [each.to_dict() for each in self.own], "provisioned": self.provisioned}
+        document = {"buffers": [item.to_dict() for item in self.own], "provisioned": self.provisioned}
         needed = {} if self.needed is None else {"needed": self.needed}
         cut_short = {"incomplete": True} if self.omitted else {}
         return {**document, **needed, **cut_short, "others": {"buffers": self.others, "provisioned": self.of_others}}
@@ -101,9 +101,9 @@ class CapacityBuffers:
             return None
         ref = ref_of(obj, "default")
         mine = ref.namespace, (group_kind(obj), ref.name)
-        own = [each for each in self.buffers.values() if (each.namespace, each.target) == mine]
-        others = [each for each in self.buffers.values() if (each.namespace, each.target) != mine]
-        return Buffers(own, len(others), sum(each.provisioned for each in others), needed, self.omitted)
+        own = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) == mine]
+        others = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) != mine]
+        return Buffers(own, len(others), sum(other.provisioned for other in others), needed, self.omitted)
 
 
 def _read(obj: ApiObject) -> Buffer:
@@ -125,16 +125,16 @@ def _target(obj: ApiObject) -> tuple[str, str]:
 
 
 def _problems(obj: ApiObject) -> Iterator[str]:
-    found = at(obj, "status", "conditions")
-    for condition in found[:_MAX_CONDITIONS] if isinstance(found, list) else ():
+    conditions = at(obj, "status", "conditions")
+    for condition in conditions[:_MAX_CONDITIONS] if isinstance(conditions, list) else ():
         if isinstance(condition, dict) and condition.get("status") == "False":
             parts = (_text(condition, key) for key in ("type", "reason"))
             yield cut(" is false: ".join(filter(None, parts)), _LONGEST_REASON)
 
 
 def _text(obj: ApiObject, *path: str) -> str:
-    found = at(obj, *path)
-    return cut(one_line(found[: 2 * _LONGEST]), _LONGEST) if isinstance(found, str) else ""
+    value = at(obj, *path)
+    return cut(one_line(value[: 2 * _LONGEST]), _LONGEST) if isinstance(value, str) else ""
 
 
 def _count(value: object) -> int | None:

@@ -122,13 +122,13 @@ class ClassChange(NamedTuple):
     @property
     def changed(self) -> list[Ranked]:
         """The workloads whose new Pods change priority."""
-        return [each for each in self.ranked if each.differs]
+        return [workload for workload in self.ranked if workload.differs]
 
     @property
     def restarting(self) -> list[Ranked]:
         """The workloads in `changed` for which a restart replaces the Pods."""
-        kinds = (each for each in self.changed if each.after is not None and each.object)
-        return [each for each in kinds if is_rolled_out(each.object)]
+        kinds = (workload for workload in self.changed if workload.after is not None and workload.object)
+        return [kind for kind in kinds if is_rolled_out(kind.object)]
 
 
 def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
@@ -180,10 +180,10 @@ def effect_of(
     old, new = before.priority_classes.get(name), after.priority_classes.get(name)
     moved = new is not None and new.global_default
     defaults = (c.name for c in before.priority_classes.values() if moved and c.global_default and c.name != name)
-    found = list(ranked(before, after, templates))
-    cells = list(_cells(before, after, found))
+    rows = list(ranked(before, after, templates))
+    cells = list(_cells(before, after, rows))
     differing = sorted(filter(_differs, cells), key=lambda c: (-max(c[2:]), c.priority_class, c.workload))
-    return ClassChange(old, new, next(defaults, ""), found, differing, [*_totals(cells)], templates)
+    return ClassChange(old, new, next(defaults, ""), rows, differing, [*_totals(cells)], templates)
 
 
 def with_class(workload: ApiObject, name: str) -> ApiObject:
@@ -212,7 +212,7 @@ def restarts(change: ClassChange) -> list[Arrival]:
 
     Workloads whose Pods a restart does not replace only get their new template.
     """
-    rolled_out = {workload_key(each.object): each.object for each in change.restarting}
+    rolled_out = {workload_key(workload.object): workload.object for workload in change.restarting}
     objects = {**rolled_out, **change.templates}
     return [Arrival(0.0, "update", restarted(obj).object if key in rolled_out else obj) for key, obj in objects.items()]
 
@@ -243,7 +243,7 @@ def running_text(change: ClassChange) -> str:
     """Return a sentence about running Pods, which keep their priority."""
     if not change.changed:
         return "running Pods keep their priority; no workload's new Pods change priority"
-    count = sum(sum(each.running.values()) for each in change.changed)
+    count = sum(sum(workload.running.values()) for workload in change.changed)
     return f"running Pods keep their priority ({plural(count, 'Pod')} of {plural(len(change.changed), 'workload')})"
 
 
@@ -271,7 +271,7 @@ def ranked(
         except InvalidObject:
             continue
         if template is not None and later is not None:
-            named, renamed = (text(each.spec, "priorityClassName") for each in (template, later))
+            named, renamed = (text(item.spec, "priorityClassName") for item in (template, later))
             pods = [pod for pod in pods_of(before, workload.object) if pod.node_name]
             counted.update(pod.key for pod in pods)
             running = Counter(pod.effective_priority for pod in pods)
@@ -309,11 +309,11 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
 def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> Iterator[Cell]:
     for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
         old, new = _level(name, before), _level(name, after)
-        for each in ranked:
-            count = sum(each.running.values())
-            one, other = _below(each.running, old), _below(each.running, new)
-            last = count if new is not None and each.after is not None and each.after.priority < new else 0
-            yield Cell(name, each.workload, one, other, last)
+        for workload in ranked:
+            count = sum(workload.running.values())
+            one, other = _below(workload.running, old), _below(workload.running, new)
+            last = count if new is not None and workload.after is not None and workload.after.priority < new else 0
+            yield Cell(name, workload.workload, one, other, last)
 
 
 def _differs(cell: Cell) -> bool:
@@ -357,11 +357,11 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
         "after": change.new._asdict() if change.new else None,
         "workloads": [
             {
-                "workload": each.workload,
-                "newPods": {"before": _resolved_as_dict(each.before), "after": _resolved_as_dict(each.after)},
-                "running": {str(number): count for number, count in sorted(each.running.items())},
+                "workload": workload.workload,
+                "newPods": {"before": _resolved_as_dict(workload.before), "after": _resolved_as_dict(workload.after)},
+                "running": {str(number): count for number, count in sorted(workload.running.items())},
             }
-            for each in change.changed
+            for workload in change.changed
         ],
         "mayPreempt": [
             {

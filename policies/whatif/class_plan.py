@@ -138,14 +138,16 @@ def plan(
     simulation. Raises NotPredicted.
     """
     after = _with_classes(cluster, change.classes)
-    affected = [each for each in ranked(cluster, after, change.workloads) if each.differs and each.object]
-    found = _simulated(cluster, world, change, affected, progress, careful=False)
-    if not found.preempted or not any(map(_can_preempt, new_classes(cluster, change))):
-        return found
+    affected = [
+        workload for workload in ranked(cluster, after, change.workloads) if workload.differs and workload.object
+    ]
+    result = _simulated(cluster, world, change, affected, progress, careful=False)
+    if not result.preempted or not any(map(_can_preempt, new_classes(cluster, change))):
+        return result
     careful = _simulated(cluster, world, change, affected, progress, careful=True)
-    if _badness(careful) < _badness(found):
-        return careful._replace(other=_alternative(found, careful=False))
-    return found._replace(other=_alternative(careful, careful=True))
+    if _badness(careful) < _badness(result):
+        return careful._replace(other=_alternative(result, careful=False))
+    return result._replace(other=_alternative(careful, careful=True))
 
 
 def _alternative(plan: Plan, *, careful: bool) -> Alternative:
@@ -184,12 +186,12 @@ def _simulated(
         result._replace(preemptions=[preemption for preemption in preemptions if result.started <= preemption.t < end])
         for result, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
     ]
-    kept = [each for each in affected if each.after is not None and not is_replaced_by_restart(each)]
+    kept = [workload for workload in affected if workload.after is not None and not is_replaced_by_restart(workload)]
     return Plan(
         results=results,
         other=None,
-        kept=[each for each in kept if needs_restart(each)],
-        rejected=[each for each in affected if each.after is None],
+        kept=[workload for workload in kept if needs_restart(workload)],
+        rejected=[workload for workload in affected if workload.after is None],
         pending_before=run.pending_before,
         preempted_before=sum(preemption.t < starts[0] for preemption in preemptions) if starts else 0,
         summary=summary,
@@ -235,11 +237,11 @@ class _Run:
             yield _PAUSE
 
     def _change_classes(self, step: Step) -> None:
-        for each in step.classes:
+        for class_ in step.classes:
             if step.action == "delete":
-                self._classes.pop(each.name, None)
+                self._classes.pop(class_.name, None)
             else:
-                self._classes[each.name] = each
+                self._classes[class_.name] = class_
         now = _with_classes(self._cluster, self._classes)
         self._simulation.admit_by(lambda obj: admitted(obj, now), lambda obj: admitted_group(obj, now))
 
@@ -269,7 +271,7 @@ class _Run:
     def _pods_of(self, key: Key) -> list[PodState]:
         api = self._simulation.api
         controllers = (key, *(owned.key for owned in api.owned(key)))
-        states = (state for each in controllers for state in api.by_controller.get(each, {}).values())
+        states = (state for controller in controllers for state in api.by_controller.get(controller, {}).values())
         return [state for state in states if not state.pod.terminal]
 
 
@@ -304,5 +306,8 @@ def _step_as_dict(result: Result) -> dict[str, Any]:
     }
 
 
-def _ranked_as_dict(each: Ranked) -> dict[str, Any]:
-    return {"workload": each.workload, "running": {str(value): count for value, count in sorted(each.running.items())}}
+def _ranked_as_dict(workload: Ranked) -> dict[str, Any]:
+    return {
+        "workload": workload.workload,
+        "running": {str(value): count for value, count in sorted(workload.running.items())},
+    }

@@ -83,10 +83,10 @@ def wanted(
     workloads, ignored = dict[tuple[str, str, str], "ApiObject"](), list[str]()
     for obj in objects:
         ref, kind = ref_of(obj, "default"), group_kind(obj)
-        found = cluster.workloads.get((kind, ref.namespace, ref.name))
-        if found is None:
+        workload = cluster.workloads.get((kind, ref.namespace, ref.name))
+        if workload is None:
             ignored.append(str(ref))
-        elif (changed := _with_class_of(found.object, obj)) is not None:
+        elif (changed := _with_class_of(workload.object, obj)) is not None:
             workloads[kind, ref.namespace, ref.name] = changed
     return Wanted(after, workloads, ignored)
 
@@ -126,7 +126,7 @@ class _Unit(NamedTuple):
         """
         if not self.affected:
             return True, 0
-        return any(map(_is_raised, self.affected)), min(-(2**31) - _after(each) for each in self.affected)
+        return any(map(_is_raised, self.affected)), min(-(2**31) - _after(workload) for workload in self.affected)
 
 
 def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], *, careful: bool) -> Iterator[Step]:
@@ -136,7 +136,7 @@ def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked
     and the requested policy at the end.
     """
     old = cluster.priority_classes
-    first = {_class_of(each) for each in affected} if careful else set[str]()
+    first = {_class_of(workload) for workload in affected} if careful else set[str]()
     new = {
         c.name: c._replace(preemption_policy=PREEMPT_NEVER) if c.name in first else c
         for c in new_classes(cluster, change)
@@ -150,7 +150,7 @@ def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked
             current.update((c.name, _changed(current[c.name], c, step.action)) for c in step.classes)
             yield step._replace(classes=[current[c.name] for c in step.classes])
         yield from _rollouts(unit.affected, change)
-    final = [change.classes[name] for name, each in new.items() if each != change.classes[name]]
+    final = [change.classes[name] for name, value in new.items() if value != change.classes[name]]
     if final:
         yield Step("recreate", final)
     deleted = [c for name, c in sorted(old.items()) if name not in change.classes]
@@ -172,18 +172,18 @@ def _units(
     cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], new: Mapping[str, PriorityClass]
 ) -> Iterator[_Unit]:
     """The units of a plan. `new`: created and recreated classes."""
-    old, left = cluster.priority_classes, [each for each in affected if each.after is not None]
+    old, left = cluster.priority_classes, [workload for workload in affected if workload.after is not None]
     recreated = {name: Step("recreate", [c]) for name, c in new.items() if name in old}
     if moved := _moved_defaults(change, old, new):
         default = default_priority_class(change.classes.values())
         unit = _default_unit(default.name if default else "", moved, left, recreated, change)
-        left = [each for each in left if each not in unit.affected]
+        left = [workload for workload in left if workload not in unit.affected]
         yield unit
     for name, step in recreated.items():
-        yield _Unit([step], [each for each in left if _class_of(each) == name])
-    left = [each for each in left if _class_of(each) not in recreated]
-    for priority in {_after(each) for each in left}:
-        yield _Unit((), [each for each in left if _after(each) == priority])
+        yield _Unit([step], [workload for workload in left if _class_of(workload) == name])
+    left = [workload for workload in left if _class_of(workload) not in recreated]
+    for priority in {_after(workload) for workload in left}:
+        yield _Unit((), [workload for workload in left if _after(workload) == priority])
 
 
 def _default_unit(
@@ -191,7 +191,11 @@ def _default_unit(
 ) -> _Unit:
     """The unit that moves the default to the class `name`; takes the class's step out of `recreated`."""
     first = [recreated.pop(name)] if name in recreated else []
-    mine = [each for each in ranked if _has_default(each, name, change) or (first and _class_of(each) == name)]
+    mine = [
+        workload
+        for workload in ranked
+        if _has_default(workload, name, change) or (first and _class_of(workload) == name)
+    ]
     return _Unit([*first, Step("default", moved)], mine)
 
 
@@ -213,17 +217,17 @@ def _was(new: PriorityClass, old: Mapping[str, PriorityClass]) -> bool:
     return new.name in old and old[new.name].global_default
 
 
-def _class_of(each: Ranked) -> str:
-    return each.after.priority_class_name if each.after else ""
+def _class_of(ranked: Ranked) -> str:
+    return ranked.after.priority_class_name if ranked.after else ""
 
 
-def _has_default(each: Ranked, name: str, change: Wanted) -> bool:
+def _has_default(ranked: Ranked, name: str, change: Wanted) -> bool:
     """Return whether the workload's new Pods get the global default class of this name ("" if no class is the
     default).
     """
-    template = pod_template_of(change.workloads.get(workload_key(each.object), each.object), POD_TEMPLATE_PATHS)
+    template = pod_template_of(change.workloads.get(workload_key(ranked.object), ranked.object), POD_TEMPLATE_PATHS)
     named = text(template.spec, "priorityClassName") if template else ""
-    return not named and _class_of(each) == name
+    return not named and _class_of(ranked) == name
 
 
 def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
@@ -231,30 +235,30 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
     priority.
     """
     groups: dict[tuple[bool, int, str], list[ApiObject]] = {}
-    for each in affected:
-        changed = change.workloads.get(workload_key(each.object))
-        if changed is not None or (is_replaced_by_restart(each) and needs_restart(each)):
-            action, obj = ("restart", restarted(each.object).object) if changed is None else ("apply", changed)
-            groups.setdefault((_is_raised(each), -_after(each), action), []).append(obj)
+    for workload in affected:
+        changed = change.workloads.get(workload_key(workload.object))
+        if changed is not None or (is_replaced_by_restart(workload) and needs_restart(workload)):
+            action, obj = ("restart", restarted(workload.object).object) if changed is None else ("apply", changed)
+            groups.setdefault((_is_raised(workload), -_after(workload), action), []).append(obj)
     for (_, priority, action), objects in sorted(groups.items(), key=lambda item: item[0]):
         yield Step(action, (), sorted(objects, key=workload_key), -priority)
 
 
-def _after(each: Ranked) -> int:
-    return each.after.priority if each.after else 0
+def _after(ranked: Ranked) -> int:
+    return ranked.after.priority if ranked.after else 0
 
 
-def _is_raised(each: Ranked) -> bool:
-    return _after(each) > min(each.running, default=each.before.priority if each.before else 0)
+def _is_raised(ranked: Ranked) -> bool:
+    return _after(ranked) > min(ranked.running, default=ranked.before.priority if ranked.before else 0)
 
 
-def needs_restart(each: Ranked) -> bool:
+def needs_restart(ranked: Ranked) -> bool:
     """Report whether a running Pod of the workload has another priority than its new Pods."""
-    return any(value != _after(each) for value in each.running)
+    return any(value != _after(ranked) for value in ranked.running)
 
 
-def is_replaced_by_restart(each: Ranked) -> bool:
+def is_replaced_by_restart(ranked: Ranked) -> bool:
     """Return whether `kubectl rollout restart` replaces the workload's Pods."""
-    if not is_rolled_out(each.object) or at(each.object, "spec", "updateStrategy", "type") == "OnDelete":
+    if not is_rolled_out(ranked.object) or at(ranked.object, "spec", "updateStrategy", "type") == "OnDelete":
         return False
-    return not (group_kind(each.object) == DEPLOYMENT and is_paused(each.object))
+    return not (group_kind(ranked.object) == DEPLOYMENT and is_paused(ranked.object))

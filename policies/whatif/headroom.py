@@ -412,11 +412,11 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
     if why := estimate.why_not(EquivalenceGroup([pod])):
         return Count(0), why
     try:
-        each = estimate.on_one_node(pod, MAX_SEQUENTIAL)
+        on_one_node = estimate.on_one_node(pod, MAX_SEQUENTIAL)
     except PluginFault as fault:
         return Count(0), str(fault)
-    if each is not None:
-        return Count(each * nodes, is_exact=each < MAX_SEQUENTIAL), ""
+    if on_one_node is not None:
+        return Count(on_one_node * nodes, is_exact=on_one_node < MAX_SEQUENTIAL), ""
     if not is_full:
         return Count(0, is_exact=False), _NOT_FILLED
     larger = estimate.with_all()
@@ -459,21 +459,21 @@ def _by_class(
 
     Classes with equal value and preemption policy are computed only once. `quota_for`: the room by PriorityClass.
     """
-    known: dict[tuple[int, bool], Count] = {}
+    counts: dict[tuple[int, bool], Count] = {}
     counted: list[OfClass] = []
     classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
-    for found in sorted(classes, key=lambda c: (c.value, c.name)):
-        never = found.preemption_policy == PREEMPT_NEVER
+    for rows in sorted(classes, key=lambda c: (c.value, c.name)):
+        never = rows.preemption_policy == PREEMPT_NEVER
         ranked = replace(
             pod,
-            priority=found.value,
-            priority_class_name=found.name,
-            preemption_policy=found.preemption_policy,
+            priority=rows.value,
+            priority_class_name=rows.name,
+            preemption_policy=rows.preemption_policy,
         )
-        if (found.value, never) not in known:
-            known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
-        fitting = known[found.value, never]
-        counted.append(OfClass(found.name, found.value, not never, fitting, quota_for(found.name)))
+        if (rows.value, never) not in counts:
+            counts[rows.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
+        fitting = counts[rows.value, never]
+        counted.append(OfClass(rows.name, rows.value, not never, fitting, quota_for(rows.name)))
     return counted
 
 
@@ -490,14 +490,14 @@ def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
     if NodeResourcesFit.name not in framework.profile.at("filter"):
         return []
     fit: NodeResourcesFit = framework.plugin(NodeResourcesFit.name)
-    found: dict[tuple[str, ...], Stranded] = {}
+    rows: dict[tuple[str, ...], Stranded] = {}
     for info in snapshot.node_infos:
-        scarce = tuple(each.resource for each in fit.insufficient(pod, info))
+        scarce = tuple(item.resource for item in fit.insufficient(pod, info))
         if scarce:
-            one, allocatable = found.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
+            one, allocatable = rows.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
             cpu, memory = max(allocatable.milli_cpu - info.milli_cpu, 0), max(allocatable.memory - info.memory, 0)
-            found[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
-    return sorted(found.values(), key=lambda left: (-left.nodes, left.scarce))
+            rows[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
+    return sorted(rows.values(), key=lambda left: (-left.nodes, left.scarce))
 
 
 def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
@@ -505,10 +505,10 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
 
     `by_node`: Pods by node name.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name, count in by_node.items():
         info = snapshot.get(name)
         zone = info.node.labels.get(_ZONE, "") if info else ""
         if zone and count:
-            found[zone] += count
-    return dict(sorted(found.items()))
+            counts[zone] += count
+    return dict(sorted(counts.items()))

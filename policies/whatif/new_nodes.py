@@ -55,18 +55,18 @@ class NewNodes(NamedTuple):
 
 def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
     """Return the workloads on added nodes after a simulation. `nodes`: names of the added nodes."""
-    wanted, found = set(nodes), dict[str, First]()
+    wanted, firsts = set(nodes), dict[str, First]()
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
             name = names.of(event.origin.workload)
-            known = found.get(name, First(name, event.origin.priority, 0, event.t, event.t))
-            found[name] = known._replace(pods=known.pods + 1, last=event.t)
-    return NewNodes(nodes, list(found.values()), starved_on(simulation, wanted, names))
+            earlier = firsts.get(name, First(name, event.origin.priority, 0, event.t, event.t))
+            firsts[name] = earlier._replace(pods=earlier.pods + 1, last=event.t)
+    return NewNodes(nodes, list(firsts.values()), starved_on(simulation, wanted, names))
 
 
 def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> list[Starved]:
     """The DaemonSets with Pending Pods for these nodes."""
-    api, found = simulation.api, dict[str, Starved]()
+    api, rows = simulation.api, dict[str, Starved]()
     for state in api.pods.values():
         owner = None if state.pod.node_name or not state.active else controller_of(state.pod)
         node = state.pod.spec.node_affinity.only_node if owner is not None and owner[0] == "apps/DaemonSet" else ""
@@ -75,10 +75,10 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
         neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]
         origin = simulation.timeline.origins[state.pod.key]
         name, lowest = names.of(origin.workload), min(neighbours, default=None)
-        known = found.get(name, Starved(name, origin.priority, 0, lowest))
-        least = min((each for each in (known.lowest, lowest) if each is not None), default=None)
-        found[name] = known._replace(pods=known.pods + 1, lowest=least)
-    return sorted(found.values(), key=lambda each: (-each.pods, each.workload))
+        earlier = rows.get(name, Starved(name, origin.priority, 0, lowest))
+        least = min((row for row in (earlier.lowest, lowest) if row is not None), default=None)
+        rows[name] = earlier._replace(pods=earlier.pods + 1, lowest=least)
+    return sorted(rows.values(), key=lambda item: (-item.pods, item.workload))
 
 
 def as_dict(new_nodes: NewNodes) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def as_dict(new_nodes: NewNodes) -> dict[str, Any]:
     return {
         "nodes": list(new_nodes.names),
         "scheduled": [
-            each._asdict() | {"first": round(each.first, 4), "last": round(each.last, 4)} for each in new_nodes.first
+            row._asdict() | {"first": round(row.first, 4), "last": round(row.last, 4)} for row in new_nodes.first
         ],
         "pendingDaemonSets": starved_as_dicts(new_nodes.starved),
     }
@@ -95,6 +95,6 @@ def as_dict(new_nodes: NewNodes) -> dict[str, Any]:
 def starved_as_dicts(starved: Sequence[Starved]) -> list[dict[str, Any]]:
     """Return the DaemonSets with Pending Pods as JSON objects."""
     return [
-        {"workload": each.workload, "priority": each.priority, "pods": each.pods, "ranksTooLow": each.ranks_too_low}
-        for each in starved
+        {"workload": row.workload, "priority": row.priority, "pods": row.pods, "ranksTooLow": row.ranks_too_low}
+        for row in starved
     ]

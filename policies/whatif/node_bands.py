@@ -117,14 +117,14 @@ class NodeBands:
 
 def requests_by_class(intervals: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
     """Return the Pods on nodes before and after the simulation, by (priority, PriorityClass), with their requests."""
-    found: dict[tuple[int, str], tuple[Requested, Requested]] = {}
+    requests: dict[tuple[int, str], tuple[Requested, Requested]] = {}
     for interval in intervals:
         key = interval.priority, interval.priority_class
-        before, after = found.get(key, (Requested(), Requested()))
+        before, after = requests.get(key, (Requested(), Requested()))
         pod = Requested(1, interval.milli_cpu, interval.memory)
         before = before.plus(pod) if interval.start == BEFORE else before
-        found[key] = before, after.plus(pod) if interval.end == inf else after
-    return found
+        requests[key] = before, after.plus(pod) if interval.end == inf else after
+    return requests
 
 
 def zone_of(node: Node) -> str:

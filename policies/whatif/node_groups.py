@@ -189,10 +189,10 @@ def _fault_at(entry: ConfigNode, path: Sequence[str | int], problem: str) -> Con
     """Return the ConfigError for a field, at the deepest existing position on the field's `path`."""
     for step in path:
         if entry.is_list:
-            found = dict(enumerate(entry.elements())).get(step if isinstance(step, int) else -1)
+            node = dict(enumerate(entry.elements())).get(step if isinstance(step, int) else -1)
         else:
-            found = dict(entry.items()).get(str(step))
-        if found is None:
+            node = dict(entry.items()).get(str(step))
+        if node is None:
             break
-        entry = found
+        entry = node
     return entry.fault(problem)

@@ -141,13 +141,13 @@ def _usable(snapshot: Snapshot, priority: int, options: Options) -> list[Pod]:
 
     Without Pods of PodGroups that preemption evicts together with other Pods.
     """
-    found: dict[str, Pod] = {}
+    usable: dict[str, Pod] = {}
     for info in snapshot.node_infos:
         with suppress(MissingNode):  # upstream then preempts no Pods on this node
             for victim in victims_below(priority, (info,), snapshot):
                 if all(is_placeholder(pod, options) for pod in victim.pods):
-                    found |= {pod.identity: pod for pod in victim.pods if _reserves(pod, options)}
-    return list(found.values())
+                    usable |= {pod.identity: pod for pod in victim.pods if _reserves(pod, options)}
+    return list(usable.values())
 
 
 def _reserves(pod: Pod, options: Options) -> bool:

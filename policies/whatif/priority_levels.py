@@ -115,7 +115,7 @@ def _of(pod: Pod) -> Requested:
 def _allocatable(cluster: ClusterSnapshot) -> Requested:
     nodes = [node.allocatable for node in cluster.objects.nodes.values()]
     return Requested(
-        sum(each.allowed_pod_number for each in nodes),
-        sum(each.milli_cpu for each in nodes),
-        sum(each.memory for each in nodes),
+        sum(node.allowed_pod_number for node in nodes),
+        sum(node.milli_cpu for node in nodes),
+        sum(node.memory for node in nodes),
     )

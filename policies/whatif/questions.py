@@ -184,8 +184,8 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [arrival])
 
 
-def _scaling(known: str, namespace: str, name: str, replicas: int) -> Arrival:
-    version, kind = known.split(" ")
+def _scaling(resource: str, namespace: str, name: str, replicas: int) -> Arrival:
+    version, kind = resource.split(" ")
     metadata = {"namespace": namespace, "name": name}
     return Arrival(0.0, "scale", {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas})
 
@@ -199,7 +199,7 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
     number = Counter(targets.values())
     ignored: dict[str, list[str]] = {}
     arrivals, before, after = list[Arrival](), 0, 0
-    for key, obj in sorted(autoscalers.items(), key=lambda each: (integer(at(each[1], *_MOST)) or 0, each[0])):
+    for key, obj in sorted(autoscalers.items(), key=lambda item: (integer(at(item[1], *_MOST)) or 0, item[0])):
         target, most = targets[key], integer(at(obj, *_MOST)) or 0
         if why := _why_not_scaled(cluster, obj, target, number[target], MAX_REPLICAS - after):
             ignored.setdefault(why, []).append("/".join(key))
@@ -216,7 +216,7 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
 
 _MOST: Final = ("spec", "maxReplicas")
 _SCALED: Final = {
-    f"{known.partition(' ')[0].rpartition('/')[0]}/{known.partition(' ')[2]}": known for known in _KINDS.values()
+    f"{names.partition(' ')[0].rpartition('/')[0]}/{names.partition(' ')[2]}": names for names in _KINDS.values()
 }
 """The `group/Kind` of workloads that a HorizontalPodAutoscaler scales -> apiVersion and kind."""
 
@@ -253,9 +253,9 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
     Raises InvalidInput.
     """
     version, kind, name = _named(cluster, workload, namespace, _RESTARTED)
-    found = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
-    assert found is not None
-    arrivals = [Arrival(0.0, "update", restarted(found.object).object)]
+    stored = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
+    assert stored is not None
+    arrivals = [Arrival(0.0, "update", restarted(stored.object).object)]
     return Question(f"{kind} {namespace}/{name} restarted", arrivals, restarts=True)
 
 
@@ -302,28 +302,30 @@ def _named(
     """
     kind, _, name = workload.partition("/")
     kind_name, _, group = kind.lower().partition(".")
-    known = next((known for names, known in kinds.items() if kind_name in names), None)
-    if known is not None and group not in ("", *_groups(known)):
-        known = None
-    if known is None or not name or "/" in name:
+    resource = next((resource for names, resource in kinds.items() if kind_name in names), None)
+    if resource is not None and group not in ("", *_groups(resource)):
+        resource = None
+    if resource is None or not name or "/" in name:
         listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
         hint = f"use KIND/NAME with one of {listing}; set the namespace with -n"
         raise InvalidInput(f"{workload}: {_with_kind(cluster, workload, namespace, kinds) or hint}")
-    version, kind = known.split(" ")
-    if cluster.workload(_kind_of(known), namespace, name) is None:
-        raise InvalidInput(f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(known), namespace, name)}")
+    version, kind = resource.split(" ")
+    if cluster.workload(_kind_of(resource), namespace, name) is None:
+        raise InvalidInput(
+            f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(resource), namespace, name)}"
+        )
     return version, kind, name
 
 
 def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
     """Return a hint for a name without a kind, such as `use deployment/web -n shop`; "" for unknown names."""
-    resources = {_kind_of(known): names[0] for names, known in kinds.items()}
-    found = [
+    resources = {_kind_of(prefix): names[0] for names, prefix in kinds.items()}
+    matches = [
         (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
     ]
-    if not found:
+    if not matches:
         return ""
-    elsewhere, there, resource = min(found)
+    elsewhere, there, resource = min(matches)
     return f"use {resource}/{name}{f' -n {there}' if elsewhere else ''}"
 
 
@@ -331,9 +333,9 @@ def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bo
     return key[2] == name and key[0] in kinds
 
 
-def _kind_of(known: str) -> str:
+def _kind_of(resource: str) -> str:
     """Return the group and kind of an apiVersion and kind: `apps/Deployment` for `apps/v1 Deployment`."""
-    version, kind = known.split(" ")
+    version, kind = resource.split(" ")
     return f"{version.rpartition('/')[0]}/{kind}"
 
 
@@ -359,18 +361,18 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
 
 def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
     """Return the message suffix `; namespace shpo not found; did you mean "shop"?`; "" if the namespace exists."""
-    known = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
-    known.update(key[1] for key in cluster.namespaces)
-    known.update(quota.namespace for quota in cluster.resource_quotas.values())
-    return "" if namespace in known else f"; namespace {namespace} not found{suggested(namespace, known)}"
+    namespaces = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
+    namespaces.update(key[1] for key in cluster.namespaces)
+    namespaces.update(quota.namespace for quota in cluster.resource_quotas.values())
+    return "" if namespace in namespaces else f"; namespace {namespace} not found{suggested(namespace, namespaces)}"
 
 
-def _groups(known: str) -> tuple[str, ...]:
+def _groups(kind: str) -> tuple[str, ...]:
     """Return the suffixes that kubectl accepts after the name of a resource and a dot: group, or version and group.
 
-    `known`: apiVersion and kind, such as `apps/v1 Deployment`.
+    `kind`: apiVersion and kind, such as `apps/v1 Deployment`.
     """
-    group, _, version = known.partition(" ")[0].rpartition("/")
+    group, _, version = kind.partition(" ")[0].rpartition("/")
     return (group, f"{version}.{group}") if group else ()
 
 
@@ -415,8 +417,8 @@ def node_named(cluster: ClusterSnapshot, name: str) -> Node:
     """Return the node of this name. Raises InvalidInput if no node has the name."""
     node = cluster.objects.nodes.get(("", name))
     if node is None:
-        known = (node.name for node in cluster.objects.nodes.values())
-        raise InvalidInput(f'node "{name}" not found in the cluster{suggested(name.removeprefix("node/"), known)}')
+        names = (node.name for node in cluster.objects.nodes.values())
+        raise InvalidInput(f'node "{name}" not found in the cluster{suggested(name.removeprefix("node/"), names)}')
     return node
 
 
@@ -439,10 +441,10 @@ def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what:
     """
     wanted = list(labels)
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
-    found = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
-    if not found:
+    result = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
+    if not result:
         raise InvalidInput(f"no node matches {what}{_known_values(nodes, *wanted[0]) if wanted else ''}")
-    return found
+    return result
 
 
 def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:

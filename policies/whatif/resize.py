@@ -110,12 +110,12 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
     new: Any = deepcopy(dict(pod))
     spec = new["spec"]
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
-    known = [*spec.get("containers", ()), *sidecars]
-    found = [c for c in known if wanted.container in ("", c.get("name"))]
-    if not found:
-        names = ", ".join(str(c.get("name")) for c in known)
+    containers = [*spec.get("containers", ()), *sidecars]
+    matches = [c for c in containers if wanted.container in ("", c.get("name"))]
+    if not matches:
+        names = ", ".join(str(c.get("name")) for c in containers)
         raise InvalidObject(f"no container {wanted.container} that can be resized; the Pod has {names}")
-    for container in found:
+    for container in matches:
         resources = container.setdefault("resources", {})
         for field, amounts in (("requests", wanted.requests), ("limits", wanted.limits)):
             if amounts:
@@ -180,13 +180,13 @@ def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *,
     if pod.critical and not preempts and not admission.failed:
         return Resized(pod.key, node, DEFERRED, rejection.message, requirements)
     lacking = [f"insufficient {' and '.join(requirements)}"] if requirements else []
-    reason = "; ".join([*(each.message for each in admission.failed), *lacking])
+    reason = "; ".join([*(item.message for item in admission.failed), *lacking])
     if not requirements:
         return Resized(pod.key, node, DEFERRED, reason)
     if preempts and node in pods.without_preemption:
         return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", requirements)
     prediction = predict(cluster, _bound_to(new, node), reasons=True)
-    candidate = next((each for each in prediction.candidates if each.node_name == node), None)
+    candidate = next((item for item in prediction.candidates if item.node_name == node), None)
     victims = tuple(sorted(f"{v.namespace}/{v.name}" for v in candidate.victims)) if candidate else ()
     if prediction.not_predicted:
         reason += f"; preemption is not predicted: {prediction.not_predicted}"

@@ -135,10 +135,10 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> 
         return None
     reaction = after_simulation(simulation, autoscaling, Names())  # rows have only counts
     plan, nodes = reaction.plan, Counter[str]()
-    for each in plan.scale_ups if plan else ():
-        nodes[each.option.group] += each.option.nodes
+    for scale_up in plan.scale_ups if plan else ():
+        nodes[scale_up.option.group] += scale_up.option.nodes
     nodes.update(arrival.group for arrival in (reaction.launches.arrivals if reaction.launches else ()))
-    not_helped = sum(each.pods for each in plan.not_helped) if plan else 0
+    not_helped = sum(item.pods for item in plan.not_helped) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.cut)
     arrivals = arrivals_of(arriving(simulation, reaction, autoscaling)[:MAX_NODES])
     end = branch.with_nodes(arrivals) if arrivals else None

@@ -132,10 +132,10 @@ class Upgrade:
     @property
     def pools(self) -> Sequence[Pool]:
         """The progress of each pool, in the order of the upgrade."""
-        found: dict[str, list[Step]] = {}
+        by_pool: dict[str, list[Step]] = {}
         for step in self.steps:
-            found.setdefault(step.pool, []).append(step)
-        return [Pool(name, steps) for name, steps in found.items()]
+            by_pool.setdefault(step.pool, []).append(step)
+        return [Pool(name, steps) for name, steps in by_pool.items()]
 
     @property
     def forced(self) -> Sequence[str]:
@@ -169,17 +169,17 @@ class Upgrade:
                     self._drain(simulation, under_way[-1])
             yield _POLL_SECONDS
 
-    def _continue(self, simulation: Simulation, each: _Progress) -> None:
+    def _continue(self, simulation: Simulation, progress: _Progress) -> None:
         """Advance a node whose upgrade has started: drain, remove or return the node when due."""
-        clock, api, step = simulation.clock, simulation.api, each.step
-        if each.draining is None:
-            if clock.now >= each.ready:
+        clock, api, step = simulation.clock, simulation.api, progress.step
+        if progress.draining is None:
+            if clock.now >= progress.ready:
                 simulation.awaited -= 1
-                api.put_node(new_node_like(each.node, f"{step.node}-new"))
-                self._drain(simulation, each)
+                api.put_node(new_node_like(progress.node, f"{step.node}-new"))
+                self._drain(simulation, progress)
         elif step.emptied is None:
             remaining = remaining_on(api, step.node)
-            if remaining and self.force and clock.now >= each.draining + self.force and not step.forced:
+            if remaining and self.force and clock.now >= progress.draining + self.force and not step.forced:
                 self._force(simulation, step, remaining)
             if not remaining:
                 step.emptied = clock.now
@@ -188,12 +188,12 @@ class Upgrade:
         elif clock.now >= step.emptied + self.away:
             step.back = clock.now
             simulation.awaited -= 1
-            api.put_node(each.node)
+            api.put_node(progress.node)
 
-    def _drain(self, simulation: Simulation, each: _Progress) -> None:
-        each.draining = simulation.clock.now
+    def _drain(self, simulation: Simulation, progress: _Progress) -> None:
+        progress.draining = simulation.clock.now
         simulation.awaited += bool(self.force)
-        drain(simulation.clock, simulation.api, Latencies(), each.step.node)
+        drain(simulation.clock, simulation.api, Latencies(), progress.step.node)
 
     def _force(self, simulation: Simulation, step: Step, remaining: Sequence[str]) -> None:
         """Delete the remaining Pods of a node, regardless of PodDisruptionBudgets. `remaining`: their keys."""

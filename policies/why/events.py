@@ -199,8 +199,8 @@ class Events:
         for event in reversed(self.of_pod(name, uid)):
             if event.node:
                 return event.node
-            if event.reason == "Scheduled" and (found := _ASSIGNED.match(event.message)):
-                return found[1]
+            if event.reason == "Scheduled" and (match := _ASSIGNED.match(event.message)):
+                return match[1]
         return ""
 
     def others(self, kind: str, name: str = "") -> list[Event]:
@@ -241,8 +241,8 @@ def _deleted(event: Event) -> str:
     """
     if event.reason != "SuccessfulDelete":
         return ""
-    found = _DELETED.match(event.message)
-    return found[1] or found[2] if found else ""
+    match = _DELETED.match(event.message)
+    return match[1] or match[2] if match else ""
 
 
 def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, str, str], str]:
@@ -273,4 +273,4 @@ def _text(obj: ApiObject, name: str) -> str:
 
 
 def _when(obj: ApiObject) -> float:
-    return next((found for path in _WHEN if (found := seconds(at(obj, *path)))), 0.0)
+    return next((time for path in _WHEN if (time := seconds(at(obj, *path)))), 0.0)

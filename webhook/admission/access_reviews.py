@@ -68,9 +68,9 @@ class AccessReviews:
         """
         review = _review_of(user, namespace, resource)
         key = _key(review)
-        known = self._recall(key)
-        if known is not None:
-            return known
+        answer = self._recall(key)
+        if answer is not None:
+            return answer
         if len(review) > MAX_REVIEW or not self._in_flight.acquire(blocking=False):
             return False  # not remembered: the next one may be asked about
         try:

@@ -129,11 +129,11 @@ class AdmittedPods:
         with self._lock:
             self._forget(key)
             self._numbers += 1
-            found = Admitted(self._numbers, user, key, {**obj, "metadata": metadata}, pods, self._clock())
-            self._admitted[key] = found
+            entry = Admitted(self._numbers, user, key, {**obj, "metadata": metadata}, pods, self._clock())
+            self._admitted[key] = entry
             every = list(self._admitted.values())
-            self._limit([each for each in every if each.user == user])
-            self._limit([each for each in every if each.key[1] == key[1]])
+            self._limit([item for item in every if item.user == user])
+            self._limit([item for item in every if item.key[1] == key[1]])
             while len(self._admitted) > MAX_OBJECTS:
                 counts = Counter(admitted.user for admitted in self._admitted.values())
                 most = max(counts.values())
@@ -153,7 +153,7 @@ class AdmittedPods:
         """
         if not self._admitted:
             return ()
-        now, found = self._clock(), list[Admitted]()
+        now, entries = self._clock(), list[Admitted]()
         with self._lock:
             for admitted in list(self._admitted.values()):
                 is_stored = _is_stored(admitted, cluster)
@@ -164,9 +164,9 @@ class AdmittedPods:
                 if now - admitted.at > limit or (was_stored and not is_stored):
                     self._forget(admitted.key)
                 elif admitted.key != key and (is_stored or admitted.user == user):
-                    found.append(admitted)
-        found.sort(key=lambda admitted: admitted.user != user)  # its own come first, where not all can be counted
-        return tuple(found)
+                    entries.append(admitted)
+        entries.sort(key=lambda admitted: admitted.user != user)  # its own come first, where not all can be counted
+        return tuple(entries)
 
     def placed(
         self,
@@ -182,28 +182,28 @@ class AdmittedPods:
         """
         if not admitted:
             return Arriving(cluster)
-        state, known = self._placed
+        state, cache = self._placed
         if state is not cluster:
-            known = OrderedDict()
-            self._placed = cluster, known
-        numbers = tuple(each.number for each in admitted)
-        count, found = 0, _Placed(Arriving(cluster), MAX_PODS)
+            cache = OrderedDict()
+            self._placed = cluster, cache
+        numbers = tuple(entry.number for entry in admitted)
+        count, start = 0, _Placed(Arriving(cluster), MAX_PODS)
         for length in range(len(numbers), 0, -1):
-            if (placed := known.get(numbers[:length])) is not None:  # another thread may remove it
-                count, found = length, placed
+            if (placed := cache.get(numbers[:length])) is not None:  # another thread may remove it
+                count, start = length, placed
                 break
         try:
             with metered(expired, MAX_WORK):
-                for each in admitted[count:]:
-                    found = _with_pods_of(each, found, cluster, paths)
+                for entry in admitted[count:]:
+                    start = _with_pods_of(entry, start, cluster, paths)
         except CutShort:
-            found = _Placed(Arriving(cluster, len(admitted)), 0)
+            start = _Placed(Arriving(cluster, len(admitted)), 0)
             if expired():
-                return found.arriving
-        known[numbers] = found
-        while len(known) > _PLACED:
-            known.popitem(last=False)
-        return found.arriving
+                return start.arriving
+        cache[numbers] = start
+        while len(cache) > _PLACED:
+            cache.popitem(last=False)
+        return start.arriving
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
         """Remove the oldest records if there are too many. `of_one`: the records of one user or namespace, oldest

@@ -115,7 +115,7 @@ def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] =
         request.dry_run,
         _settled(obj, nameless),
         None if old is None else _settled(old, False),
-        *(each.number for each in admitted),
+        *(item.number for item in admitted),
     )
     try:
         data = orjson.dumps(fields)
@@ -150,13 +150,13 @@ class AnswerCache:
 
     def get(self, key: Key, state: tuple[object, object]) -> Answered | None:
         """The cached response to this request, if the state is the same; otherwise None."""
-        known, answers = self._latest
-        if known[0] is not state[0] or known[1] is not state[1]:
+        revision, answers = self._latest
+        if revision[0] is not state[0] or revision[1] is not state[1]:
             return None
-        found = answers.get(key.digest)
-        if found is None:
+        answer = answers.get(key.digest)
+        if answer is None:
             return None
-        until, answered = found
+        until, answered = answer
         now = self._clock()
         if until > now:
             return answered
@@ -169,8 +169,8 @@ class AnswerCache:
             return
         if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:
             return
-        known, answers = self._latest
-        if known[0] is not state[0] or known[1] is not state[1]:
+        revision, answers = self._latest
+        if revision[0] is not state[0] or revision[1] is not state[1]:
             answers = OrderedDict()
             self._latest = state, answers
         answers[key.digest] = self._clock() + _SECONDS, answered

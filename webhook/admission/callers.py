@@ -36,8 +36,7 @@ class Grant(NamedTuple):
         """
         target = (group, resource, subresource)
         return _ALL in self.resources or any(
-            all(known in ("*", given) for known, given in zip(granted, target, strict=True))
-            for granted in self.resources
+            all(own in ("*", given) for own, given in zip(granted, target, strict=True)) for granted in self.resources
         )
 
 
@@ -126,5 +125,5 @@ def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
     """Report whether one of the given tokens is valid. The time depends only on the number and lengths of the
     tokens.
     """
-    equal = [compare_digest(text.encode("utf-8", "replace"), known.encode()) for text in given for known in tokens]
+    equal = [compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in given for token in tokens]
     return any(equal)

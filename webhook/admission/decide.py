@@ -240,8 +240,8 @@ def decide_mutation(review: ReviewContext) -> Decision:
     except InvalidObject:
         mutation = NO_MUTATION  # The API server decodes and validates the object.
     findings, denied = _missing_default(review, mutation.missing), ""
-    if found := _denials_of(review, mutation.assigned):
-        findings, denied = found, mutation.assigned
+    if denials := _denials_of(review, mutation.assigned):
+        findings, denied = denials, mutation.assigned
         mutation = mutate(request, review.cluster, assign=False)
     annotated = _annotated(review, mutation.patch)
     operations = (*mutation.patch, *annotated.patch)
@@ -288,7 +288,7 @@ def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Ann
         recall = computed if request.dry_run else review.recall  # A later request must not get a dry run's annotation.
         with suppress(InvalidObject):
             text = recall(subject, compute)
-    is_cut_short = any(found.is_cut_short for found in impacts if found)
+    is_cut_short = any(impact.is_cut_short for impact in impacts if impact)
     written = impact_annotation.written(subject, text) if impacts and text and not request.dry_run else None
     if text is None:
         text = impact_annotation.retained(subject, config)
@@ -327,7 +327,7 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
 
     def denied(name: str) -> dict[str, Finding]:
         subject = request.subject._replace(object=with_class(request.object, name, cluster))
-        found = evaluate(
+        denials = evaluate(
             EvaluationRequest(
                 ChangeSet((subject,)),
                 cluster,
@@ -338,7 +338,7 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
                 disclose=config.disclose,
             )
         )
-        findings = (doubted(finding) if time.staleness else finding for finding in found)
+        findings = (doubted(finding) if time.staleness else finding for finding in denials)
         return {finding.rule: finding for finding in findings if finding.action is Action.DENY}
 
     with_it = denied(assigned)

@@ -115,9 +115,9 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
     """
     if not request.namespace:
         return None
-    known = cluster.namespace(request.namespace) if cluster else None
-    known = known or Namespace(request.namespace, {}, {})
-    return known._replace(annotations={}) if request.kind.group_kind == NAMESPACE else known
+    namespace = cluster.namespace(request.namespace) if cluster else None
+    namespace = namespace or Namespace(request.namespace, {}, {})
+    return namespace._replace(annotations={}) if request.kind.group_kind == NAMESPACE else namespace
 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
@@ -170,12 +170,14 @@ def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
         group = kind.rpartition("/")[0]
         if group == resource.group and resource.resource in plurals(kind):
             assert cluster is not None
-            found = cluster.workload(kind, request.namespace, request.name)
-            if found is None:
+            workload = cluster.workload(kind, request.namespace, request.name)
+            if workload is None:
                 return None
             try:
-                spec = {**(at(found.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
+                spec = {**(at(workload.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
             except TooLarge:  # The cache has no content of this object: each rule reports that it was not evaluated.
-                return request.subject._replace(object=found.object, old=None, subresource="")
-            return request.subject._replace(object={**found.object, "spec": spec}, old=found.object, subresource="")
+                return request.subject._replace(object=workload.object, old=None, subresource="")
+            return request.subject._replace(
+                object={**workload.object, "spec": spec}, old=workload.object, subresource=""
+            )
     return None

@@ -344,8 +344,8 @@ class Endpoint(Services):
         key = (
             None if staleness or cluster is None or is_large or grant.is_shown else key_of(call.hook, request, admitted)
         )
-        if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
-            return self.respond(call.hook, request, known, started)
+        if key is not None and (answer := self.answers.get(key, (cluster, config))) is not None:
+            return self.respond(call.hook, request, answer, started)
         evaluation = Evaluation(
             services=self,
             call=call,
@@ -413,8 +413,8 @@ class Endpoint(Services):
         except (TooDeep, RecursionError):
             return self.not_evaluated(call, TOO_DEEP)
         except BadReview as fault:
-            known, why = self.callers.are_known(call.tokens), str(fault)
-            return self.rejected(call.hook, rejection(400, why), known=known, why=why, client=call.client)
+            is_known, why = self.callers.are_known(call.tokens), str(fault)
+            return self.rejected(call.hook, rejection(400, why), known=is_known, why=why, client=call.client)
         except Exception:
             return self._broken(call)
 

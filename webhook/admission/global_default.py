@@ -91,11 +91,11 @@ AUDIT_KEY: Final = "multiple-global-defaults"
 
 def several(classes: Iterable[PriorityClass]) -> str:
     """Return a message with all classes marked as global default and the effective one; "" with fewer than two."""
-    defaults = [found for found in classes if found.global_default]
+    defaults = [matching for matching in classes if matching.global_default]
     counts = default_priority_class(defaults)
     if counts is None or len(defaults) < 2:
         return ""
-    names = sorted(found.name for found in defaults)
+    names = sorted(matching.name for matching in defaults)
     return (
         f"{listed(names, 10)} are all marked as the global default; {counts.name}, with the lowest value, takes effect"
     )

@@ -88,20 +88,20 @@ class Impacts:
 
         Incomplete impacts are not cached. `is_last`: no later call needs this impact.
         """
-        state, known = self._of
+        state, cache = self._of
         if state is not cluster:
-            known = OrderedDict()
-            self._of = cluster, known
-        if is_last and not known:
+            cache = OrderedDict()
+            self._of = cluster, cache
+        if is_last and not cache:
             return work_out()
         fingerprint = _fingerprint(subject, alike=True)
-        if fingerprint in known:
-            return known[fingerprint]
+        if fingerprint in cache:
+            return cache[fingerprint]
         impact = work_out()
         if not (is_last or time_is_up()) and (impact is None or not impact.is_cut_short):
-            known[fingerprint] = impact
-            while len(known) > _IMPACTS or sum(map(_weight, known.values())) > _PREDICTIONS:
-                known.popitem(last=False)
+            cache[fingerprint] = impact
+            while len(cache) > _IMPACTS or sum(map(_weight, cache.values())) > _PREDICTIONS:
+                cache.popitem(last=False)
         return impact
 
 

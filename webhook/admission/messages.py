@@ -30,10 +30,10 @@ _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings: those that deny before those that warn, then by severity."""
-    found = list(findings)
-    if len(found) > 1:
-        found.sort(key=lambda finding: (_RANKS[finding.action], finding.severity, finding.order))
-    return found
+    result = list(findings)
+    if len(result) > 1:
+        result.sort(key=lambda finding: (_RANKS[finding.action], finding.severity, finding.order))
+    return result
 
 
 _RANKS: Final = {action: rank for rank, action in enumerate(Action)}

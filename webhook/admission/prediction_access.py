@@ -178,8 +178,8 @@ class RequestAccess:
         reviews = self._shared.reviews
         if self._is_controller or reviews is None:
             return False
-        known = [reviews.known(self._user, namespace) for namespace in namespaces]
-        return False if False in known else None if None in known else True
+        answers = [reviews.known(self._user, namespace) for namespace in namespaces]
+        return False if False in answers else None if None in answers else True
 
     def _namespaces(self, subject: ReviewedObject) -> tuple[str, ...]:
         """Return the other namespaces that the affinity of the object's Pods refers to; ALL_NAMESPACES if all or too
@@ -187,12 +187,12 @@ class RequestAccess:
         """
         try:
             template = pod_template_of(subject.object, self._config.options.pod_template_paths)
-            found = other_namespaces(template.spec, self._namespace) if template else frozenset()
+            namespaces = other_namespaces(template.spec, self._namespace) if template else frozenset()
         except InvalidObject:
             return ()  # nothing is predicted of it
-        if ALL_NAMESPACES in found or len(found) > _MAX_REVIEWS:
+        if ALL_NAMESPACES in namespaces or len(namespaces) > _MAX_REVIEWS:
             return (ALL_NAMESPACES,)
-        return tuple(sorted(found))
+        return tuple(sorted(namespaces))
 
     def _buckets(self) -> Mapping[str, Budget]:
         """The budget buckets to take from, with their sizes; empty for a requester with access to all namespaces.

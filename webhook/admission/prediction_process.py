@@ -205,9 +205,9 @@ def _become_a_process(descriptor: int) -> None:
 def _cached_properties() -> Iterator[Any]:
     for name, module in list(sys.modules.items()):
         if name.startswith("forewarn."):
-            for found in list(vars(module).values()):
-                if isinstance(found, type) and found.__module__ == name:
-                    yield from (value for value in vars(found).values() if isinstance(value, cached_property))
+            for classes in list(vars(module).values()):
+                if isinstance(classes, type) and classes.__module__ == name:
+                    yield from (value for value in vars(classes).values() if isinstance(value, cached_property))
 
 
 def _send(to: socket.socket, value: object, until: float | None) -> None:

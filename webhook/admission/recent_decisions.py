@@ -75,7 +75,7 @@ class RecentDecisions:
         """The decisions as JSON data, newest first. `messages`: warnings, or the reason of a denial; then the full
         texts that the requester did not see.
         """
-        return [_row(each) for each in reversed(list(self._decided))]
+        return [_row(item) for item in reversed(list(self._decided))]
 
 
 def _row(decided: _Decided) -> dict[str, Any]:

@@ -228,9 +228,9 @@ def parse_head(head: bytes) -> AdmissionRequest:
     the request (k8s.io/api/admission/v1). A string cannot contain `,"object":`, because quotes in strings are
     escaped. A key in `userInfo.extra` can match, but the text before that key is not valid JSON.
     """
-    for found in islice(_OBJECT_KEY.finditer(head), _OBJECT_KEYS):
+    for match in islice(_OBJECT_KEY.finditer(head), _OBJECT_KEYS):
         try:
-            return parse_review(b"%s}}" % head[: found.start()], is_whole=False)
+            return parse_review(b"%s}}" % head[: match.start()], is_whole=False)
         except BadReview:
             continue  # a key of `extra`
     raise BadReview("the body is not in the field order of an API server")

@@ -306,8 +306,8 @@ class Services:
             request = parse_head(call.body[:HEAD])
         except BadReview as fault:
             reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or rejection(400, str(fault))
-            known = self.callers.are_known(call.tokens)
-            return self.rejected(call.hook, reply, known=known, why=why, client=call.client)
+            is_known = self.callers.are_known(call.tokens)
+            return self.rejected(call.hook, reply, known=is_known, why=why, client=call.client)
         cluster = self.cluster() if grant.covers(*request.resource_parts) else None
         decision = decide_unread(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
         return self.respond(call.hook, request, Answered.of(decision), started)

@@ -132,11 +132,11 @@ class ApiServer:
         data = None if body is None else json.dumps(body).encode()
         response = self._open(method, path, query or {}, headers, times, data, repeats)
         try:
-            found = _object(_read_body(response, _MAX_BODY, self._clock() + times.total, self._clock))
+            parsed = _object(_read_body(response, _MAX_BODY, self._clock() + times.total, self._clock))
         finally:
             response.release_conn()
         headers_ = response.headers
-        return Answer(found, _warnings(headers_.getlist("Warning")), date=headers_.get("Date", ""))
+        return Answer(parsed, _warnings(headers_.getlist("Warning")), date=headers_.get("Date", ""))
 
     def text(self, path: str, limit: int, times: Timeouts, query: Mapping[str, str] | None = None) -> Answer:
         """The text at a path, for example a Pod's response through the API server; at most `limit` bytes."""

@@ -103,7 +103,7 @@ class _Text:
             size = len(self._text) - self._at
             with parsing(size):
                 try:
-                    found, end = _DECODER.raw_decode(self._text, self._at)
+                    result, end = _DECODER.raw_decode(self._text, self._at)
                 except ValueError:
                     if self._ended or size > MAX_OBJECT:
                         raise
@@ -111,10 +111,10 @@ class _Text:
                     if end < len(self._text) or self._ended:
                         begin, self._at = self._at, end
                         if take is None:
-                            return found
-                        if not isinstance(found, dict):
+                            return result
+                        if not isinstance(result, dict):
                             raise NoList
-                        return take(found, max_memory_of(self._text, begin, end))
+                        return take(result, max_memory_of(self._text, begin, end))
             while len(self._text) - self._at < 2 * size and self._more():
                 pass  # as much again, so that what is tried in vain is at most as much as what is not
 

@@ -55,28 +55,28 @@ def found_of(finding: Finding) -> Found:
 def is_served(api: ObjectApi) -> bool:
     """True if the API server has both kinds. Raises ObjectApiError."""
     try:
-        found = api.get(GROUP)
+        group = api.get(GROUP)
     except NotFound:
         return False
-    return {"reports", "clusterreports"} <= {resource.get("name") for resource in found.get("resources") or ()}
+    return {"reports", "clusterreports"} <= {resource.get("name") for resource in group.get("resources") or ()}
 
 
-def write_reports(api: ObjectApi, found: Sequence[Found], summary: Mapping[str, int] | None = None) -> Written:
+def write_reports(api: ObjectApi, findings: Sequence[Found], summary: Mapping[str, int] | None = None) -> Written:
     """Write the ClusterReport, and the Report of each namespace that has findings or had some before.
 
-    `found`: the worst first. `summary`: of the ClusterReport, if `found` is not complete. Reports without findings
-    become empty. Raises ObjectApiError, except for a Report of a namespace that the API server denies.
+    `findings`: the worst first. `summary`: of the ClusterReport, if `findings` is not complete. Reports without
+    findings become empty. Raises ObjectApiError, except for a Report of a namespace that the API server denies.
     """
     path = f"{GROUP}/clusterreports"
     before = _read(api, f"{path}/{NAME}")
     by_namespace: dict[str, list[Found]] = {}
-    for one in found:
+    for one in findings:
         if one.object.namespace:
             by_namespace.setdefault(one.object.namespace, []).append(one)
     now = sorted(by_namespace)[:MAX_REPORTS] if len(by_namespace) <= MAX_REPORTS else [*by_namespace][:MAX_REPORTS]
     had = at(before or {}, "metadata", "annotations", _WRITTEN) or ""
     left = [name for name in dict.fromkeys(had.split()) if name not in now][:MAX_REPORTS]
-    body = _body("ClusterReport", found, in_full=True)
+    body = _body("ClusterReport", findings, in_full=True)
     body["summary"] = summary or body["summary"]
     # The names come first: a Report that is written and not listed would never be emptied again.
     body["metadata"]["annotations"] = {_WRITTEN: " ".join((*now, *left))}
@@ -121,10 +121,10 @@ def _write(api: ObjectApi, path: str, before: ApiObject | None, body: dict[str, 
     api.replace(f"{path}/{NAME}", {**body, "metadata": metadata})
 
 
-def _body(kind: str, found: Iterable[Found], *, in_full: bool) -> dict[str, Any]:
-    return report_of(kind, [_result(one, in_full=in_full) for one in found])
+def _body(kind: str, findings: Iterable[Found], *, in_full: bool) -> dict[str, Any]:
+    return report_of(kind, [_result(one, in_full=in_full) for one in findings])
 
 
-def _result(found: Found, *, in_full: bool) -> dict[str, Any]:
-    message, fix = (found.message, found.fix) if in_full else (found.warning, found.warning_fix)
-    return result_of(found.severity, found.rule, found.object, message, fix, not_evaluated=found.not_evaluated)
+def _result(finding: Found, *, in_full: bool) -> dict[str, Any]:
+    message, fix = (finding.message, finding.fix) if in_full else (finding.warning, finding.warning_fix)
+    return result_of(finding.severity, finding.rule, finding.object, message, fix, not_evaluated=finding.not_evaluated)

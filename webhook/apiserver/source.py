@@ -83,7 +83,7 @@ class Live:
         `name`: "" for the whole namespace. `namespace`: "" for a Node. At most MAX_EVENTS, for a namespace
         MAX_PER_NAMESPACE. Requires permission to list `events` in the namespace, for Nodes in the namespace default.
         """
-        if not all(_NAME.fullmatch(each) for each in (namespace, name) if each):
+        if not all(_NAME.fullmatch(item) for item in (namespace, name) if item):
             return  # no object has such a name
         about = f"involvedObject.namespace={namespace},involvedObject.name={name}"
         if not namespace:
@@ -115,8 +115,8 @@ class Live:
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
         """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
-        found = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
-        yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
+        objects = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
+        yield from (obj for obj in objects if isinstance(obj.get("spec"), dict))
 
     def report_writer(self, context: str) -> Callable[[Sequence[Finding]], Written]:
         """A function that writes findings as OpenReports (`open_reports.write_reports`).
@@ -225,21 +225,21 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
     Empty lists for all kinds if the API server does not serve one of them; nothing if permission to list one is
     missing. `name`: name of the source in errors.
     """
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for resource in together:
-        count = len(found)
+        count = len(result)
         try:
             for page in api.pages(resource, consistent=False):
-                found += page.objects
+                result += page.objects
         except ApiError as error:
             if error.status == 404:
-                return [empty_list(each) for each in together]
+                return [empty_list(item) for item in together]
             if error.status == 403:
                 return []
             raise _fault(name, resource, error) from None
-        if len(found) == count:
-            found.append(empty_list(resource))
-    return found
+        if len(result) == count:
+            result.append(empty_list(resource))
+    return result
 
 
 def version_of(api: ApiServer, **more: str) -> Iterator[dict[str, Any]]:

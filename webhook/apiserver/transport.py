@@ -166,10 +166,10 @@ def contexts() -> list[str]:
     except ModuleNotFoundError as missing:
         raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
     path = _required_kubeconfig("")
-    found = _contexts(config, path)
-    if found is None:
+    names = _contexts(config, path)
+    if names is None:
         raise ApiError(0, f"cannot read the contexts of the kubeconfig {path}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _required_kubeconfig(otherwise: str) -> str:
@@ -188,9 +188,9 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
         return _user_of(config.kube_config.KubeConfigMerger(path).config.value, context)
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
-        known = _contexts(config, path)
-        if context and known is not None and context not in known:
-            why = f'context "{context}" not found in {path}; available: {", ".join(known) or "none"}'
+        entries = _contexts(config, path)
+        if context and entries is not None and context not in entries:
+            why = f'context "{context}" not found in {path}; available: {", ".join(entries) or "none"}'
             raise UnknownContext(0, why) from None
         raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
 

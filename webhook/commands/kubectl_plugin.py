@@ -176,12 +176,12 @@ def complete(arguments: Sequence[str] | None = None) -> int:
     """Print the completions of a command line in cobra's format. Always returns 0."""
     words = list(sys.argv[1:] if arguments is None else arguments) or [""]
     try:
-        found, directive = choices(words)
+        completions, directive = choices(words)
     except Exception:
         if os.environ.get(TRACEBACK):
             raise
-        found, directive = [], _FILES  # a shell is no place for an error: nothing is offered
-    print(*found, directive, sep="\n")  # noqa: T201
+        completions, directive = [], _FILES  # a shell is no place for an error: nothing is offered
+    print(*completions, directive, sep="\n")  # noqa: T201
     return 0
 
 
@@ -189,8 +189,8 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     """Return the completions of the last word, and cobra's directive."""
     *before, word = words
     if before and before[-1] in _FLAGS:
-        found = list(_contexts()) if before[-1] == "--context" else []
-        return [name for name in found if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
+        names = list(_contexts()) if before[-1] == "--context" else []
+        return [name for name in names if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
     with suppress(WrongUsage):
         before = split(before).rest
     if not before:
@@ -203,18 +203,18 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     if options is None:
         return [], _FILES
     every = sorted({*options, "--context", "--kubeconfig"})
-    found = every if word.startswith("-") else list(_values(before, options))
-    return [each for each in found if each.startswith(word)], _NO_FILES if found else _FILES
+    names = every if word.startswith("-") else list(_values(before, options))
+    return [item for item in names if item.startswith(word)], _NO_FILES if names else _FILES
 
 
 def _first_words() -> dict[str, str]:
     """Return the first words of all commands, each with its help text."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, command in COMMANDS.items():
         first, _, second = name.partition(" ")
         if first != "completion":
-            found.setdefault(first, ", ".join(_second_words(first)) if second else command.help)
-    return found
+            result.setdefault(first, ", ".join(_second_words(first)) if second else command.help)
+    return result
 
 
 def _second_words(first: str) -> list[str]:

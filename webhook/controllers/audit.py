@@ -82,9 +82,9 @@ def _create_events(api: ObjectApi, audited: Audited, now: datetime, identity: st
             continue  # told already, or its namespace is gone
 
 
-def _events(found: Sequence[Found], now: datetime, identity: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _events(findings: Sequence[Found], now: datetime, identity: str) -> Iterator[tuple[str, dict[str, Any]]]:
     time = now.isoformat(timespec="seconds").replace("+00:00", "Z")
-    serious = [one for one in found if one.severity is not Severity.NOTE and one.object.name]
+    serious = [one for one in findings if one.severity is not Severity.NOTE and one.object.name]
     for one in serious[:MAX_EVENTS]:
         namespace = one.object.namespace or _DEFAULT
         text = cut(

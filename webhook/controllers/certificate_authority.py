@@ -125,16 +125,16 @@ class Issuer:
         """Read the CAs from the Secret, and write the Secret if CAs must change. Raises ObjectApiError, BadSecret."""
         secret = self._api.get(self._cas)
         try:
-            found = wanted = CertificateAuthorities.from_secret(secret)
+            bundles = wanted = CertificateAuthorities.from_secret(secret)
         except BadSecret:
             if not self.authorities.current:
                 raise
-            found = wanted = CertificateAuthorities()
-        if found.current is None and self.authorities.current:
+            bundles = wanted = CertificateAuthorities()
+        if bundles.current is None and self.authorities.current:
             wanted = self.authorities  # somebody has emptied or spoiled it: API servers go on trusting the same
         else:
-            wanted = found.advanced(self._now(), announced)
-        if wanted != found:
+            wanted = bundles.advanced(self._now(), announced)
+        if wanted != bundles:
             try:
                 self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
             except Conflict:

@@ -260,7 +260,7 @@ class GlobalDefaults:
 
     def reconcile(self, classes: Mapping[str, PriorityClass]) -> None:
         """Update the metric with the number of global defaults, and log their names if there are several."""
-        names = tuple(sorted(found.name for found in classes.values() if found.global_default))
+        names = tuple(sorted(defaults.name for defaults in classes.values() if defaults.global_default))
         counts, message = default_priority_class(classes.values()), several(classes.values())
         self._metrics.global_defaults.set(len(names))
         if counts is None or not message:

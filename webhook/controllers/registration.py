@@ -143,8 +143,8 @@ def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
     """Return token -> the requests for which forewarn answers with this token; empty unless every webhook has a
     token.
     """
-    found = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
-    return dict(found) if all(token for token, _ in found) else {}
+    pairs = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
+    return dict(pairs) if all(token for token, _ in pairs) else {}
 
 
 def _token(webhook: ApiObject) -> str:

@@ -81,8 +81,8 @@ class Replica(NamedTuple):
     def total(self, name: str, **labels: str) -> float | None:
         """Return the sum of all samples of a metric with these labels; None if there are none."""
         wanted = labels.items()
-        found = [metric.value for metric in self.metrics if metric.name == name and wanted <= metric.labels.items()]
-        return sum(found) if found else None
+        numbers = [metric.value for metric in self.metrics if metric.name == name and wanted <= metric.labels.items()]
+        return sum(numbers) if numbers else None
 
     def label(self, name: str, label: str) -> str:
         """The value of a label of a metric with one sample; "" if the metric is missing."""
@@ -160,8 +160,8 @@ def _why_silent(client: Client, registered: Registered, namespace: str, config: 
     if action in (Action.OFF, Action.AUDIT):
         return f'the configuration sets the rule {rule.ID} to "{action}"'
     seen = client.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
-    found = _namespace(seen.object if seen.exists else {"metadata": {"name": namespace}})
-    if reason := config.exemption(_requester(client), found, now):
+    view = _namespace(seen.object if seen.exists else {"metadata": {"name": namespace}})
+    if reason := config.exemption(_requester(client), view, now):
         return f"exempt ({reason})"
     webhook = registered.webhooks.get(_MAIN)
     if webhook is None:
@@ -172,7 +172,7 @@ def _why_silent(client: Client, registered: Registered, namespace: str, config: 
             return f"a matchCondition of {_MAIN} names the namespace"
     with suppress(InvalidSelector):
         selector = parse_label_selector(webhook.fields.get("namespaceSelector"))
-        if selector is not None and seen.exists and not selector.matches(found.labels):
+        if selector is not None and seen.exists and not selector.matches(view.labels):
             return f"the namespaceSelector of {_MAIN} excludes the namespace"
     return ""
 
@@ -275,13 +275,13 @@ def _is_status_of_proxy(text: str) -> bool:
 
 
 def _metrics(text: str) -> tuple[Metric, ...]:
-    found = []
+    lines = []
     for name, labels, value in _METRIC.findall(text):
         try:
-            found.append(Metric(name, dict(_LABEL.findall(labels)), float(value)))
+            lines.append(Metric(name, dict(_LABEL.findall(labels)), float(value)))
         except ValueError:
             continue
-    return tuple(found)
+    return tuple(lines)
 
 
 def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:

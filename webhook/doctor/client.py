@@ -104,19 +104,19 @@ class Client:
         return self._lists[key]
 
     def _all(self, path: str, what: str, query: dict[str, str] | None) -> Listed:
-        found: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         token = ""
         for _ in range(PAGES):
             query_ = {**(query or {}), "limit": str(PAGE), **({"continue": token} if token else {})}
             seen = self._within_limit(lambda times, query_=query_: self._made("GET", path, None, query_, times), what)  # type: ignore[misc]
             if not seen.exists:
-                return Listed(found, False, seen.why, seen.status)
+                return Listed(objects, False, seen.why, seen.status)
             items, metadata = seen.object.get("items"), seen.object.get("metadata")
-            found += [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+            objects += [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
             token = str((metadata.get("continue") if isinstance(metadata, dict) else "") or "")
             if not token:
-                return Listed(found, True)
-        return Listed(found, False)
+                return Listed(objects, True)
+        return Listed(objects, False)
 
     def _made(
         self, method: str, path: str, body: ApiObject | None, query: dict[str, str] | None, times: Timeouts

@@ -165,7 +165,7 @@ def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
     """Yield lines about PriorityClasses with the prefix `system-`: API servers reject these now, but older ones
     accepted them.
     """
-    for name in sorted({*cluster.priority_classes} - {known.name for known in SYSTEM_CLASSES}):
+    for name in sorted({*cluster.priority_classes} - {system_class.name for system_class in SYSTEM_CLASSES}):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
             text = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
             yield AREA.problem(

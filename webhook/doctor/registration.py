@@ -80,18 +80,18 @@ class Registered(NamedTuple):
     @property
     def service(self) -> ApiObject:
         """The Service that most webhooks call; empty if API servers call a URL or there are no webhooks."""
-        found = [service for webhook in self.webhooks.values() if (service := webhook.service) is not None]
-        counts = Counter(map(service_name, found))
-        return max(found, key=lambda service: counts[service_name(service)], default=NOTHING)
+        webhooks = [service for webhook in self.webhooks.values() if (service := webhook.service) is not None]
+        counts = Counter(map(service_name, webhooks))
+        return max(webhooks, key=lambda service: counts[service_name(service)], default=NOTHING)
 
 
 @cache
 def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
     """Return the webhooks of manifests/base: kind of configuration -> name -> webhook."""
-    found: Mapping[str, Mapping[str, ApiObject]] = json.loads(
+    objects: Mapping[str, Mapping[str, ApiObject]] = json.loads(
         files(__package__ or "").joinpath("shipped.json").read_text("utf-8")
     )
-    return found
+    return objects
 
 
 def check(client: Client) -> Registered:
@@ -99,19 +99,21 @@ def check(client: Client) -> Registered:
     lines: list[Line] = []
     webhooks: dict[str, Webhook] = {}
     others: dict[str, list[tuple[str, ApiObject]]] = {}
-    known = True
+    is_known = True
     for kind, path in _PATHS.items():
-        found = _read(client, path, kind)
-        if isinstance(found, str):
-            known = False
-            lines.append(AREA.unknown(kind, found, "run this as a user who can read webhook configurations"))
+        configuration = _read(client, path, kind)
+        if isinstance(configuration, str):
+            is_known = False
+            lines.append(AREA.unknown(kind, configuration, "run this as a user who can read webhook configurations"))
             continue
-        names = [str(webhook.fields.get("name") or "") for webhook in found]
-        ours = {name: webhook for name, webhook in zip(names, found, strict=True) if name.endswith(SUFFIX)}
+        names = [str(webhook.fields.get("name") or "") for webhook in configuration]
+        ours = {name: webhook for name, webhook in zip(names, configuration, strict=True) if name.endswith(SUFFIX)}
         webhooks |= ours
-        others[kind] = [(w.configuration, w.fields) for name, w in zip(names, found, strict=True) if name not in ours]
+        others[kind] = [
+            (w.configuration, w.fields) for name, w in zip(names, configuration, strict=True) if name not in ours
+        ]
         lines += _configuration(client, kind, ours)
-    registered = Registered(webhooks, known, lines)
+    registered = Registered(webhooks, is_known, lines)
     lines += _elsewhere(registered)
     if webhooks:
         lines += _others(others)
@@ -167,18 +169,18 @@ def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | No
     if webhook is None:
         yield AREA.problem(kind, f"the webhook {name} is missing", AGAIN)
         return
-    found = webhook.fields
-    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(found.get("rules")))]
+    fields = webhook.fields
+    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(fields.get("rules")))]
     if missing:
         yield AREA.problem(kind, f"{name} is not called for {listed(missing, 5)}", AGAIN)
-    if found.get("matchPolicy") == "Exact":
+    if fields.get("matchPolicy") == "Exact":
         text = f"{name}: matchPolicy is Exact, so objects in other API versions are not checked"
         yield AREA.problem(kind, text, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
-    versions, version = _texts(found, "admissionReviewVersions"), wanted["admissionReviewVersions"]
+    versions, version = _texts(fields, "admissionReviewVersions"), wanted["admissionReviewVersions"]
     if version[0] not in versions:
         text = f"{name}: admissionReviewVersions is {listed(versions)}, and forewarn answers only {version[0]}"
         yield AREA.problem(kind, text, webhook.patch("replace", "admissionReviewVersions", version))
-    policy = found.get("failurePolicy")
+    policy = fields.get("failurePolicy")
     if policy != wanted["failurePolicy"]:
         meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
         text = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
@@ -202,18 +204,18 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
 
     kubectl apply and helm upgrade merge selectors and matchConditions by key, so additions of users remain.
     """
-    name, found = wanted["name"], webhook.fields
+    name, fields = wanted["name"], webhook.fields
     for selector in _SELECTED:
-        if found.get(selector):
+        if fields.get(selector):
             repair = webhook.patch("replace", selector, {})
-            text = f"{name} has the {selector} {json.dumps(found[selector])}"
-            count, total, what = _selected(client, selector, found[selector])
+            text = f"{name} has the {selector} {json.dumps(fields[selector])}"
+            count, total, what = _selected(client, selector, fields[selector])
             if total and not count:
                 yield AREA.problem(kind, f"{text}, which selects none of {total} {what}", repair)
             else:
                 some = f", which selects {count} of {total} {what}" if total else ""
                 yield AREA.warning(kind, f"{text}{some}: others are not checked", f"{_IF_INTENDED}{repair}")
-    shipped_ones, conditions = _conditions(wanted), _conditions(found)
+    shipped_ones, conditions = _conditions(wanted), _conditions(fields)
     for index, condition in enumerate(conditions):
         if condition not in shipped_ones:
             text = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
@@ -224,7 +226,7 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
         if shipped_ones[condition] != conditions[condition]:
             text = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
             yield AREA.warning(kind, text, f"{_IF_INTENDED}{AGAIN}")
-    seconds = found.get("timeoutSeconds")
+    seconds = fields.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
         text = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
         repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
@@ -314,12 +316,12 @@ def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
     subresource = resource.partition("/")[2]
     same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
     return any(
-        {group, "*"} & {*_texts(found, "apiGroups")}
-        and {version, "*"} & {*_texts(found, "apiVersions")}
-        and same & {*_texts(found, "resources")}
-        and {operation, "*"} & {*_texts(found, "operations")}
-        and found.get("scope", "*") in (scope, "*")
-        for found in rules
+        {group, "*"} & {*_texts(is_covered, "apiGroups")}
+        and {version, "*"} & {*_texts(is_covered, "apiVersions")}
+        and same & {*_texts(is_covered, "resources")}
+        and {operation, "*"} & {*_texts(is_covered, "operations")}
+        and is_covered.get("scope", "*") in (scope, "*")
+        for is_covered in rules
     )
 
 

@@ -193,7 +193,7 @@ class InFlightLimiter:
             heappop(self._waiting)
 
     def _cut_off_the_slowest(self, *, is_large: bool = False) -> InFlightRequest | None:
-        in_flight = next((found for found in self._arriving if found.reserved or not is_large), None)
+        in_flight = next((slowest for slowest in self._arriving if slowest.reserved or not is_large), None)
         if in_flight is None or monotonic() - in_flight.arrived < self._patience:
             return None
         self._end(in_flight)

@@ -62,12 +62,12 @@ def read_authorities(path: Path) -> bytes:
     """Read the CAs of client certificates. Raises TlsError with the name of the file."""
     pem = _read(path)
     try:
-        found = certificates_in(pem)
+        authorities = certificates_in(pem)
     except NoCertificate as error:
         raise TlsError(f"{path}: {error}") from None
-    if not found:
+    if not authorities:
         raise TlsError(f"{path}: no PEM certificate: the file is empty")
-    return b"".join(found)
+    return b"".join(authorities)
 
 
 def _read(path: Path) -> bytes:

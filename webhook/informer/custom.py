@@ -41,8 +41,8 @@ def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
     raise ApiError(404, f"{version} has no namespaced kind {name} that can be watched")
 
 
-def _resources(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    resources = found.get("resources")
+def _resources(listed: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    resources = listed.get("resources")
     return map(mapping, resources if isinstance(resources, list) else ())
 
 
@@ -126,8 +126,8 @@ def _follow_when_served(api: Getter, follow: Callable[[KindSpec], object], stopp
 
 def _served(api: Getter, together: Sequence[KindSpec]) -> bool:
     try:
-        found = api.get(f"/apis/{together[0].api_version}").get("resources")
+        resources = api.get(f"/apis/{together[0].api_version}").get("resources")
     except ApiError:
         return False
-    plurals = {mapping(resource).get("name") for resource in found} if isinstance(found, list) else set()
+    plurals = {mapping(resource).get("name") for resource in resources} if isinstance(resources, list) else set()
     return plurals >= {spec.plural for spec in together}

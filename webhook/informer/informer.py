@@ -152,7 +152,7 @@ class Informer:
 
         Retries after failures with a backoff; until the first response, predictions use the newest release.
         """
-        backoff, known, last_problem = self._backoff(), False, ""
+        backoff, is_known, last_problem = self._backoff(), False, ""
         while not self._stop.is_set():
             logged = why = ""
             try:
@@ -163,9 +163,9 @@ class Informer:
                 LOGGER.exception("cannot get the Kubernetes version")
             if why and why != last_problem:
                 LOGGER.warning("cannot get the Kubernetes version: %s", why)
-            known, last_problem = known or bool(logged), why
+            is_known, last_problem = is_known or bool(logged), why
             self._put(Runs(logged))
-            self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
+            self._stop.wait(_RELEASE_SECONDS if is_known else backoff.next())
 
     def _put(self, delta: Delta) -> None:
         """Queue a message for the owner of the cache; block while the queue is full, until `stop`."""

@@ -30,7 +30,7 @@ def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
 def pools_of(cluster: ClusterSnapshot) -> list[str]:
     """Return the node pools that labels of nodes name, each as `LABEL=VALUE`."""
     labels = (node.labels for node in cluster.objects.nodes.values())
-    named = (next((f"{key}={each[key]}" for key in POOL_LABELS if key in each), "") for each in labels)
+    named = (next((f"{key}={label[key]}" for key in POOL_LABELS if key in label), "") for label in labels)
     return sorted(set(named) - {""})
 
 
@@ -38,7 +38,7 @@ def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]
     """Return the nodes that get new Pods, with the victims on these nodes."""
     every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
     names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
-    shown = [each for each in every if each[1].node in names]
+    shown = [band for band in every if band[1].node in names]
     preemptions = list(preemptions_of(shown, cluster))
     going = {victim.identity for _, prediction in shown for victim in prediction.victims}
     bands = NodeBands(Placed(cluster, arrivals(shown), going, names), preemptions)

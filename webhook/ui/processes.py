@@ -166,11 +166,11 @@ def _serve(connections: socket.socket, run: Run, load: Load, more_memory: int) -
     status = 1
     try:
         while True:
-            word, found, _, _ = socket.recv_fds(connections, 1, 1)
-            if not found:
+            word, descriptors, _, _ = socket.recv_fds(connections, 1, 1)
+            if not descriptors:
                 status = 0
                 break
-            connection = socket.socket(fileno=found[0])
+            connection = socket.socket(fileno=descriptors[0])
             with suppress(OSError):
                 if os.fork() == 0:
                     connections.close()

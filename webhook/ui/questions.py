@@ -83,17 +83,17 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
         raise Unanswered(f"line {fault.start}: {fault.message}") from None
     except (ValueError, RecursionError) as fault:
         raise Unanswered(str(fault)) from None
-    found = list(_objects(documents))
+    objects = list(_objects(documents))
     place = edits.get("object", 0)
     changes = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
-    if changes and isinstance(place, int) and 0 <= place < len(found):
+    if changes and isinstance(place, int) and 0 <= place < len(objects):
         documents = json.loads(json.dumps(documents, default=str))  # plain, and without aliases
-        found = list(_objects(documents))
-        _change(found[place], changes)
+        objects = list(_objects(documents))
+        _change(objects[place], changes)
         if "value" in changes:
             documents.append(_new_class(changes["value"], changes.get("policy", "PreemptLowerPriority")))
         text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
-    return text, [_editable(obj) for obj in found]
+    return text, [_editable(obj) for obj in objects]
 
 
 def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:
@@ -114,13 +114,13 @@ def _spec_path(obj: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _spec(obj: dict[str, Any]) -> dict[str, Any]:
-    found = at(obj, *(_spec_path(obj) or ()))
-    return found if isinstance(found, dict) else {}
+    spec = at(obj, *(_spec_path(obj) or ()))
+    return spec if isinstance(spec, dict) else {}
 
 
 def _container(obj: dict[str, Any]) -> dict[str, Any]:
-    found = _spec(obj).get("containers")
-    first = found[0] if isinstance(found, list) and found else None
+    containers = _spec(obj).get("containers")
+    first = containers[0] if isinstance(containers, list) and containers else None
     return first if isinstance(first, dict) else {}
 
 

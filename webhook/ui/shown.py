@@ -70,7 +70,7 @@ class Answers:
             self._reports[command_line] = report
             self._reports.move_to_end(command_line)
             while len(self._reports) > 1 and (
-                len(self._reports) > MAX_ANSWERS or sum(each.size for each in self._reports.values()) > MAX_BYTES
+                len(self._reports) > MAX_ANSWERS or sum(item.size for item in self._reports.values()) > MAX_BYTES
             ):
                 self._reports.popitem(last=False)
         return report

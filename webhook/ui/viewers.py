@@ -221,7 +221,7 @@ class Viewers:
         with self._reviewing:
             if self._reviews.ask(user, "", _EVERYTHING):
                 return None
-            return next((each for each in READ if not self._reviews.ask(user, "", each)), None)
+            return next((item for item in READ if not self._reviews.ask(user, "", item)), None)
 
     def readable(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
         """The decisions that the user may read, and whether all permissions were reviewed.
@@ -230,17 +230,17 @@ class Viewers:
         """
         if self.missing(g.user) is None:
             return rows, True
-        known: dict[tuple[Resource, str], bool] = {}
+        answers: dict[tuple[Resource, str], bool] = {}
         shown = []
         for row in rows:
             key = Resource(*row["resource"]), row["namespace"]
-            if key not in known and len(known) < MAX_NEW_REVIEWS:
+            if key not in answers and len(answers) < MAX_NEW_REVIEWS:
                 with self._reviewing:
-                    known[key] = bool(key[1]) and self._reviews.ask(g.user, key[1], key[0])
-            if known.get(key):
+                    answers[key] = bool(key[1]) and self._reviews.ask(g.user, key[1], key[0])
+            if answers.get(key):
                 verdict = "denied" if row["verdict"] == "denied" else "admitted"
                 shown.append({**row, "verdict": verdict, "user": None, "rules": {}, "messages": [], "withheld": []})
-        return shown, len(known) < MAX_NEW_REVIEWS
+        return shown, len(answers) < MAX_NEW_REVIEWS
 
     def _user(self, is_local: bool) -> User | None:
         header = request.headers.get("Authorization", "")

@@ -306,14 +306,16 @@ def _template_of_annotations(annotations: Mapping[str, Any]) -> ApiObject | None
 
     Source: cloudprovider/clusterapi `TemplateNodeInfo`.
     """
-    found = {key: _annotation(annotations, key) for key in ("cpu", "memory", "ephemeral-disk", "maxPods", "gpu-count")}
-    if not (found["cpu"] and found["memory"]):
+    annotated = {
+        key: _annotation(annotations, key) for key in ("cpu", "memory", "ephemeral-disk", "maxPods", "gpu-count")
+    }
+    if not (annotated["cpu"] and annotated["memory"]):
         return None
-    capacity = {"cpu": found["cpu"], "memory": found["memory"], "pods": found["maxPods"] or "110"}
-    if found["ephemeral-disk"]:
-        capacity["ephemeral-storage"] = found["ephemeral-disk"]
-    if found["gpu-count"]:
-        capacity[_annotation(annotations, "gpu-type") or "nvidia.com/gpu"] = found["gpu-count"]
+    capacity = {"cpu": annotated["cpu"], "memory": annotated["memory"], "pods": annotated["maxPods"] or "110"}
+    if annotated["ephemeral-disk"]:
+        capacity["ephemeral-storage"] = annotated["ephemeral-disk"]
+    if annotated["gpu-count"]:
+        capacity[_annotation(annotations, "gpu-type") or "nvidia.com/gpu"] = annotated["gpu-count"]
     labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
     labels |= dict(_pairs(_annotation(annotations, "labels")))
     taints = [
@@ -340,8 +342,8 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _words(container: object, key: str) -> list[str]:
-    found = container.get(key) if isinstance(container, dict) else None
-    return [word[:1000] for word in found[:_MAX_FLAGS] if isinstance(word, str)] if isinstance(found, list) else []
+    words = container.get(key) if isinstance(container, dict) else None
+    return [word[:1000] for word in words[:_MAX_FLAGS] if isinstance(word, str)] if isinstance(words, list) else []
 
 
 def _image(container: object) -> str:

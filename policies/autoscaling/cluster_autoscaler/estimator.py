@@ -140,11 +140,13 @@ class Estimate:
         prepared: _Prepared | None = None
         for index, pod in enumerate(pods):
             prepared = self._prepared(pod, prepared)
-            found = next((n for n in self._node_order() if self._rejected(prepared, pod, self._infos[n]) is None), None)
-            if found is None:
+            number = next(
+                (n for n in self._node_order() if self._rejected(prepared, pod, self._infos[n]) is None), None
+            )
+            if number is None:
                 return pods[index:]
-            self._last = len(self._base.node_infos) + found
-            self._place(pod, self._infos[found])
+            self._last = len(self._base.node_infos) + number
+            self._place(pod, self._infos[number])
         return ()
 
     def _node_order(self) -> Iterator[int]:
@@ -279,17 +281,21 @@ def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup
     equivalence_groups: list[EquivalenceGroup] = []
     of_controller: dict[tuple[str, ...], list[EquivalenceGroup]] = {}
     for pod in pods:
-        known: list[EquivalenceGroup] = []
+        groups_of_owner: list[EquivalenceGroup] = []
         if pod.owner is not None:
-            known = of_controller.setdefault((pod.namespace, pod.owner.kind, pod.owner.name, pod.owner.uid), [])
-            charge(1 + len(known))
-        same = next((equivalence_group for equivalence_group in known if _same(equivalence_group.pods[0], pod)), None)
+            groups_of_owner = of_controller.setdefault(
+                (pod.namespace, pod.owner.kind, pod.owner.name, pod.owner.uid), []
+            )
+            charge(1 + len(groups_of_owner))
+        same = next(
+            (equivalence_group for equivalence_group in groups_of_owner if _same(equivalence_group.pods[0], pod)), None
+        )
         if same is not None:
             same.pods.append(pod)
             continue
         equivalence_groups.append(EquivalenceGroup([pod]))
-        if pod.owner is not None and len(known) < _MAX_PER_CONTROLLER:
-            known.append(equivalence_groups[-1])
+        if pod.owner is not None and len(groups_of_owner) < _MAX_PER_CONTROLLER:
+            groups_of_owner.append(equivalence_groups[-1])
     return equivalence_groups
 
 

@@ -54,8 +54,8 @@ def option_of(estimate: Estimate) -> Option:
     capacity, nodes = estimate.group.capacity, estimate.nodes
     requests = [pod.occupies.resource for pod, _ in estimate.placed]
     cpu, memory = -(-capacity.get(CPU, 0) * 1000 // NANO), -(-capacity.get(MEMORY, 0) // NANO)
-    waste = _idle(cpu * nodes, sum(each.milli_cpu for each in requests))
-    waste += _idle(memory * nodes, sum(each.memory for each in requests))
+    waste = _idle(cpu * nodes, sum(request.milli_cpu for request in requests))
+    waste += _idle(memory * nodes, sum(request.memory for request in requests))
     return Option(estimate.group.name, nodes, len(estimate.placed), waste)
 
 
@@ -210,7 +210,7 @@ class Priorities:
         """Return the priorities of a node group by its id in the cloud provider. Raises NotPredicted."""
         if group not in self._of:
             self._of[group] = frozenset(
-                priority for priority, several in self._expressions if any(each.is_in(group) for each in several)
+                priority for priority, several in self._expressions if any(item.is_in(group) for item in several)
             )
         return self._of[group]
 
@@ -219,7 +219,7 @@ class Priorities:
         if len(self._text) > _MAX_TEXT:
             raise NotPredicted(f"ConfigMap {PRIORITIES} has more than {_MAX_TEXT} characters")
         try:
-            document: Any = next((each.value for each in values(self._text.encode(), PRIORITIES)), {})
+            document: Any = next((value.value for value in values(self._text.encode(), PRIORITIES)), {})
             return [(int(key), [Expression(text) for text in _texts(some)]) for key, some in dict(document).items()]
         except (Fault, ValueError, TypeError):
             return []  # upstream ignores all priorities

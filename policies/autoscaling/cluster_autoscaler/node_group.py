@@ -160,7 +160,9 @@ def template_info(
         return NodeInfo(group.node, daemon_pods(group.node, daemon_sets), semantics)
     running = [pod for pod in group.example if not pod.terminating and (is_daemon_pod(pod) or _is_mirror(pod))]
     uids = {pod.owner.uid for pod in running if pod.owner is not None and pod.owner.kind == "DaemonSet"}
-    pending = daemon_pods(group.node, [each for each in daemon_sets if text(each, "metadata", "uid") not in uids])
+    pending = daemon_pods(
+        group.node, [daemon_set for daemon_set in daemon_sets if text(daemon_set, "metadata", "uid") not in uids]
+    )
     forced = [pod for pod in pending if force_daemon_sets or _preempts_as_node_critical(pod)]
     return NodeInfo(group.node, [*(replace(pod, node_name=group.node.name) for pod in running), *forced], semantics)
 

@@ -247,8 +247,8 @@ class Orchestrator:
         self._similar = self._similar_groups({estimate.group.name: fitting for estimate, fitting in estimates})
         for estimate, fitting in estimates:
             rooms = [group.max_added for group in (estimate.group, *self._similar[estimate.group.name])]
-            known = [room for room in rooms if room is not None]
-            room = sum(known) if len(known) == len(rooms) else MAX_NODES
+            limits = [room for room in rooms if room is not None]
+            room = sum(limits) if len(limits) == len(rooms) else MAX_NODES
             estimate.most = min(MAX_NODES, room, self._most_in_cluster)
             try:
                 estimate.run(fitting)

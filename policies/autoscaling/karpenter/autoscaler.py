@@ -80,7 +80,7 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
     if problem := restricted(key):
         yield problem
     if key == CAPACITY_TYPE and operator == "In" and not set(values) & set(CAPACITY_TYPES):
-        listed, allowed = f"[{' '.join(values)}]", " ".join(f"{known}:{{}}" for known in CAPACITY_TYPES)
+        listed, allowed = f"[{' '.join(values)}]", " ".join(f"{capacity_type}:{{}}" for capacity_type in CAPACITY_TYPES)
         yield f"no valid values found in {listed} for {key}, expected one of: map[{allowed}], got: {listed}"
 
 
@@ -137,13 +137,15 @@ class Karpenter:
         self, node_pools: Sequence[ApiObject], instance_types: Sequence[InstanceType], options: Options = _DEFAULTS
     ) -> None:
         self._node_pools, self._instance_types, self._options = node_pools, instance_types, options
-        self._by_name = {known.name: known for known in instance_types}
+        self._by_name = {instance_type.name: instance_type for instance_type in instance_types}
 
     def after_loss(self, lost: Mapping[str, str]) -> Karpenter:
         """Return Karpenter without the offerings with these labels, if they are the zone or the capacity type."""
         if not lost or not lost.keys() <= {label.ZONE, label.CAPACITY_TYPE}:
             return self
-        return Karpenter(self._node_pools, [known.without(lost) for known in self._instance_types], self._options)
+        return Karpenter(
+            self._node_pools, [instance_type.without(lost) for instance_type in self._instance_types], self._options
+        )
 
     def scan(
         self,
@@ -167,7 +169,11 @@ class Karpenter:
         rejected = {pod.key: rejection(pod, state.storage) for pod in provisionable}
         taken = [pod for pod in provisionable if not rejected[pod.key]]
         pools = {
-            pool: [known for known in self._instance_types if known.node_pools is None or pool.name in known.node_pools]
+            pool: [
+                instance_type
+                for instance_type in self._instance_types
+                if instance_type.node_pools is None or pool.name in instance_type.node_pools
+            ]
             for pool in read_node_pools(self._node_pools)
         }
         if not pools:
@@ -194,16 +200,16 @@ class Karpenter:
             storage=Storage(
                 objects.claims,
                 {volume.name: volume for volume in objects.volumes.values()},
-                {known.name: known for known in objects.storage_classes.values()},
+                {storage_class.name: storage_class for storage_class in objects.storage_classes.values()},
             ),
             api_nodes={node.name: node.node for node in nodes if node.node},
         )
 
     def _node(self, info: NodeInfo) -> StateNode:
-        node, known = info.node, self._by_name.get(info.node.labels.get(label.INSTANCE_TYPE, ""))
+        node, instance_type = info.node, self._by_name.get(info.node.labels.get(label.INSTANCE_TYPE, ""))
         taints = (*node.taints, _CORDONED) if node.unschedulable and _CORDONED not in node.taints else node.taints
         allocatable = exact(node.allocatable)
-        capacity = known.capacity if known else allocatable
+        capacity = instance_type.capacity if instance_type else allocatable
         running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)
         return StateNode(running, running if label.NODE_POOL in node.labels else None, pods=list(info.pods))
 
@@ -228,21 +234,21 @@ def _daemons(snapshot: Snapshot) -> Iterator[Pod]:
 
 
 def _arrival(claim: NewNodeClaim) -> Arrival:
-    known, requirements = claim.instance_types[0], claim.requirements
-    suitable = [offering for offering in known.offerings if offering.suits(requirements)]
+    instance_type, requirements = claim.instance_types[0], claim.requirements
+    suitable = [offering for offering in instance_type.offerings if offering.suits(requirements)]
     offering = min(suitable, key=lambda o: (o.price, o.zone, o.capacity_type))
     own = {
         key: min(r.values)
         for key, r in requirements.items()
         if key not in label.WELL_KNOWN and not r.complement and r.values
     }
-    of_type = {key: min(r.values) for key, r in known.requirements.items() if len(r.values) == 1}
+    of_type = {key: min(r.values) for key, r in instance_type.requirements.items() if len(r.values) == 1}
     where = {
         label.NODE_POOL: claim.pool.name,
         label.ZONE: offering.zone,
         label.CAPACITY_TYPE: offering.capacity_type,
     }
-    status = {"capacity": texts(known.capacity), "allocatable": texts(known.allocatable)}
+    status = {"capacity": texts(instance_type.capacity), "allocatable": texts(instance_type.allocatable)}
     taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in claim.pool.taints]
     node = {"metadata": {"labels": own | of_type | where}, "spec": {"taints": taints}, "status": status}
     return Arrival(claim.pool.name, node, tuple(pod.pod.key for pod in claim.pods))

@@ -102,7 +102,7 @@ def read_instance_types(obj: ApiObject, *path: str) -> list[InstanceType]:
     entries = limited(list(items(obj, *path)), MAX_INSTANCE_TYPES, "instance types")
     limited([offering for entry in entries for offering in sequence(entry, "offerings")], MAX_OFFERINGS, "offerings")
     types = [_instance_type(entry) for entry in entries]
-    if len({known.name for known in types if known.node_pools is None}) != sum(t.node_pools is None for t in types):
+    if len({type_.name for type_ in types if type_.node_pools is None}) != sum(t.node_pools is None for t in types):
         raise NotPredicted("two instance types have the same name")
     return types
 
@@ -328,8 +328,8 @@ class Reservations:
     def __init__(self, types: Iterable[InstanceType]) -> None:
         self._capacity: dict[str, int] = {}
         self._held: dict[str, set[str]] = {}
-        for known in types:
-            for name, capacity in known.reservations.items():
+        for type_ in types:
+            for name, capacity in type_.reservations.items():
                 self._capacity[name] = min(capacity, self._capacity.get(name, capacity))
 
     def available(self, hostname: str, offering: Offering) -> bool:

@@ -328,7 +328,7 @@ class NewNodeClaim:
     def is_full(self, requests: ResourceList) -> bool:
         """Report whether no instance type has enough resources for further requests."""
         if self._largest is None:
-            self._largest = largest_of(known.allocatable for known in self.instance_types)
+            self._largest = largest_of(instance_type.allocatable for instance_type in self.instance_types)
         return any(self.requests.get(n, 0) + amount > self._largest.get(n, 0) for n, amount in requests.items())
 
     def place(self, asked: Asked, *, relax_min_values: bool = False) -> Place:
@@ -375,9 +375,9 @@ class NewNodeClaim:
         """Return the reserved offerings that the NodeClaim can hold. Source: `offeringsToReserve`. Raises Failure."""
         offered = [
             offering
-            for known in types
-            if known.has_reserved
-            for offering in known.offerings
+            for type_ in types
+            if type_.has_reserved
+            for offering in type_.offerings
             if offering.capacity_type == label.RESERVED and offering.suits(requirements)
         ]
         reserved = [o for o in offered if self._scheduler.reservations.available(self.hostname, o)]
@@ -418,7 +418,7 @@ class NewNodeClaim:
 
     def truncate(self, *, best_effort: bool) -> str:
         """Keep the cheapest instance types; returns why minValues do not allow this, or ""."""
-        self.instance_types.sort(key=lambda known: (known.price(self.requirements), known.name))
+        self.instance_types.sort(key=lambda item: (item.price(self.requirements), item.name))
         kept = self.instance_types[:LAUNCHED]
         if not best_effort and (missing := unsatisfied_min_values(kept, self.requirements)):
             return (
@@ -458,9 +458,9 @@ class Scheduler:
         self._pods = [KarpenterPod.of(pod) for pod in pods]
         located = [(pod, state.storage.alternatives(pod.pod)) for pod in self._pods]
         self._places = {pod.pod.identity: places for pod, places in located if places is not None}
-        known = [pod for pod, places in located if places is not None]
+        own_types = [pod for pod, places in located if places is not None]
         offered = {pool: types for pool, types in pools.items() if types}
-        self.topology = Topology(state, state.active, offered, known, choices, preferences=options.preferences)
+        self.topology = Topology(state, state.active, offered, own_types, choices, preferences=options.preferences)
         self._tolerate = any(taint.effect == PREFER_NO_SCHEDULE for pool in pools for taint in pool.taints)
         self.reservations = Reservations(known for types in pools.values() for known in types)
         daemons = [KarpenterPod.of(pod) for pod in state.daemons if not pod.spec.claims_devices]
@@ -612,7 +612,7 @@ class Scheduler:
     def _subtract(remaining: ResourceList, types: Collection[InstanceType]) -> None:
         """Subtract the largest instance type, which may be the one that is launched. Source: `subtractMax`."""
         for name in remaining:
-            remaining[name] -= max(known.capacity.get(name, 0) for known in types)
+            remaining[name] -= max(type_.capacity.get(name, 0) for type_ in types)
 
 
 def _relaxed(before: Requirements, after: Requirements) -> bool:
@@ -633,25 +633,25 @@ def _daemon_groups(pool: NodePool, types: list[InstanceType], daemons: list[Karp
     `buildDaemonOverheadGroups`.
     """
     groups: dict[tuple[int, ...], DaemonGroup] = {}
-    for known in types:
-        present = tuple(i for i in range(len(daemons)) if _runs_on(pool, known, daemons, i))
+    for type_ in types:
+        present = tuple(i for i in range(len(daemons)) if _runs_on(pool, type_, daemons, i))
         if present in groups:
-            groups[present].instance_types.append(known)
+            groups[present].instance_types.append(type_)
             continue
         pods = [daemons[index].pod for index in present]
         ports = [(pod.key, ports_of(pod)) for pod in pods]
-        groups[present] = DaemonGroup([known], sum_of(map(requests_of, pods)), ports)
+        groups[present] = DaemonGroup([type_], sum_of(map(requests_of, pods)), ports)
     return list(groups.values())
 
 
-def _runs_on(pool: NodePool, known: InstanceType, daemons: list[KarpenterPod], index: int) -> bool:
+def _runs_on(pool: NodePool, instance_type: InstanceType, daemons: list[KarpenterPod], index: int) -> bool:
     daemons[index] = daemons[index].tolerating_preferences() or daemons[index]
     if untolerated(pool.taints, daemons[index].tolerations):
         return False
     while True:
         daemon = daemons[index]
         requirements = daemon.requirements(preferences=False)
-        if not pool.template.compatible(requirements, label.WELL_KNOWN) and not known.requirements.conflict(
+        if not pool.template.compatible(requirements, label.WELL_KNOWN) and not instance_type.requirements.conflict(
             requirements
         ):
             return True

@@ -350,9 +350,9 @@ def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str,
     for pool, types in node_pools.items():
         charge(10 * len(types))
         values: dict[str, set[str]] = {}
-        for known in types:
+        for type_ in types:
             requirements = pool.requirements.copy()
-            requirements.add(known.requirements.values())
+            requirements.add(type_.requirements.values())
             for key, requirement in requirements.items():
                 values.setdefault(key, set()).update(requirement.values)
         for key, requirement in pool.requirements.items():

@@ -113,10 +113,10 @@ class Storage(NamedTuple):
             return None if volume is None or not self.locates_volumes else self._places_of_volume(volume)
         if not claim.storage_class:
             return []
-        known = self.classes.get(claim.storage_class)
-        if known is None:
+        class_ = self.classes.get(claim.storage_class)
+        if class_ is None:
             return None
-        terms = (term for term in known.allowed_topologies if term)
+        terms = (term for term in class_.allowed_topologies if term)
         return [Requirements(Requirement.of(key, "In", values) for key, values in term) for term in terms]
 
     def _places_of_volume(self, volume: PersistentVolume) -> list[Requirements]:
@@ -147,6 +147,6 @@ class Storage(NamedTuple):
             if volume.csi:
                 return volume.csi[0]
             return _EBS if volume.migrated and volume.migrated.driver == _EBS else ""
-        known = self.classes.get(claim.storage_class)
-        provisioner = known.provisioner if known else ""
+        class_ = self.classes.get(claim.storage_class)
+        provisioner = class_.provisioner if class_ else ""
         return driver_of_provisioner(provisioner) or provisioner

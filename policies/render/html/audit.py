@@ -22,12 +22,12 @@ _NAMED_BY: Final = _HEADS.index("object")
 
 def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
     """Return the page. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or ""."""
-    found, shown = counts(findings), _listed_findings(findings)
+    by_severity, shown = counts(findings), _listed_findings(findings)
     figures = element(
         "dl",
-        tile("errors", f"{found[Severity.ERROR]}", bad=found[Severity.ERROR] > 0),
-        tile("warnings", f"{found[Severity.WARNING]}", bad=False),
-        tile("notes", f"{found[Severity.NOTE]}", bad=False),
+        tile("errors", f"{by_severity[Severity.ERROR]}", bad=by_severity[Severity.ERROR] > 0),
+        tile("warnings", f"{by_severity[Severity.WARNING]}", bad=False),
+        tile("notes", f"{by_severity[Severity.NOTE]}", bad=False),
         tile("suppressed", f"{suppressed}", bad=False),
         tile("objects checked", f"{objects}", bad=False),
         tile("Pods checked", f"{pods}", bad=False),
@@ -67,10 +67,10 @@ def _counted(findings: Sequence[Finding], shown: Sequence[Finding], omitted: boo
 
     `shown`: the findings in the table of findings. `omitted`: add a column with the number of omitted findings.
     """
-    found = Counter((finding.rule, finding.severity) for finding in findings)
+    by_rule = Counter((finding.rule, finding.severity) for finding in findings)
     told_below = Counter(finding.rule for finding in shown)
     for rule in dict.fromkeys(finding.rule for finding in findings):
-        of_severities = [found[rule, severity] for severity in Severity]
+        of_severities = [by_rule[rule, severity] for severity in Severity]
         yield [rule, *of_severities, *([sum(of_severities) - told_below[rule]] if omitted else [])]
 
 
@@ -89,5 +89,7 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
 def _search() -> Element:
     """The search field, which the script shows and handles."""
     field = element("input", type="search", autocomplete="off", placeholder="rule, object or text")
-    found = element("span", role="status", class_="dim")
-    return element("div", element("label", "Search", field, class_="field"), found, class_="tools of-rows", hidden=True)
+    status = element("span", role="status", class_="dim")
+    return element(
+        "div", element("label", "Search", field, class_="field"), status, class_="tools of-rows", hidden=True
+    )

@@ -44,11 +44,11 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
     groups = _node_groups([bands.nodes[place] for place in drawn])
     drawn.sort(key=lambda place: (groups[bands.nodes[place].name], place))
     titles = sorted(set(groups.values()))
-    known = {title: number for number, title in enumerate(titles)}
+    numbers = {title: number for number, title in enumerate(titles)}
     return {
         "names": [_short(bands.nodes[place].name) for place in drawn],
         "titles": [" · ".join(filter(None, title)) for title in titles],
-        "title": [known[groups[bands.nodes[place].name]] for place in drawn],
+        "title": [numbers[groups[bands.nodes[place].name]] for place in drawn],
         "notDrawn": len(bands.nodes) - len(drawn),
         "bands": [band_label(band) for band in bands.bands],
         "start": _whole(first, drawn),
@@ -141,13 +141,13 @@ def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] |
 def _preemptions(bands: NodeBands, drawn: Sequence[int], preemptions: Sequence[Preemption]) -> dict[str, list[Any]]:
     """Return the preemptions of each node, by the node's position: a flat list of preemptor, victim and count."""
     places = {bands.nodes[place].name: number for number, place in enumerate(drawn)}
-    found: dict[int, Counter[tuple[str, str]]] = {}
+    rows: dict[int, Counter[tuple[str, str]]] = {}
     for preemption in preemptions:
         place = places.get(preemption.node)
         if place is not None:
-            found.setdefault(place, Counter())[preemption.by_workload, preemption.workload] += 1
+            rows.setdefault(place, Counter())[preemption.by_workload, preemption.workload] += 1
     size, told_of = 0, {}
-    for place, counts in sorted(found.items()):
+    for place, counts in sorted(rows.items()):
         flat = [part for (by, victim), n in counts.most_common(20) for part in (_short(by), _short(victim), n)]
         size += sum(len(str(part)) + 3 for part in flat)
         if size > _POD_BYTES // 3:

@@ -35,24 +35,24 @@ def flow(preemptions: Sequence[Preemption]) -> Element:
     """A chart of preemptors (left) and victims (right), with bands as wide as their number of Pods; only the largest
     pairs.
     """
-    found = pairs(preemptions)[:MAX_PAIRS]
-    total = sum(len(each) for _, each in found)
+    rows = pairs(preemptions)[:MAX_PAIRS]
+    total = sum(len(item) for _, item in rows)
     lefts, rights = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-    for (by, by_priority, victim, priority), each in found:
-        lefts[by, by_priority] += len(each)
-        rights[victim, priority] += len(each)
-    tall = min(_TALL, _TALL / 5 * len(found)) / total
+    for (by, by_priority, victim, priority), item in rows:
+        lefts[by, by_priority] += len(item)
+        rights[victim, priority] += len(item)
+    tall = min(_TALL, _TALL / 5 * len(rows)) / total
     left, right = _stacked(lefts, tall), _stacked(rights, tall)
     height = max(_bottom(left), _bottom(right)) + 10
     drawn = element("g", class_="links")
     used_left, used_right = dict.fromkeys(left, 0.0), dict.fromkeys(right, 0.0)
-    for (by, by_priority, victim, priority), each in found:
+    for (by, by_priority, victim, priority), item in rows:
         one, other = (by, by_priority), (victim, priority)
-        wide = left[one][1] * len(each) / lefts[one], right[other][1] * len(each) / rights[other]
+        wide = left[one][1] * len(item) / lefts[one], right[other][1] * len(item) / rights[other]
         ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
         used_left[one] += wide[0]
         used_right[other] += wide[1]
-        link = element("path", element("title", display_text(f"{by} preempts {plural(len(each), 'Pod')} of {victim}")))
+        link = element("path", element("title", display_text(f"{by} preempts {plural(len(item), 'Pod')} of {victim}")))
         link.set("d", _ribbon(ends, wide))
         drawn.append(link)
     names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))
@@ -190,11 +190,11 @@ def preemption_section(preemptions: Sequence[Preemption]) -> Iterator[Element]:
     if not preemptions:
         yield section("Preemptions", "pushes-title", element("p", "No Pods are preempted."))
         return
-    found = pairs(preemptions)
-    more = f"The {MAX_PAIRS} largest of {len(found)} pairs." if len(found) > MAX_PAIRS else None
+    arrows = pairs(preemptions)
+    more = f"The {MAX_PAIRS} largest of {len(arrows)} pairs." if len(arrows) > MAX_PAIRS else None
     rows = (
-        (by, by_priority, victim, priority, len(each), _named(each))
-        for (by, by_priority, victim, priority), each in found
+        (by, by_priority, victim, priority, len(item), _named(item))
+        for (by, by_priority, victim, priority), item in arrows
     )
     heads = ("preemptor", "preemptor priority", "victim", "victim priority", "Pods", "names")
     yield section(
@@ -202,7 +202,7 @@ def preemption_section(preemptions: Sequence[Preemption]) -> Iterator[Element]:
         "pushes-title",
         chart("Preemptions, chart", flow(preemptions)),
         element("p", more, class_="dim") if more else None,
-        table("Preemptions", heads, rows, len(found)),
+        table("Preemptions", heads, rows, len(arrows)),
     )
 
 

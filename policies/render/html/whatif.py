@@ -108,7 +108,7 @@ def _classes(answer: Answer) -> Iterator[Element]:
     """Yield the table of running Pods and their resource requests by PriorityClass, before and after."""
     assert answer.occupancy is not None
     preempted = Counter((preemption.priority, preemption.priority_class) for preemption in answer.preemptions)
-    found = requests_by_class(answer.occupancy.intervals)
+    requests = requests_by_class(answer.occupancy.intervals)
     rows = (
         (
             name or "-",
@@ -121,10 +121,10 @@ def _classes(answer: Answer) -> Iterator[Element]:
             Amount(memory(after.memory), after.memory),
             preempted[priority, name],
         )
-        for (priority, name), (before, after) in sorted(found.items(), reverse=True)
+        for (priority, name), (before, after) in sorted(requests.items(), reverse=True)
     )
     heads = ("class", "priority", "Pods before", "after", "cpu before", "after", "memory before", "after", "preempted")
-    yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(found)))
+    yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(requests)))
 
 
 def _workloads(answer: Answer) -> Iterator[Element]:

@@ -123,15 +123,15 @@ def _unknown_class(
     until = " until it exists" if may_follow else ""  # a class that comes later in the same apply
     consequence = f"; {rejected} will be rejected{until}" if is_certain else " in this input"
     consequence += f" (deleted since {cut(context.options.base, _LONGEST)})" if is_deleted else ""
-    known = recommended_to(subject, context)
-    near = known.nearest_name(name) if context.phase is Phase.LINT else ""
+    names = recommended_to(subject, context)
+    near = names.nearest_name(name) if context.phase is Phase.LINT else ""
     is_near = bool(near) and is_misspelt(name, near)
     other = system or ("" if is_near else elsewhere)
     return Problem(
         UnknownClass(
             name,
             consequence,
-            known,
+            names,
             is_certain=context.classes_complete,
             is_reserved=is_reserved(name),
             suggestion=other or near,
@@ -192,10 +192,10 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     Fix: create the class first, or use an existing class.
     """
     name = text_at(subject.object, *_KUEUE_LABEL)
-    known = context.once(_WorkloadClasses) if name else None
-    if known is None or not known.sorted or name in known.sorted or is_template_variable(name, subject, context):
+    names = context.once(_WorkloadClasses) if name else None
+    if names is None or not names.sorted or name in names.sorted or is_template_variable(name, subject, context):
         return
-    meant = known.nearest_name(name)
+    meant = names.nearest_name(name)
     yield Problem(
         Text(
             f"WorkloadPriorityClass {quote(name)} not found in this input",
@@ -213,7 +213,9 @@ class _WorkloadClasses(Names):
 
     def __init__(self, context: Context) -> None:
         subjects = context.change_set.subjects
-        super().__init__({name_of(each) for each in subjects if group_kind(each.object) == WORKLOAD_PRIORITY_CLASS})
+        super().__init__(
+            {name_of(subject) for subject in subjects if group_kind(subject.object) == WORKLOAD_PRIORITY_CLASS}
+        )
 
 
 class _Use(NamedTuple):
@@ -505,22 +507,22 @@ class _Highest:
     """The highest class that preempts, of the workloads in the change set and the Pods of the cluster."""
 
     def __init__(self, context: Context) -> None:
-        found = [_Workload(name, value or 0) for name, value in context.pod_counts_by_priority]
+        workloads = [_Workload(name, value or 0) for name, value in context.pod_counts_by_priority]
         for subject in context.change_set.subjects:
             with suppress(InvalidObject):
                 template = context.template(subject) if group_kind(subject.object) != DAEMON_SET else None
                 if template and class_name(template) in context.classes:
                     own = context.classes[class_name(template)]
-                    found.append(_Workload(own.name, own.value, subject.ref))
+                    workloads.append(_Workload(own.name, own.value, subject.ref))
         classes = context.classes
         preempting = [
-            each
-            for each in found
-            if each.name not in _SYSTEM
-            and each.name in classes
-            and classes[each.name].preemption_policy != PREEMPT_NEVER
+            item
+            for item in workloads
+            if item.name not in _SYSTEM
+            and item.name in classes
+            and classes[item.name].preemption_policy != PREEMPT_NEVER
         ]
-        self.of_others = max(preempting, key=lambda each: (each.priority, each.ref is not None), default=None)
+        self.of_others = max(preempting, key=lambda item: (item.priority, item.ref is not None), default=None)
 
 
 _AGENT: Final = re.compile(

@@ -85,18 +85,18 @@ class Names:
         return near.intersection(self._known)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """The suggestion `; did you mean "high"?` from these names; "" if none is similar."""
-    meant = _nearest(name, known)
+    meant = _nearest(name, names)
     return f"; did you mean {quote(meant)}?" if meant else ""
 
 
-def suggested(name: str, known: Iterable[str]) -> str:
+def suggested(name: str, candidates: Iterable[str]) -> str:
     """The suggestion of a similar name, `; did you mean "high"?`, or a short list of all names, `; found a, b`.
 
     "" if no name is similar and there are too many to list.
     """
-    names = sorted(known)
+    names = sorted(candidates)
     meant = _nearest(name, names)
     if not meant or (len(names) <= _MAX_LISTED and not is_misspelt(name, meant)):
         return f"; found {', '.join(names)}" if 0 < len(names) <= _MAX_LISTED else ""
@@ -147,12 +147,12 @@ def _edits(one: str, other: str, most: int) -> int:
     return last[-1]
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def _nearest(name: str, candidates: Iterable[str]) -> str:
     if len(name) > _LONGEST:
         return ""
     from difflib import SequenceMatcher, get_close_matches  # only when something is wrong
 
-    names = sorted(known)
+    names = sorted(candidates)
     if len(names) > _MAX_CANDIDATES:
         names = sorted(nsmallest(_MAX_CANDIDATES, names, key=lambda other: _distance(name, other)))
     return max(
@@ -215,8 +215,8 @@ class Recommended:
     def __init__(self, context: Context) -> None:
         self._context = context
         rejected = _rejected(context)
-        known = each(sorted(context.classes.values()))
-        self._classes = [c for c in known if is_recommended(c) and c.name not in rejected]
+        classes = each(sorted(context.classes.values()))
+        self._classes = [c for c in classes if is_recommended(c) and c.name not in rejected]
         self._to_all = Names([c.name for c in self._classes])
         self._of_namespace: dict[str, Names] = {}
 

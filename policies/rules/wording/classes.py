@@ -54,10 +54,10 @@ def _class_fix(details: UnknownClass, audience: Audience, meant: str) -> str:
     """The fix, with the class that is meant, or the PriorityClasses that the audience may know."""
     if details.meant:
         return f"use {meant}"
-    known = [meant] if meant else list(details.known.sorted) if details.known else []
-    known = known if meant or audience.sees_all else list(filter(audience.knows, known))
-    use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
-    if not known and not audience.sees_all:
+    names = [meant] if meant else list(details.known.sorted) if details.known else []
+    names = names if meant or audience.sees_all else list(filter(audience.knows, names))
+    use = [f"use {' or '.join(names) if len(names) < _FEW else listed_of(names, len(names))}"] if names else []
+    if not names and not audience.sees_all:
         use = ["use one that exists"]
     if details.is_reserved:
         first, rest = "correct the name", use or ["create a class of another name"]
@@ -80,13 +80,13 @@ def preempting(details: PreemptingClasses, audience: Audience) -> Text:
     """
     classes, count, lowest = details.classes, len(details.classes) - details.start, details.classes[-1]
     below = (classes[index] for index in range(details.start, len(classes)))
-    known = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
+    examples = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
     after = f" {'does' if count == 1 else 'do'} and can take its capacity"
     fix = f"set value below {lowest.value if audience.knows(lowest.name) else 'those of the classes that preempt'}"
-    if not known:
+    if not examples:
         return Text(f"never preempts, but {plural(count, 'lower class', 'lower classes')}{after}", fix)
     lower = "lower class" if count == 1 else "lower classes"
-    return Text(naming(f"never preempts, but {lower} ", known, count, after), fix)
+    return Text(naming(f"never preempts, but {lower} ", examples, count, after), fix)
 
 
 def preempting_document(details: PreemptingClasses) -> dict[str, Any]:

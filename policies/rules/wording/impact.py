@@ -99,8 +99,8 @@ def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
         is_one = audience.coarse or victims == violations == 1
         yield "violates a PDB" if is_one else f"{violations} {'violates' if violations == 1 else 'violate'} a PDB"
     if len(details.placeholders) < victims:
-        known = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
-        yield from (plural(known, "placeholder"),) if known else ()
+        count = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
+        yield from (plural(count, "placeholder"),) if count else ()
     if details.impact.aftermath is not None:
         yield from forecasts.cascade(details.impact.aftermath, coarse=audience.coarse)
     longest = shown_seconds(details.grace_seconds or 0, audience).highest
@@ -125,8 +125,8 @@ def victims_text(
     """
     shown = shown_pods(victims, audience)
     start = f"{head} {counted(shown.number, noun)}{_on_nodes(preempting, audience)}"
-    known = priorities(shown.priorities), *facts
-    behind, *fewer = (f" ({', '.join(known[:count])})" for count in range(len(known), 0, -1))
+    phrases = priorities(shown.priorities), *facts
+    behind, *fewer = (f" ({', '.join(phrases[:count])})" for count in range(len(phrases), 0, -1))
     if not shown.named:
         start = f"{start}{of_namespaces(shown)}"
         fits = len(start) + len(behind) <= MAX_CHARACTERS

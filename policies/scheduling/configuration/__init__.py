@@ -108,16 +108,16 @@ def _arguments(
     As in upstream, NodeResourcesFit is validated only if the plugin is enabled.
     """
     enabled = {name for plugins in sets.values() for name, _ in plugins.enabled}
-    found: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
+    arguments: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
     for index, plugin in enumerate(profile.get("pluginConfig") or ()):
         name, args = (plugin or {}).get("name") or "", (plugin or {}).get("args")
         if name not in READERS:
-            found[name] = {} if args is None else args
+            arguments[name] = {} if args is None else args
             continue
         checked = faults if name in enabled or name != "NodeResourcesFit" else []
         path = ("profiles", number, "pluginConfig", index, "args")
-        found[name] = READERS[name](args or {}, path, checked, semantics)
-    return found
+        arguments[name] = READERS[name](args or {}, path, checked, semantics)
+    return arguments
 
 
 def _profile(

@@ -241,10 +241,10 @@ def _timeout(args: ApiObject, key: str, path: Path, faults: list[FieldError], de
     given = args.get(key)
     if given is None:
         return default
-    found = seconds(given)
-    if found is None:
+    timeout = seconds(given)
+    if timeout is None:
         faults.append(invalid((*path, key), given, "must be a duration, as in 10s or 2m30s"))
-    return found
+    return timeout
 
 
 def _or(value: int | None, default: int) -> int:
@@ -253,8 +253,8 @@ def _or(value: int | None, default: int) -> int:
 
 def _resources(holder: ApiObject) -> tuple[ResourceWeight, ...]:
     given = holder.get("resources") or ()
-    found = tuple(ResourceWeight((r or {}).get("name") or "", (r or {}).get("weight") or 1) for r in each(given, 1))
-    return found or CPU_AND_MEMORY
+    resources = tuple(ResourceWeight((r or {}).get("name") or "", (r or {}).get("weight") or 1) for r in each(given, 1))
+    return resources or CPU_AND_MEMORY
 
 
 def _shape(holder: ApiObject) -> tuple[ShapePoint, ...]:
@@ -386,16 +386,16 @@ def backoff(config: ApiObject) -> tuple[int, int]:
 def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
     """Yield the errors of `leaderElection`. Leader election is on unless `leaderElect` is false."""
     times = {key: election.get(key) or default for key, default in _LEASES.items()}
-    found = {key: seconds(text) for key, text in times.items()}
-    for key, value in found.items():
+    durations = {key: seconds(text) for key, text in times.items()}
+    for key, value in durations.items():
         if value is None:
             yield invalid(("leaderElection", key), times[key], "must be a duration, as in 15s")
-    if election.get("leaderElect") is False or None in found.values():
+    if election.get("leaderElect") is False or None in durations.values():
         return
-    for key, value in found.items():
+    for key, value in durations.items():
         if value is not None and value <= 0:
             yield invalid(("leaderElection", key), times[key], "must be greater than zero")
-    if (found["leaseDuration"] or 0) <= (found["renewDeadline"] or 0):
+    if (durations["leaseDuration"] or 0) <= (durations["renewDeadline"] or 0):
         yield invalid(
             ("leaderElection", "leaseDuration"), times["leaseDuration"], "must be greater than `RenewDeadline`"
         )

@@ -352,13 +352,13 @@ def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
             if key in kind.fields:
                 yield from _faults(entry, kind.fields[key], (*path, key))
             elif key not in opaque:
-                known = (*kind.fields, *opaque)
-                yield FieldError((*path, key), f'unknown field "{cut(str(key), _NAMED)}"{_nearest(str(key), known)}')
+                names = (*kind.fields, *opaque)
+                yield FieldError((*path, key), f'unknown field "{cut(str(key), _NAMED)}"{_nearest(str(key), names)}')
 
 
-def _nearest(key: str, known: tuple[str, ...]) -> str:
-    found = get_close_matches(key[:_NAMED], known, 1)
-    return f' (did you mean "{found[0]}"?)' if found else ""
+def _nearest(key: str, names: tuple[str, ...]) -> str:
+    matches = get_close_matches(key[:_NAMED], names, 1)
+    return f' (did you mean "{matches[0]}"?)' if matches else ""
 
 
 def _of_header(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = False) -> list[FieldError]:

@@ -89,7 +89,7 @@ class _Distinct(_MatchAttribute):
     """
 
     def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
-        if any(_same(known, value) for known in self._values):
+        if any(_same(earlier, value) for earlier in self._values):
             return False
         self._values.append(value)
         return True
@@ -105,7 +105,7 @@ class _DistinctByRequest(Constraint):
         self._values: dict[str, Attribute] = {}
 
     def _add(self, outer: str, value: Attribute) -> bool:
-        if any(_same(known, value) for known in self._values.values()):
+        if any(_same(earlier, value) for earlier in self._values.values()):
             return False
         self._values[outer] = value
         return True
@@ -260,8 +260,8 @@ class Allocator:
         self._shares, self._fractional = semantics.devices_are_shared, semantics.capacity_ranges_may_be_fractional
         self._pools = {(pool.driver, pool.name): pool for pool in node.pools}
         usable = (pool for pool in node.pools if not (pool.incomplete or pool.invalid))
-        self._tried = [found for pool in usable for found in pool.devices()]
-        self._constraints = [[constraint(each, semantics) for each in claim.constraints] for claim in claims]
+        self._tried = [device for pool in usable for device in pool.devices()]
+        self._constraints = [[constraint(item, semantics) for item in claim.constraints] for claim in claims]
         self._allocated: list[tuple[int, DeviceId]] = []
         self._shared: dict[DeviceId, list[Mapping[str, int]]] = {}
         self._counters = ConsumedCounters(world.counters, world.in_use)
@@ -303,10 +303,10 @@ class Allocator:
                 key = claim_index, index, sub
                 passed_over = self._world.semantics.full_devices_are_passed_over
                 self._all[key] = [
-                    found
-                    for found in self._every(claim, alternative)
-                    if self._fits(key, alternative, found)
-                    and self._has_capacity(claim, alternative, found, anew=not passed_over)
+                    count
+                    for count in self._every(claim, alternative)
+                    if self._fits(key, alternative, count)
+                    and self._has_capacity(claim, alternative, count, anew=not passed_over)
                 ]
                 counts.append(len(self._all[key]))
             least += min(counts)
@@ -323,7 +323,7 @@ class Allocator:
                 raise AllocationError(
                     f"{where}: asks for all devices, but resource pool {pool.driver}/{pool.name} {what}"
                 )
-        return [found for pool in self._node.pools for found in pool.devices()]
+        return [device for pool in self._node.pools for device in pool.devices()]
 
     def _claim(self, claim_index: int) -> bool:
         if claim_index >= len(self._claims):
@@ -370,13 +370,13 @@ class Allocator:
             raise _TooMany
         if every is not None:
             return self._with(key, request, every[have], partial(self._devices, key, request, have + 1, 0))
-        for place, found in enumerate(self._tried[start:], start):
+        for place, index in enumerate(self._tried[start:], start):
             self._step()
-            if self._in_use(found[2], key[0], request) or not self._fits(key, request, found):
+            if self._in_use(index[2], key[0], request) or not self._fits(key, request, index):
                 continue
-            if not self._has_capacity(self._claims[key[0]], request, found):
+            if not self._has_capacity(self._claims[key[0]], request, index):
                 continue
-            if self._with(key, request, found, partial(self._devices, key, request, have + 1, place + 1)):
+            if self._with(key, request, index, partial(self._devices, key, request, have + 1, place + 1)):
                 return True
         return False
 
@@ -392,9 +392,9 @@ class Allocator:
             return (claim_index, device) in self._allocated
         return device in self._world.in_use.dedicated or any(taken == device for _, taken in self._allocated)
 
-    def _fits(self, key: tuple[int, int, int], request: DeviceRequest, found: Found) -> bool:
+    def _fits(self, key: tuple[int, int, int], request: DeviceRequest, candidate: Found) -> bool:
         """Report whether the selectors and the node allow a device; cached. Source: upstream `isSelectable`."""
-        part, device, identity = found
+        part, device, identity = candidate
         if device.binding_conditions and not self._binding_conditions:
             return False
         place = (*key, identity)
@@ -408,12 +408,14 @@ class Allocator:
             self._selectable[place] = fits
         return self._selectable[place]
 
-    def _has_capacity(self, claim: ResourceClaim, request: DeviceRequest, found: Found, *, anew: bool = False) -> bool:
+    def _has_capacity(
+        self, claim: ResourceClaim, request: DeviceRequest, candidate: Found, *, anew: bool = False
+    ) -> bool:
         """Report whether a device has the requested capacity. Source: upstream `CmpRequestOverCapacity`.
 
         `anew`: count capacity in use as free. Raises AllocationError and NotWorkedOut.
         """
-        _, device, identity = found
+        _, device, identity = candidate
         if not self._shares or not device.capacity:
             return not request.capacity
         in_use = self._world.in_use.shared.get(identity)
@@ -427,7 +429,9 @@ class Allocator:
             where = f"claim {claim.key}, request {request.name}"
             raise AllocationError(f"{where}: checking capacity for device {device.name}: {error}") from None
 
-    def _with(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, rest: Callable[[], bool]) -> bool:
+    def _with(
+        self, key: tuple[int, int, int], request: DeviceRequest, candidate: Found, rest: Callable[[], bool]
+    ) -> bool:
         """Allocate a device and call `rest` for everything that remains; release the device if `rest` fails.
 
         Returns whether all succeed. Source: upstream `allocateDevice`.
@@ -436,16 +440,16 @@ class Allocator:
         claim = self._claims[claim_index]
         outer = claim.requests[index]
         name = f"{outer.name}/{request.name}" if outer.alternatives else outer.name
-        counted = self._takes_counters(found)
-        if self._in_use(found[2], claim_index, request):
+        counted = self._takes_counters(candidate)
+        if self._in_use(candidate[2], claim_index, request):
             return False
-        if counted and not self._counters.take(self._pools[found[2][:2]], found[1]):
+        if counted and not self._counters.take(self._pools[candidate[2][:2]], candidate[1]):
             return False
-        if not self._passes(key, request, found, outer.name, name):
+        if not self._passes(key, request, candidate, outer.name, name):
             if counted:
-                self._counters.give_back(found[2][:2], found[1])
+                self._counters.give_back(candidate[2][:2], candidate[1])
             return False
-        self._take(claim_index, request, found, name)
+        self._take(claim_index, request, candidate, name)
         try:
             done = rest()
         except _TooMany:
@@ -455,34 +459,36 @@ class Allocator:
             self._give_back(claim_index, outer.name, counted=counted)
         return done
 
-    def _passes(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, outer: str, name: str) -> bool:
+    def _passes(
+        self, key: tuple[int, int, int], request: DeviceRequest, candidate: Found, outer: str, name: str
+    ) -> bool:
         """Report whether taints, constraints and capacity allow a device. If they do, add the device to the
         constraints.
 
         `outer`: name of the request. `name`: name with the alternative (`request/alternative`).
         """
-        _, device, identity = found
+        _, device, identity = candidate
         claim = self._claims[key[0]]
         if self._tainted(device, identity, request):
             return False
         constraints = self._constraints[key[0]]
         added = 0
-        for each in constraints:
-            if not each.add(outer, name, device, identity):
+        for item in constraints:
+            if not item.add(outer, name, device, identity):
                 break
             added += 1
         agrees = added == len(constraints)
-        if agrees and self._has_capacity(claim, request, found):
+        if agrees and self._has_capacity(claim, request, candidate):
             return True
-        for each in reversed(constraints[:added]):
-            each.remove(outer, name)
+        for item in reversed(constraints[:added]):
+            item.remove(outer, name)
         if not agrees and key in self._all:
             what = f"cannot add device {'/'.join(identity)} because a claim constraint would not be satisfied"
             raise AllocationError(f"claim {claim.key}, request {request.name}: {what}")
         return False
 
-    def _take(self, claim_index: int, request: DeviceRequest, found: Found, name: str) -> None:
-        part, device, identity = found
+    def _take(self, claim_index: int, request: DeviceRequest, candidate: Found, name: str) -> None:
+        part, device, identity = candidate
         share = None
         if self._shares and device.shared:
             share = shares_of(device, request.capacity, fractional=self._fractional)
@@ -500,24 +506,24 @@ class Allocator:
             self._allocated.pop()
         else:
             self._shared[identity].pop()
-        for each in reversed(self._constraints[claim_index]):
-            each.remove(outer, allocated.request)
+        for item in reversed(self._constraints[claim_index]):
+            item.remove(outer, allocated.request)
         if counted:
             self._counters.give_back(identity[:2], device)
 
-    def _takes_counters(self, found: Found) -> bool:
+    def _takes_counters(self, candidate: Found) -> bool:
         """Report whether the allocation of a device consumes counters of the pool.
 
         Only the first share of a shared device does.
         """
-        _, device, identity = found
+        _, device, identity = candidate
         if not device.consumes:
             return False
         if not (self._shares and device.shared):
             return True
         in_use = self._world.in_use.shared.get(identity)
-        known = bool(in_use) if self._world.semantics.shares_need_capacity else in_use is not None
-        return not (known or self._shared.get(identity))
+        enough = bool(in_use) if self._world.semantics.shares_need_capacity else in_use is not None
+        return not (enough or self._shared.get(identity))
 
     def _tainted(self, device: Device, identity: DeviceId, request: DeviceRequest) -> bool:
         if not self._taints:

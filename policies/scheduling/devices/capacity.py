@@ -80,10 +80,10 @@ def _stepped(wanted: int, policy: RequestPolicy, least: int, fractional: bool) -
     if unit == _MILLI and not _in_milli(wanted):
         raise NotRepresentable("request is not a representable milli value")
     requested, first, step = (-(-amount // unit) for amount in (wanted, least, policy.step))
-    found = first + -((first - requested) // step) * step
-    if max(requested, found) > LARGEST:
+    rounded = first + -((first - requested) // step) * step
+    if max(requested, rounded) > LARGEST:
         raise NotRepresentable("rounding the request up to the next step passes the largest number")
-    return found * unit
+    return rounded * unit
 
 
 def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:

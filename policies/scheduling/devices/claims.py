@@ -39,8 +39,8 @@ def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[Resourc
     """
     of_claims = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
-    found = next(filter(None, of_claims), "") or next(filter(None, offered), "")
-    return found and f"{found} are not modelled"
+    reason = next(filter(None, of_claims), "") or next(filter(None, offered), "")
+    return reason and f"{reason} are not modelled"
 
 
 def _of_claim(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
@@ -130,13 +130,13 @@ def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict
 
     Every DeviceClass also provides the resource `deviceclass.resource.kubernetes.io/NAME`.
     """
-    found: dict[str, DeviceClass] = {}
+    result: dict[str, DeviceClass] = {}
     for device_class in sorted(classes.values(), key=lambda c: (c.created, c.name)):
         if device_class.extended_resource:
-            found.setdefault(device_class.extended_resource, device_class)
+            result.setdefault(device_class.extended_resource, device_class)
     for device_class in classes.values():
-        found[DEVICE_CLASS_PREFIX + device_class.name] = device_class
-    return found
+        result[DEVICE_CLASS_PREFIX + device_class.name] = device_class
+    return result
 
 
 def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClaim | None:
@@ -147,8 +147,8 @@ def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClai
     if not pod.uid:
         return None
     charge(len(objects.resource_claims) // 16)
-    found = (c for c in objects.resource_claims.values() if c.for_extended_resources and c.owner_uid == pod.uid)
-    return next((claim for claim in found if claim.requests), None)
+    claims = (c for c in objects.resource_claims.values() if c.for_extended_resources and c.owner_uid == pod.uid)
+    return next((claim for claim in claims if claim.requests), None)
 
 
 def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict[str, int]:
@@ -231,9 +231,9 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
         return ""
     unallocated = [claim for claim in claims if claim.allocation is None]
     allocated = filter(None, (_of_allocation(claim, objects.semantics) for claim in claims))
-    found = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
-    if found:
-        return f"the pod claims devices (DRA): {found}"
+    reason = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
+    if reason:
+        return f"the pod claims devices (DRA): {reason}"
     return _of_requests(unallocated, extended, provided, objects, selectors)
 
 
@@ -269,8 +269,8 @@ def _unreadable(
     requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
 ) -> str:
     """Return the first unsupported part of the CEL selectors; "" if none. Caches the matches for the allocation."""
-    found = (objects.device_classes.get(("", name)) for name in sorted(classes))
-    of_classes = [device_class.selectors for device_class in found if device_class is not None]
+    stored = (objects.device_classes.get(("", name)) for name in sorted(classes))
+    of_classes = [device_class.selectors for device_class in stored if device_class is not None]
     for part in objects.resource_slices.values():
         for device in part.devices:
             for expressions in (*of_classes, *(request.selectors for request in requests)):

@@ -75,11 +75,11 @@ class Pools:
 
         Source: upstream `GatherPools`.
         """
-        found: dict[tuple[str, str], list[ResourceSlice]] = {}
+        slices: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
             if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):
-                _add(found, part)
-        pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(found.items())) if pool is not None]
+                _add(slices, part)
+        pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(slices.items())) if pool is not None]
         return [p for p in pools if not p.binding_conditions] + [p for p in pools if p.binding_conditions]
 
     def reached_from(self, labels: Mapping[str, str], name: str) -> Iterator[tuple[ResourceSlice, Device]]:
@@ -132,17 +132,17 @@ def _read_counters(parts: Sequence[ResourceSlice]) -> Counters | None:
     Source: upstream `getAndValidateCounterSets`, `validateDeviceCounterConsumption`.
     """
     sets = [counter_set for part in parts for counter_set in part.counter_sets]
-    known = {counter_set.name: counter_set.counters for counter_set in sets}
-    if len(known) != len(sets):
+    by_name = {counter_set.name: counter_set.counters for counter_set in sets}
+    if len(by_name) != len(sets):
         return None
     slices = tuple(part for part in parts if not part.counter_sets)
     for part in slices:
         for device in part.devices:
             charge(1 + len(device.consumes))
             for taken in device.consumes:
-                if taken.name not in known or not taken.counters.keys() <= known[taken.name].keys():
+                if taken.name not in by_name or not taken.counters.keys() <= by_name[taken.name].keys():
                     return None
-    values = {(name, counter): value for name, counters in known.items() for counter, value in counters.items()}
+    values = {(name, counter): value for name, counters in by_name.items() for counter, value in counters.items()}
     return Counters(values, slices)
 
 

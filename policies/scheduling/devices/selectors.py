@@ -49,15 +49,15 @@ class Selectors:
         cache.devices[id(device)] = device  # so that no other takes its place
         for expression in expressions:
             key = expression, id(device)
-            found = cache.known.get(key)
-            if found is None:
-                found = cache.known[key] = _answer(expression, driver, device)
+            matches = cache.known.get(key)
+            if matches is None:
+                matches = cache.known[key] = _answer(expression, driver, device)
                 cache.size += _ENTRY + len(expression)
                 if cache.size > MAX_RETAINED:
                     self._cache = _Cache({}, {})
-            if isinstance(found, str):
-                raise SelectorError(found)
-            if not found:
+            if isinstance(matches, str):
+                raise SelectorError(matches)
+            if not matches:
                 return False
         return True
 
@@ -87,8 +87,8 @@ _latest: tuple[object, Selectors] = (None, Selectors())
 def selectors_of(resource_slices: object) -> Selectors:
     """Return the cache of matches for a table of ResourceSlices. A new table gets a new cache."""
     global _latest
-    known, selectors = _latest
-    if known is not resource_slices:
+    objects, selectors = _latest
+    if objects is not resource_slices:
         selectors = Selectors()
         _latest = resource_slices, selectors
     return selectors
@@ -251,8 +251,8 @@ def _functions() -> dict[str, Callable[..., Any]]:
         return BoolType((both or type(a) is type(b)) and a == b)
 
     def different(a: Any, b: Any) -> Any:
-        found = same(a, b)
-        return found if isinstance(found, Exception) else BoolType(not found)
+        is_same = same(a, b)
+        return is_same if isinstance(is_same, Exception) else BoolType(not is_same)
 
     def compare(a: Any, b: Any) -> Any:
         return IntType((rank(a) > rank(b)) - (rank(a) < rank(b)))

@@ -43,8 +43,8 @@ class DefaultPreemption(Plugin):
         reason = pod_eligible_to_preempt_others(pod, self.snapshot, statuses.is_unresolvable)
         if reason:
             return PostFilterResult(unschedulable(reason), details=Preemption(eligible=False, ineligible_reason=reason))
-        found = preempt(self.handle, state, pod, statuses)
-        found = replace(found, num_candidates=self.args.num_candidates(found.potential_nodes))
-        if not found.best_candidates:
-            return PostFilterResult(unschedulable("preemption is not helpful"), details=found)
-        return PostFilterResult(None, found.best_candidates[0].node_name, found)
+        result = preempt(self.handle, state, pod, statuses)
+        result = replace(result, num_candidates=self.args.num_candidates(result.potential_nodes))
+        if not result.best_candidates:
+            return PostFilterResult(unschedulable("preemption is not helpful"), details=result)
+        return PostFilterResult(None, result.best_candidates[0].node_name, result)

@@ -125,7 +125,7 @@ class DynamicResources(Plugin, FilterInColumns):
         earlier = claim_of_an_earlier_cycle(pod, objects) if extended else None
         if any(_is_in_use(pod, claim) for claim in (*claims, *([earlier] if earlier else ()))):
             return PreFilterResult(status=unresolvable("resourceclaim in use"))
-        state.data[self.name] = found = _State(claims, extended, earlier is not None)
+        state.data[self.name] = own = _State(claims, extended, earlier is not None)
         unallocated = [claim for claim in claims if claim.allocation is None]
         for claim in unallocated:
             for request in claim.requests:
@@ -135,8 +135,8 @@ class DynamicResources(Plugin, FilterInColumns):
         if unallocated or extended:
             in_use, matches = self.snapshot.devices_in_use, self.snapshot.device_selectors.match
             rules = tuple(objects.device_taint_rules.values()) if semantics.device_taint_rules_apply else ()
-            found.world = World(objects.device_classes, in_use, matches, semantics, rules)
-            found.pools = self.snapshot.device_pools
+            own.world = World(objects.device_classes, in_use, matches, semantics, rules)
+            own.pools = self.snapshot.device_pools
         return PreFilterResult()
 
     def _problem(self, claim: ResourceClaim, request: DeviceRequest) -> str:
@@ -184,8 +184,8 @@ class DynamicResources(Plugin, FilterInColumns):
         self, state_data: _State, world: World, pools: Pools, node_info: NodeInfo, claims: Sequence[ResourceClaim]
     ) -> Status | None:
         node = node_info.node
-        known = state_data.allocations.get(node.name)
-        if known is not None and list(known[0]) == list(claims):
+        allocation = state_data.allocations.get(node.name)
+        if allocation is not None and list(allocation[0]) == list(claims):
             return None
         place = Node(node.name, node.labels, pools.of_node(node.labels, node.name))
         try:

@@ -44,12 +44,12 @@ class ImageLocality(Plugin):
         if not matrix.nodes.anywhere(_has_images):
             return 0
         names, state, infos = frozenset(self._names(pod.spec)), CycleState(), self.snapshot.node_infos
-        found = np.zeros(len(rows), np.int64)
+        scores = np.zeros(len(rows), np.int64)
         for place in np.flatnonzero(matrix.nodes.where(_has_images)[rows]).tolist():
             info = infos[rows[place]]
             if not names.isdisjoint(info.node.images):
-                found[place] = self.score(state, pod, info)
-        return found
+                scores[place] = self.score(state, pod, info)
+        return scores
 
     def _names(self, spec: PodSpec) -> list[str]:
         mounted = _mounted(spec) if self.semantics.image_volumes_count_for_locality else ()

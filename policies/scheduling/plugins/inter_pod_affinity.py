@@ -140,7 +140,7 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
     _check_namespaces(own)
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
-    found = []
+    merged = []
     for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
         if key not in matrix.nodes.keys:
             continue  # no node is in such a topology
@@ -165,10 +165,10 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
             present, none = topology.sums(here), np.zeros(len(here), np.int64)
             counts = np.flatnonzero(topology.present & (here > 0))
             constraint = Constraint(per_kind, topology.present, counts, present, none, domains=topology.values)
-            found.append(constraint._replace(own=own_kinds) if own_kinds is not None else constraint)
+            merged.append(constraint._replace(own=own_kinds) if own_kinds is not None else constraint)
     # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
-    if own or problem.affinity is not None or any(constraint.present.any() for constraint in found):
-        yield from found
+    if own or problem.affinity is not None or any(constraint.present.any() for constraint in merged):
+        yield from merged
 
 
 def anti_affinity_of_its_own(
@@ -178,7 +178,7 @@ def anti_affinity_of_its_own(
 
     `demands`: the constraints from `anti_affinity`.
     """
-    found = np.zeros(len(problem.possible), np.bool_)
+    counts = np.zeros(len(problem.possible), np.bool_)
     for demand in demands:
         constraint = demand.constraint
         if constraint is None or constraint.own is None or constraint.domains is None:
@@ -187,8 +187,8 @@ def anti_affinity_of_its_own(
         sums = np.bincount(constraint.domains[inside], here[inside], 1).astype(np.int64)
         present = np.where(inside, sums[constraint.domains], 0)
         part = constraint._replace(per_kind=constraint.own, present=present)
-        found |= amounts.exceeded(problem.counted(part))
-    return found
+        counts |= amounts.exceeded(problem.counted(part))
+    return counts
 
 
 class Against:
@@ -250,10 +250,10 @@ def _attracting(pod: Pod, hard_weight: int) -> list[tuple[int, AffinityTerm]]:
     `hard_weight`: the score of required terms.
     """
     affinity = pod.spec.pod_affinity
-    found = [(hard_weight, term) for term in affinity.required_affinity]
-    found += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
-    found += [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
-    return found
+    result = [(hard_weight, term) for term in affinity.required_affinity]
+    result += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
+    result += [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
+    return result
 
 
 def affinity_scores(
@@ -294,18 +294,18 @@ def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tup
     keep = pod.spec, snapshot.objects.namespaces if selects else None
     for key in dict.fromkeys(term.topology_key for _, term in weighted):
         about = "preferred", pod.namespace, *map(id, keep), key
-        found = matrix.counted(about)
-        if found is None:
+        counts = matrix.counted(about)
+        if counts is None:
             own = [(weight, term) for weight, term in weighted if term.topology_key == key]
             terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
             _check_namespaces(term for _, term in terms)
-            found = matrix.counts(
+            counts = matrix.counts(
                 about,
                 keep,
                 _score_function(terms, pod.namespace),
                 _scope_of_any([term for _, term in terms], pod.namespace),
             )
-        yield found, key
+        yield counts, key
 
 
 def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
@@ -373,13 +373,13 @@ def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[st
     if not numbers:
         return {}
     key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
-    found, _ = matrix.against.get(key, (None, None))
-    if found is None or found.keys is not matrix.nodes.keys:
+    terms, _ = matrix.against.get(key, (None, None))
+    if terms is None or terms.keys is not matrix.nodes.keys:
         if len(matrix.against) >= cache_size(CACHE_SIZE, len(numbers)):
             matrix.against.clear()
-        found = Against(matrix.nodes.keys)
-        matrix.against[key] = found, (pod.labels, snapshot.objects.namespaces)
-    against: Against = found
+        terms = Against(matrix.nodes.keys)
+        matrix.against[key] = terms, (pod.labels, snapshot.objects.namespaces)
+    against: Against = terms
     against.learn(pod, matrix, snapshot.namespace_labels(pod.namespace))
     return against.by_key
 

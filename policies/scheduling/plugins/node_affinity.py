@@ -110,8 +110,8 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
         return None if passes is None else StaticFilter(passes, in_columns=partial(self._passing, pod))
 
     def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
-        found, added = allowed(nodes, pod.spec.node_affinity), self.args.required
-        return found if added is None else found & matching(nodes, added, with_fields=True)
+        mask, added = allowed(nodes, pod.spec.node_affinity), self.args.required
+        return mask if added is None else mask & matching(nodes, added, with_fields=True)
 
 
 def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:

@@ -87,9 +87,9 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         lacking = list(self.insufficient(pod, node_info))
         if not lacking:
             return None
-        unresolvable = any(each.unresolvable for each in lacking)
+        unresolvable = any(item.unresolvable for item in lacking)
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
-        return Status(code, tuple(each.reason for each in lacking))
+        return Status(code, tuple(item.reason for item in lacking))
 
     def insufficient(self, pod: Pod, node_info: NodeInfo) -> Iterator[InsufficientResource]:
         return insufficient_resources(pod, node_info, self.ignored(pod), self.snapshot.extended_resources)
@@ -159,8 +159,8 @@ class NodeResourcesFit(Plugin, FilterInColumns):
             lacking |= exceeded.astype(np.int64) << bit
             if name != "pods":
                 lacking |= np.where(exceeded & (demand.limit < 0), _NEVER, 0)
-        known, codes = np.unique(lacking, return_inverse=True)
-        statuses = [_insufficient(wanted, bits) for bits in known.tolist()]
+        kinds, codes = np.unique(lacking, return_inverse=True)
+        statuses = [_insufficient(wanted, bits) for bits in kinds.tolist()]
         yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002

@@ -44,9 +44,9 @@ class Amount(NamedTuple):
 
 def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
     """Return resource -> requested amount in kube-scheduler's units. Upstream `calculatePodResourceRequestList`."""
-    found = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
-    base = {CPU: found.milli_cpu, MEMORY: found.memory, EPHEMERAL_STORAGE: found.ephemeral_storage}
-    return {r.name: base[r.name] if r.name in base else found.scalars.get(r.name, 0) for r in resources}
+    requests = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
+    base = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
+    return {r.name: base[r.name] if r.name in base else requests.scalars.get(r.name, 0) for r in resources}
 
 
 def amounts_on(
@@ -62,7 +62,7 @@ def amounts_on(
     `non_zero`: Pods without requests for cpu and memory count with defaults. `devices`: see `DeviceCount`. Source:
     upstream `calculateNodeAllocatableRequest`.
     """
-    found = []
+    amounts = []
     has = node_info.node.allocatable
     for name, weight in resources:
         requested = requests[name]
@@ -79,8 +79,8 @@ def amounts_on(
             if not allocatable:
                 allocatable, allocated = devices(name, node_info)
         if allocatable:
-            found.append(Amount(allocated, allocated + requested, allocatable, weight))
-    return found
+            amounts.append(Amount(allocated, allocated + requested, allocatable, weight))
+    return amounts
 
 
 class DeviceCount:
@@ -100,15 +100,15 @@ class DeviceCount:
         if device_class is None:
             return 0, 0
         node, match = node_info.node, self._snapshot.device_selectors.match
-        found = used = 0
+        score = used = 0
         for part, device in self._snapshot.device_pools.reached_from(node.labels, node.name):
             try:
                 matches = match(device_class.selectors, part.driver, device)
             except SelectorError:
                 return 0, 0
-            found += matches
+            score += matches
             used += matches and self._snapshot.devices_in_use.has(DeviceId(part.driver, part.pool, device.name))
-        return found, used
+        return score, used
 
 
 def least_allocated(amounts: Sequence[Amount]) -> int:

@@ -47,11 +47,11 @@ def storage_score(volumes: PodVolumes, shape: Shape) -> int:
     If there are existing volumes, only they count.
     """
     classes: dict[str, tuple[int, int]] = {}
-    for found in volumes.bindings or volumes.provisions:
-        requested, capacity = classes.get(found.storage_class, (0, 0))
+    for score in volumes.bindings or volumes.provisions:
+        requested, capacity = classes.get(score.storage_class, (0, 0))
         # What is left of a class's storage is told once: upstream takes what the last claim found.
-        capacity = capacity + found.capacity if volumes.bindings else found.capacity
-        classes[found.storage_class] = requested + found.requested, capacity
+        capacity = capacity + score.capacity if volumes.bindings else score.capacity
+        classes[score.storage_class] = requested + score.requested, capacity
     if not classes:
         return 0
     total = sum(_class_score(requested, capacity, shape) for requested, capacity in classes.values())

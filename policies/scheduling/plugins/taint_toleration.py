@@ -62,14 +62,14 @@ class TaintToleration(Plugin, StaticFilterPlugin):
         return StaticFilter(self.static_filter(pod), _has_taints, partial(self._passing, pod))
 
     def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
-        passes, found = self.static_filter(pod), ~nodes.where(_has_taints)
-        known, results = nodes.known(), dict[object, bool]()
-        for row in each(np.flatnonzero(~found).tolist(), 0.2):
-            node = known[row]
+        passes, result = self.static_filter(pod), ~nodes.where(_has_taints)
+        taints, results = nodes.known(), dict[object, bool]()
+        for row in each(np.flatnonzero(~result).tolist(), 0.2):
+            node = taints[row]
             if node.taints not in results:
                 results[node.taints] = passes(node)
-            found[row] = results[node.taints]
-        return found
+            result[row] = results[node.taints]
+        return result
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Find the tolerations for PreferNoSchedule. Upstream `PreScore`."""

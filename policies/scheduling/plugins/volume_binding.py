@@ -112,12 +112,12 @@ def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits:
     """
     if len(claims) > _MAX_CLAIMS:
         raise NotValid("as more than 64 claims of the pod wait for their node")
-    found = np.zeros(len(problem.possible), np.int64)
+    mask = np.zeros(len(problem.possible), np.int64)
     to_provide, to_match = [], []
     for claim in claims:
         if claim.selected_node is not None:
-            found[~_only(problem, claim.selected_node)] = REFUSED
-            to_provide.append((claim, np.ones(len(found), np.bool_)))
+            mask[~_only(problem, claim.selected_node)] = REFUSED
+            to_provide.append((claim, np.ones(len(mask), np.bool_)))
         elif claim.selector_error:
             raise NotValid("as a selector of its claims cannot be read")
         else:
@@ -131,17 +131,17 @@ def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits:
     for claim, where in (*to_provide, *zip(to_match, lacking, strict=True)):
         charge(problem.row)
         rejected, tight = _unprovidable(problem, claim)
-        found[where & (found == 0) & rejected] = REFUSED
-        found[where & (found == 0) & tight] = TIGHT
-    return found
+        mask[where & (mask == 0) & rejected] = REFUSED
+        mask[where & (mask == 0) & tight] = TIGHT
+    return mask
 
 
 def _only(problem: NodeFit, name: str) -> NDArray[np.bool_]:
-    found = np.zeros(len(problem.possible), np.bool_)
+    mask = np.zeros(len(problem.possible), np.bool_)
     row = problem.snapshot.rows.get(name)
     if row is not None:
-        found[row] = True
-    return found
+        mask[row] = True
+    return mask
 
 
 def _unavailable(
@@ -176,7 +176,7 @@ def _one_after_the_other(
     claim.
     """
     nodes = problem.matrix.nodes
-    found: list[NDArray[np.bool_]] = []
+    mask: list[NDArray[np.bool_]] = []
     assumed: dict[str, NDArray[np.bool_]] = {}
     """Volume name -> [node], bool: whether a claim before takes the volume there."""
     free = [volume for part in parts for volume in part.free]
@@ -198,15 +198,15 @@ def _one_after_the_other(
             gets = unbound & ~bound & ~assumed.get(volume.name, no_nodes) & reached(nodes, volume.node_affinity)
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
             bound |= gets
-        found.append(~bound)
-    return found
+        mask.append(~bound)
+    return mask
 
 
 def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
     """Return the suitable volumes that are reserved for a claim, sorted by name."""
-    found = [volume for part in parts for volume in part.prebound.get((claim.namespace, claim.name), ())]
-    charge(len(found) + len(parts) // 8)
-    fitting = [volume for volume in found if volume.bound_to(claim) and suits.could_hold(volume, claim)]
+    volumes = [volume for part in parts for volume in part.prebound.get((claim.namespace, claim.name), ())]
+    charge(len(volumes) + len(parts) // 8)
+    fitting = [volume for volume in volumes if volume.bound_to(claim) and suits.could_hold(volume, claim)]
     return sorted(fitting, key=lambda volume: volume.name)
 
 
@@ -257,11 +257,11 @@ def _allowed(problem: NodeFit, storage_class: StorageClass) -> NDArray[np.bool_]
     nodes, terms = problem.matrix.nodes, storage_class.allowed_topologies
     if not terms:
         return np.ones(len(nodes.nodes), np.bool_)
-    found = np.zeros(len(nodes.nodes), np.bool_)
+    mask = np.zeros(len(nodes.nodes), np.bool_)
     for term in each(terms, 1):
         if term:
-            found |= selected(nodes, (Requirement(key, "In", values) for key, values in term))
-    return found
+            mask |= selected(nodes, (Requirement(key, "In", values) for key, values in term))
+    return mask
 
 
 def _roomy(problem: NodeFit, storage_class: str, request: int) -> Selectors:
@@ -293,15 +293,15 @@ def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class:
 
 
 def _by_class(volumes: Mapping[tuple[str, str], PersistentVolume]) -> dict[str, _OfClass]:
-    found: dict[str, _OfClass] = {}
+    result: dict[str, _OfClass] = {}
     charge(len(volumes))
     for volume in volumes.values():
-        of_class = found.setdefault(volume.storage_class, _OfClass([], {}))
+        of_class = result.setdefault(volume.storage_class, _OfClass([], {}))
         if volume.claim is None:
             of_class.free.append(volume)
         else:
             of_class.prebound.setdefault(volume.claim[:2], []).append(volume)
-    return found
+    return result
 
 
 _SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
@@ -469,8 +469,8 @@ class VolumeBinding(Plugin, FilterInColumns):
         if self.pre_filter(state, pod, ()).status is not None or not state.data[self.name].delayed:
             return None
         self.filter(state, pod, node_info)
-        found: dict[str, PodVolumes] = state.data[self.name].found
-        return found.get(node_info.name)
+        pod_volumes: dict[str, PodVolumes] = state.data[self.name].found
+        return pod_volumes.get(node_info.name)
 
     def in_columns(self, problem: NodeFit) -> None:
         """Add the rejected nodes to `problem`.

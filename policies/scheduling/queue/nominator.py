@@ -42,8 +42,8 @@ class Nominator:
             self.delete(pod)
             return
         new = pod if pod.nominated_node_name == node else replace(pod, nominated_node_name=node)
-        known = self._by_pod.get(pod.identity)
-        if known is new or known == new:
+        nomination = self._by_pod.get(pod.identity)
+        if nomination is new or nomination == new:
             self._move_to_the_end(new)
             return
         self.delete(pod)

@@ -93,10 +93,10 @@ class PodGroupQueue:
         if key not in self._groups:
             self._incomplete.setdefault(key, {})[info.key] = info
             return
-        found, strategy = self._queue.take(key)
-        if isinstance(found, QueuedPodGroupInfo):
-            found.add(info)
-            self._queue.requeue(found, strategy, UNSCHEDULED_POD_ADD)
+        entity, strategy = self._queue.take(key)
+        if isinstance(entity, QueuedPodGroupInfo):
+            entity.add(info)
+            self._queue.requeue(entity, strategy, UNSCHEDULED_POD_ADD)
         elif self._popped == key:
             self._pending.setdefault(key, {})[info.key] = info
         else:
@@ -108,8 +108,8 @@ class PodGroupQueue:
         """Return the queued Pod with the name of `pod`; None if it is not queued or is in its scheduling cycle."""
         key, name = key_of(pod), (pod.namespace, pod.name)
         group = self._queue.entity(key)
-        found = group.find(name) if isinstance(group, QueuedPodGroupInfo) else None
-        return found or self._pending.get(key, {}).get(name) or self._incomplete.get(key, {}).get(name)
+        member = group.find(name) if isinstance(group, QueuedPodGroupInfo) else None
+        return member or self._pending.get(key, {}).get(name) or self._incomplete.get(key, {}).get(name)
 
     def delete(self, pod: Pod) -> None:
         """Remove a Pod that was deleted or bound. Source: upstream `deletePodGroupMember`."""
@@ -117,13 +117,13 @@ class PodGroupQueue:
         if key not in self._groups:
             _discard(self._incomplete, key, name)
             return
-        found, strategy = self._queue.take(key)
-        if not isinstance(found, QueuedPodGroupInfo):
+        entity, strategy = self._queue.take(key)
+        if not isinstance(entity, QueuedPodGroupInfo):
             _discard(self._pending, key, name)
             return
-        found.members[:] = [member for member in found.members if member.key != name]
-        if found.members:
-            self._queue.requeue(found, strategy, UNSCHEDULED_POD_ADD)
+        entity.members[:] = [member for member in entity.members if member.key != name]
+        if entity.members:
+            self._queue.requeue(entity, strategy, UNSCHEDULED_POD_ADD)
 
     # PodGroups
 
@@ -149,9 +149,9 @@ class PodGroupQueue:
         """Delete a PodGroup; its Pods become incomplete. Source: upstream `DeletePodGroup`."""
         key = group_key(group.namespace, group.name)
         self._groups.pop(key, None)
-        found, _ = self._queue.take(key)
-        if isinstance(found, QueuedPodGroupInfo):
-            self._incomplete.setdefault(key, {}).update({info.key: info for info in found.members})
+        entity, _ = self._queue.take(key)
+        if isinstance(entity, QueuedPodGroupInfo):
+            self._incomplete.setdefault(key, {}).update({info.key: info for info in entity.members})
         elif self._popped == key and key in self._pending:
             self._incomplete.setdefault(key, {}).update(self._pending.pop(key))
 
@@ -379,10 +379,10 @@ class PriorityQueue:
 
         Source: upstream `deleteFromAnyQueue`.
         """
-        if (found := self.active.take(key)) is not None:
-            return found, Strategy.IMMEDIATELY
-        if (found := self.backoff.delete(key)) is not None:
-            return found, Strategy.AFTER_BACKOFF
+        if (entity := self.active.take(key)) is not None:
+            return entity, Strategy.IMMEDIATELY
+        if (entity := self.backoff.delete(key)) is not None:
+            return entity, Strategy.AFTER_BACKOFF
         return self.unschedulable.take(key), Strategy.SKIP
 
     def entity(self, key: Key) -> Entity | None:
@@ -548,15 +548,15 @@ class PriorityQueue:
             return Strategy.AFTER_BACKOFF
         if event.is_wild_card:
             return Strategy.AFTER_BACKOFF
-        found = Strategy.SKIP
+        strategy = Strategy.SKIP
         for plugin, hints in self._hints.of(event).items():
             if (plugin in rejected or plugin in pending) and any(hint(info.pod, old, new) for hint in hints):
                 if plugin in pending:
                     return Strategy.IMMEDIATELY
                 if not pending:
                     return Strategy.AFTER_BACKOFF
-                found = Strategy.AFTER_BACKOFF
-        return found
+                strategy = Strategy.AFTER_BACKOFF
+        return strategy
 
 
 def le_priority_pre_check(pod: Pod) -> Callable[[Pod], bool]:

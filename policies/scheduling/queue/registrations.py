@@ -414,8 +414,8 @@ class QueueingHints:
         return tuple(registration.event for registration in self._by_plugin.get(plugin, ()))
 
     def _look_up(self, event: ClusterEvent) -> dict[str, tuple[Hint, ...]]:
-        found = {name: tuple(r.hint for r in given if r.event.covers(event)) for name, given in self._by_plugin.items()}
-        return {name: each for name, each in found.items() if each}
+        hints = {name: tuple(r.hint for r in given if r.event.covers(event)) for name, given in self._by_plugin.items()}
+        return {name: value for name, value in hints.items() if value}
 
 
 def _with_node_taint_events(given: Iterable[Registration]) -> tuple[Registration, ...]:

@@ -86,7 +86,7 @@ class Candidates(Sequence[Candidate]):
         Source: upstream `pickOneNodeForPreemption`.
         """
         left = least(self.costs, np.arange(len(self)))
-        return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda found: found.node_name))
+        return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda item: item.node_name))
 
 
 def candidates_on(

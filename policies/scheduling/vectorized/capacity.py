@@ -98,14 +98,14 @@ class _Tier(NamedTuple):
 
     def dealt(self, added: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [part]: the number of Pods for each part, if each domain gets `added` ([domain]) Pods."""
-        found = np.zeros(len(self.capacity), np.int64)
+        counts = np.zeros(len(self.capacity), np.int64)
         order = np.argsort(self.parent, kind="stable")
         ends = np.searchsorted(self.parent[order], np.arange(len(added) + 1))
         for domain in np.flatnonzero(added).tolist():
             charge(1)
             parts = order[ends[domain] : ends[domain + 1]]
-            found[parts] = _evenly(int(added[domain]), self.capacity[parts])
-        return found
+            counts[parts] = _evenly(int(added[domain]), self.capacity[parts])
+        return counts
 
 
 class _Domains:
@@ -171,7 +171,7 @@ def capacity_in_domains(
     """
     if len(apart) + len(spread) > _MAX_BOUNDS:
         raise NotValid
-    moving = [_Moving(each, by_node) for each in spread]
+    moving = [_Moving(item, by_node) for item in spread]
     fixed = []
     for of in apart:
         alone = np.cumsum(of < 0) + int(of.max(initial=-1))  # a node without the label is bound by nothing
@@ -179,22 +179,22 @@ def capacity_in_domains(
         fixed.append(
             _Fixed(domains, np.where(np.arange(domains.size) <= of.max(initial=-1), 1, np.iinfo(np.int64).max))
         )
-    found = True
-    while found:
-        found = False
+    is_narrower = True
+    while is_narrower:
+        is_narrower = False
         for domains in moving:
             charge(8 * len(by_node) // VECTOR)
             if domains.is_constant(domains.free(by_node)):
                 capacity = np.where(domains.exists, np.maximum(domains.least + domains.max_skew - domains.count, 0), 0)
                 by_node = np.where(domains.of >= 0, np.minimum(by_node, capacity[domains.of]), 0)
-                moving, found = [each for each in moving if each is not domains], True
+                moving, is_narrower = [item for item in moving if item is not domains], True
                 if not are_nodes(domains.of):
                     fixed.append(_Fixed(domains, capacity))
                 break
     tiers, capacity = _nested(by_node, fixed)
     if not moving:
         return Capacity(names, capacity, tiers, int(capacity.sum()))
-    first, *others = sorted(moving, key=lambda each: each.size)
+    first, *others = sorted(moving, key=lambda item: item.size)
     if not others:
         tiers, free = _within(tiers, capacity, by_node, first)
         added = first.added(free)
@@ -280,9 +280,9 @@ def _evenly(total: int, capacity: NDArray[np.int64]) -> NDArray[np.int64]:
     if filled == len(sizes):
         return capacity
     level, rest = divmod(total - int(before[filled]), int(others[filled]))
-    found = np.minimum(capacity, level)
-    found[np.flatnonzero(capacity > level)[:rest]] += 1
-    return found
+    count = np.minimum(capacity, level)
+    count[np.flatnonzero(capacity > level)[:rest]] += 1
+    return count
 
 
 _PLENTY: Final = 2**31
@@ -401,10 +401,10 @@ def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray
     free = demand.limit - demand.present
     if demand.constraint is not None:
         return np.where(free >= 0, _PLENTY, 0)
-    each = int(node_fit.matrix.kinds.amounts(demand.resource)[own])
-    if not each:
+    item = int(node_fit.matrix.kinds.amounts(demand.resource)[own])
+    if not item:
         return np.where(free >= 0, _PLENTY, 0)
-    fitting: NDArray[np.int64] = np.clip(free // each + 1, 0, _PLENTY)
+    fitting: NDArray[np.int64] = np.clip(free // item + 1, 0, _PLENTY)
     return fitting
 
 
@@ -446,16 +446,16 @@ def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterato
     A new block starts early if the evictions so far may cause a PDB violation on the next node.
     """
     snapshot = framework.snapshot
-    known: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     charged: dict[tuple[str, str], PodDisruptionBudget] = {}
     end, ahead = 0, _AHEAD
     for place, node in enumerate(nodes):
-        stale = bool(charged) and node in known and _may_be_violated(charged, snapshot, pod, node)
+        stale = bool(charged) and node in candidates and _may_be_violated(charged, snapshot, pod, node)
         if stale or place >= end:
             snapshot, charged, ahead = snapshot.with_pdbs(charged), {}, _AHEAD if stale else ahead
             end, ahead = place + ahead, 2 * ahead
-            known = _candidates(framework.over(snapshot), pod, nodes[place:end])
-        candidate = known.get(node)
+            candidates = _candidates(framework.over(snapshot), pod, nodes[place:end])
+        candidate = candidates.get(node)
         if candidate is not None:
             charged = charged_pdbs(snapshot.pdbs, candidate.victims, charged)
         yield OnNode(node, candidate)
@@ -477,5 +477,5 @@ def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[st
         node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
         some = np.zeros(len(node_fit.open), np.bool_)
         some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True
-        found = node_fit.candidates(np.flatnonzero(node_fit.open & ~node_fit.feasible & some))
-        return {candidate.node_name: candidate for candidate in found}
+        candidates = node_fit.candidates(np.flatnonzero(node_fit.open & ~node_fit.feasible & some))
+        return {candidate.node_name: candidate for candidate in candidates}

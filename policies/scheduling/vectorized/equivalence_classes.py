@@ -75,16 +75,16 @@ class EquivalenceClasses:
         """Return the number of a Pod's equivalence class. A new class gets the next number."""
         labels, spec, occupies = id(pod.labels), id(pod.spec), id(pod.occupies)
         key = pod.priority or 0, pod.namespace, labels, pod.terminating, spec, occupies
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self.members)
+        result = self._numbers.get(key)
+        if result is None:
+            result = self._numbers[key] = len(self.members)
             self.members.append(pod)
-            self._of_namespace.setdefault(pod.namespace, []).append(found)
+            self._of_namespace.setdefault(pod.namespace, []).append(result)
             for label, table in self._of_label.items():
-                _enter(table, label, found, pod)
+                _enter(table, label, result, pod)
             self.weight += 1 + pod.spec.size // _LARGE
             self.lowest_priority = min(self.lowest_priority, pod.effective_priority)
-        return found
+        return result
 
     def forget(self) -> None:
         """Clear the tables. The tables refer to each other: otherwise only garbage collection would free them."""

@@ -82,16 +82,16 @@ class MatchingPdbs:
         """
         self._learn(pdbs)
         work = meter()
-        found = list(map(self._of_kind.get, kinds.tolist()))
-        work.charge(len(found) // 16)
-        if None in found:
-            for place, known in enumerate(found):
-                if known is None:
+        rows = list(map(self._of_kind.get, kinds.tolist()))
+        work.charge(len(rows) // 16)
+        if None in rows:
+            for place, kind in enumerate(rows):
+                if kind is None:
                     work.charge(1)
                     pod = self._kinds.members[int(kinds[place])]
                     assert pod is not None
-                    found[place] = self._matching(int(kinds[place]), pod)
-        matched = cast("list[tuple[int, ...]]", found)
+                    rows[place] = self._matching(int(kinds[place]), pod)
+        matched = cast("list[tuple[int, ...]]", rows)
         lengths = np.array(list(map(len, matched)), np.intp)
         numbers = list(chain.from_iterable(matched))
         work.charge(len(numbers) // 8)
@@ -113,36 +113,36 @@ class MatchingPdbs:
         if self._count > _MAX_NUMBERS and self._count > 2 * sum(map(len, pdbs.values())):
             self._forget()
         charge((len(pdbs) + len(self._namespaces)) // 16)
-        for namespace in [name for name, known in self._namespaces.items() if known.pdbs and name not in pdbs]:
+        for namespace in [name for name, number in self._namespaces.items() if number.pdbs and name not in pdbs]:
             self._drop(namespace)
-        for namespace, found in pdbs.items():
-            self._numbered(namespace, found)
+        for namespace, row in pdbs.items():
+            self._numbered(namespace, row)
         self._all = pdbs
 
     def _numbered(self, namespace: str, pdbs: Sequence[PodDisruptionBudget]) -> _Numbered:
-        known = self._namespaces.get(namespace)
-        if known is not None and known.pdbs is pdbs:
-            return known
+        numbers = self._namespaces.get(namespace)
+        if numbers is not None and numbers.pdbs is pdbs:
+            return numbers
         self._all = None
-        if known is not None and _same_selectors(known.pdbs, pdbs):
-            known = known._replace(pdbs=pdbs)
+        if numbers is not None and _same_selectors(numbers.pdbs, pdbs):
+            numbers = numbers._replace(pdbs=pdbs)
         else:
             self._drop(namespace)
-            known = _Numbered(pdbs, self._count, [])
+            numbers = _Numbered(pdbs, self._count, [])
             self._count += len(pdbs)
             if self._count > len(self._allowed):
                 more = 0, self._count
                 self._allowed, self._names_pods = np.pad(self._allowed, more), np.pad(self._names_pods, more)
         charge(len(pdbs) // 8)
-        here = slice(known.first, known.first + len(pdbs))
+        here = slice(numbers.first, numbers.first + len(pdbs))
         self._allowed[here] = [pdb.disruptions_allowed for pdb in pdbs]
         self._names_pods[here] = [bool(pdb.disrupted_pods) for pdb in pdbs]
-        self._namespaces[namespace] = known
-        return known
+        self._namespaces[namespace] = numbers
+        return numbers
 
     def _drop(self, namespace: str) -> None:
-        known = self._namespaces.pop(namespace, None)
-        for kind in known.kinds if known is not None else ():
+        numbers = self._namespaces.pop(namespace, None)
+        for kind in numbers.kinds if numbers is not None else ():
             self._of_kind.pop(kind, None)
 
     def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
@@ -150,14 +150,14 @@ class MatchingPdbs:
 
         Call `_numbered` for the namespace first.
         """
-        found = self._of_kind.get(kind)
-        if found is None:
+        result = self._of_kind.get(kind)
+        if result is None:
             pdbs, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
             here = enumerate(each(pdbs, 1.5), first)
-            found = tuple(number for number, pdb in here if pdb.matches(pod.namespace, pod.labels))
-            self._of_kind[kind] = found
+            result = tuple(number for number, pdb in here if pdb.matches(pod.namespace, pod.labels))
+            self._of_kind[kind] = result
             kinds.append(kind)
-        return found
+        return result
 
 
 def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisruptionBudget]) -> bool:
@@ -182,13 +182,13 @@ def affected(
         return np.asarray(touched[kind].any(axis=0))
     charge((2 + len(changed)) * kind.size // VECTOR)
     counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
-    found = np.zeros(kind.shape[1], np.bool_)
+    mask = np.zeros(kind.shape[1], np.bool_)
     # Few pods match any of them: these are picked out once, and counted for each.
     place = np.flatnonzero(np.logical_or.reduce(counted).take(kind)) if counted else np.zeros(0, np.intp)
     kinds, nodes = kind.ravel()[place], place % kind.shape[1]
     for (allowed, _), counts in zip(changed, counted, strict=True):
-        found |= np.bincount(nodes[counts[kinds]], minlength=len(found)) > allowed
-    return found
+        mask |= np.bincount(nodes[counts[kinds]], minlength=len(mask)) > allowed
+    return mask
 
 
 def changed_pdbs(
@@ -214,15 +214,15 @@ def changed_pdbs(
 def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.int64]:
     """Return [class]: 1 if the PDB matches the Pods of the equivalence class."""
     key = pdb.namespace, id(pdb.selector)
-    found = matrix.pdbs.pop(key, None)
-    if found is None:
+    entry = matrix.pdbs.pop(key, None)
+    if entry is None:
         if len(matrix.pdbs) >= _CACHE_SIZE:
             matrix.pdbs.pop(next(iter(matrix.pdbs)))
         scope = scope_of(pdb.namespace, pdb.selector)
         per_kind = PerClass(matrix.kinds, lambda pod: int(pdb.matches(pod.namespace, pod.labels)), scope)
-        found = per_kind, pdb
-    matrix.pdbs[key] = found
-    return found[0].values()
+        entry = per_kind, pdb
+    matrix.pdbs[key] = entry
+    return entry[0].values()
 
 
 class ReprieveOrder(NamedTuple):
@@ -261,16 +261,16 @@ def reprieve_order(
         named = named[order]
     rank = _rank(node)
     shape = (int(rank.max()) + 1 if len(rank) else 0), len(nodes)
-    found = ReprieveOrder(
+    result = ReprieveOrder(
         np.zeros(shape, np.int32),
         np.zeros(shape, np.int64),
         np.zeros(shape, np.int16),
         np.zeros(shape, np.bool_),
         sorted(set(node[named].tolist())),
     )
-    found.kind[rank, node], found.start[rank, node] = kind, start
-    found.place[rank, node], found.violates[rank, node] = place, violates
-    return found
+    result.kind[rank, node], result.start[rank, node] = kind, start
+    result.place[rank, node], result.violates[rank, node] = place, violates
+    return result
 
 
 def _by_importance(
@@ -327,8 +327,8 @@ def _violations(
     present = np.zeros(len(matrix.kinds), np.bool_)
     present[kind] = True
     here = np.flatnonzero(present)
-    known = matrix.matching_pdbs
-    lengths, numbers = known.of_kinds(here, pdbs)
+    violations = matrix.matching_pdbs
+    lengths, numbers = violations.of_kinds(here, pdbs)
     if not len(numbers):
         return violates, violates
     place = np.zeros(len(matrix.kinds), np.intp)
@@ -340,13 +340,13 @@ def _violations(
     shift = (np.cumsum(lengths) - lengths)[of_kind] - (np.cumsum(of_pod) - of_pod)
     pdb = numbers[np.arange(len(pod)) + shift[pod]]
     undecided = violates.copy()
-    undecided[pod[known.names_pods[pdb]]] = True
+    undecided[pod[violations.names_pods[pdb]]] = True
     if matrix.semantics.pdb_count_ends_at_first_violation:
         undecided |= of_pod > 1
     order = _lexsort(pod, pdb, node[pod])
     pod, pdb = pod[order], pdb[order]
-    used = _rank(node[pod] * len(known.allowed) + pdb) + 1
-    violates[pod[used > known.allowed[pdb]]] = True
+    used = _rank(node[pod] * len(violations.allowed) + pdb) + 1
+    violates[pod[used > violations.allowed[pdb]]] = True
     return violates, undecided
 
 

@@ -127,8 +127,8 @@ class NodeFit:
         framework, pod = self.framework, self.pod
 
         def filters() -> list[StaticFilter]:
-            found = (plugin.static_filter_in_columns(pod) for plugin in framework.static_plugins)
-            return [static for static in found if static is not None]
+            columns = (plugin.static_filter_in_columns(pod) for plugin in framework.static_plugins)
+            return [static for static in columns if static is not None]
 
         whose: Hashable = framework.profile, self.snapshot.semantics
         constraints = None
@@ -238,9 +238,11 @@ class NodeFit:
         rows, nodes = self.clearable()
         if not len(nodes):
             return Decision()
-        found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
-        names = [infos[row].name for row in found.nodes.tolist()]
-        candidate = candidates_with(self.snapshot, lower, found.nodes[:1], found.victims[:, :1], found.costs[:, :1])[0]
+        selected = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
+        names = [infos[row].name for row in selected.nodes.tolist()]
+        candidate = candidates_with(
+            self.snapshot, lower, selected.nodes[:1], selected.victims[:, :1], selected.costs[:, :1]
+        )[0]
         return Decision((), names, candidate, self._is_sampled(len(nodes)))
 
     def _is_sampled(self, candidates: int) -> bool:

@@ -120,8 +120,8 @@ class Topology:
 
     def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: whether `holds` is true for the node's value of the label; False without the label."""
-        known = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
-        return np.append(known, False)[self.values]
+        numbers = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
+        return np.append(numbers, False)[self.values]
 
     def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
         """Return [number of a value]: the value's weight, or 0. The last entry is 0, for nodes without the label."""
@@ -158,7 +158,7 @@ def is_large(spec: PodSpec) -> bool:
     affinity = spec.node_affinity
     terms = affinity.required.terms if affinity.required is not None else ()
     preferred = affinity.preferred or ()
-    terms = (*terms[: 2 * FEW + 1], *(each.term for each in preferred[: 2 * FEW + 1]))
+    terms = (*terms[: 2 * FEW + 1], *(item.term for item in preferred[: 2 * FEW + 1]))
     conditions = sum(len(term.expressions) for term in terms[: 2 * FEW])
     return max(len(terms), conditions, len(spec.tolerations), len(affinity.node_selector or ())) > 2 * FEW
 
@@ -228,9 +228,9 @@ class NodeTables:
         unknown. `constraints`: the fields of the spec that the filters read; None: any field.
         """
         key = what, id(spec) if constraints is None else constraints
-        found = self._masks.get(key)
-        if found is not None:
-            return found.values
+        cached = self._masks.get(key)
+        if cached is not None:
+            return cached.values
         every = filters()
 
         def passes(node: Node) -> bool:
@@ -271,10 +271,10 @@ class NodeTables:
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Mask:
-        found = self._may_reject.get(concerns)
-        if found is None:
-            found = self._may_reject[concerns] = Mask(self.known(), concerns, None)
-        return found
+        mask = self._may_reject.get(concerns)
+        if mask is None:
+            mask = self._may_reject[concerns] = Mask(self.known(), concerns, None)
+        return mask
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: whether `holds` is true, which depends only on `what`, the Pod's spec and the
@@ -282,8 +282,8 @@ class NodeTables:
         """
         if is_large(spec):
             return Mask(self.known(), holds, spec).values
-        found = self._masks.get((what, id(spec)))
-        return (found or self._keep((what, id(spec)), Mask(self.known(), holds, spec))).values
+        cached = self._masks.get((what, id(spec)))
+        return (cached or self._keep((what, id(spec)), Mask(self.known(), holds, spec))).values
 
     def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
         """Return [node]: the number `of`, which depends only on `what`, the Pod's spec and the node; cached.
@@ -292,12 +292,12 @@ class NodeTables:
         """
         if is_large(spec):
             return Amounts(self.known(), of, spec).values
-        found = self._amounts.get((what, id(spec)))
-        if found is None:
+        totals = self._amounts.get((what, id(spec)))
+        if totals is None:
             if len(self._amounts) >= CACHE_SIZE:
                 self._amounts.clear()
-            found = self._amounts[what, id(spec)] = Amounts(self.known(), of, spec)
-        return found.values
+            totals = self._amounts[what, id(spec)] = Amounts(self.known(), of, spec)
+        return totals.values
 
     def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
         if len(self._masks) >= CACHE_SIZE:
@@ -307,12 +307,12 @@ class NodeTables:
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""
-        found = self._topologies.get(key)
-        if found is None:
+        result = self._topologies.get(key)
+        if result is None:
             if len(self._topologies) >= CACHE_SIZE:
                 self._topologies.clear()
-            found = self._topologies[key] = Topology(self.known(), key)
-        return found
+            result = self._topologies[key] = Topology(self.known(), key)
+        return result
 
     def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
         """Return [node], bool: whether the node has one of these names; None: any name."""
@@ -345,12 +345,12 @@ def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]
 
 def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
     """Return [node], bool: whether the node's labels satisfy all requirements."""
-    found = np.ones(len(nodes.nodes), np.bool_)
+    mask = np.ones(len(nodes.nodes), np.bool_)
     for requirement in requirements:
-        found &= with_label(nodes, requirement)
-        if not found.any():
+        mask &= with_label(nodes, requirement)
+        if not mask.any():
             break
-    return found
+    return mask
 
 
 def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
@@ -361,23 +361,23 @@ def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool
 def allowed(nodes: NodeTables, affinity: NodeAffinity) -> NDArray[np.bool_]:
     """Return [node], bool: whether nodeSelector and required affinity match the node. See `NodeAffinity.matches`."""
     wanted = (affinity.node_selector or {}).items()
-    found = selected(nodes, (Requirement(key, "In", frozenset((value,))) for key, value in wanted))
-    return found if affinity.required is None else found & matching(nodes, affinity.required, with_fields=True)
+    mask = selected(nodes, (Requirement(key, "In", frozenset((value,))) for key, value in wanted))
+    return mask if affinity.required is None else mask & matching(nodes, affinity.required, with_fields=True)
 
 
 def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) -> NDArray[np.bool_]:
     """Return [node], bool: whether one of the terms matches the node. `with_fields`: compare fields of nodes, too."""
-    found = np.zeros(len(nodes.nodes), np.bool_)
+    mask = np.zeros(len(nodes.nodes), np.bool_)
     for term in each(selector.terms, 1):
         if (term.expressions or term.fields) and not term.error:
             matches = selected(nodes, term.expressions)
             if with_fields and term.fields:
                 matches &= nodes.named(term.names)
-                known = nodes.known()
+                labels = nodes.known()
                 for row in each(np.flatnonzero(matches).tolist(), 0.4):
-                    matches[row] = all(one.matches(known[row].name) for one in each(term.fields))
-            found |= matches
-    return found
+                    matches[row] = all(one.matches(labels[row].name) for one in each(term.fields))
+            mask |= matches
+    return mask
 
 
 class Selectors:
@@ -416,21 +416,21 @@ class Selectors:
 
     def counts(self, nodes: NodeTables) -> NDArray[np.int64]:
         """Return [node]: how many selectors match the node."""
-        found = np.full(len(nodes.nodes), self._everywhere, np.int64)
+        totals = np.full(len(nodes.nodes), self._everywhere, np.int64)
         for key, weights in self._by_key.items():
             if key in nodes.keys:
-                found += self._of_values(nodes.topology(key), key, weights)
+                totals += self._of_values(nodes.topology(key), key, weights)
         for terms in self._others:
-            found += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
-        return found
+            totals += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
+        return totals
 
     def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
         """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of the
         label `key`.
         """
         charge(1 + len(topology.values) // VECTOR)
-        known = self._numbered.get(key)
-        if known is None or known[0] is not topology or len(known[1]) != len(topology) + 1:
+        cached = self._numbered.get(key)
+        if cached is None or cached[0] is not topology or len(cached[1]) != len(topology) + 1:
             charge(len(weights) // 4)
-            known = self._numbered[key] = topology, topology.numbered(weights)
-        return known[1][topology.values]
+            cached = self._numbered[key] = topology, topology.numbered(weights)
+        return cached[1][topology.values]

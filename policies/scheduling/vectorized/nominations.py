@@ -154,28 +154,28 @@ class Nominations:
 
     def of(self, pod: Pod) -> Nominated | None:
         """Return the nomination of this Pod; None without one, or if its priority is lower than the Pod's."""
-        found = self._by_pod.get(pod.identity)
-        return found if found is not None and found.priority >= pod.effective_priority else None
+        nomination = self._by_pod.get(pod.identity)
+        return nomination if nomination is not None and nomination.priority >= pod.effective_priority else None
 
     def amounts(self, resource: str, priority: int) -> NDArray[np.int64]:
         """Return [node]: the amount of a resource for the nominated Pods with at least this priority. Do not modify."""
-        found = self._sums.get((priority, resource))
-        if found is None:
+        totals = self._sums.get((priority, resource))
+        if totals is None:
             if len(self._sums) >= _CACHE_SIZE:
                 self._sums.clear()
             rows, kinds = self.columns(priority)
-            amounts, found = self._kinds.amounts(resource), np.zeros(self._count, np.int64)
-            np.add.at(found, rows, amounts[kinds])
-            self._sums[priority, resource] = found
-        return found
+            amounts, totals = self._kinds.amounts(resource), np.zeros(self._count, np.int64)
+            np.add.at(totals, rows, amounts[kinds])
+            self._sums[priority, resource] = totals
+        return totals
 
     def may_reach(self, resource: str, amount: int) -> bool:
         """Report whether the nominated Pods on one node may use at least `amount` of a resource; by an upper bound."""
-        known = self._largest.get(resource)
-        if known is None or known[0] != len(self._kinds):
+        cached = self._largest.get(resource)
+        if cached is None or cached[0] != len(self._kinds):
             amounts = self._kinds.amounts(resource)
-            known = self._largest[resource] = len(self._kinds), int(amounts.max(initial=0))
-        return len(self._by_pod) * known[1] >= amount
+            cached = self._largest[resource] = len(self._kinds), int(amounts.max(initial=0))
+        return len(self._by_pod) * cached[1] >= amount
 
     def columns(self, priority: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (rows, equivalence classes) of the nominated Pods of at least this priority."""
@@ -192,13 +192,13 @@ def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
     one.
     """
     table = snapshot.objects.nominated
-    known: Nominations
-    for known in matrix.nominations.values():
-        if known.is_of(snapshot):
-            return known
+    cached: Nominations
+    for cached in matrix.nominations.values():
+        if cached.is_of(snapshot):
+            return cached
     parts = len(table.shards) if isinstance(table, FrozenTable) else 1
-    found = matrix.nominations.get(parts)
-    if found is None:
-        found = matrix.nominations[parts] = Nominations(matrix)
-    found.sync(snapshot)
-    return found
+    nomination = matrix.nominations.get(parts)
+    if nomination is None:
+        nomination = matrix.nominations[parts] = Nominations(matrix)
+    nomination.sync(snapshot)
+    return nomination

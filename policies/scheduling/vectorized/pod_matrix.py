@@ -82,12 +82,12 @@ class PodCounts:
 
         The last entry is 0, for nodes without the label.
         """
-        found = self._domains.get(topology)
-        if found is None:
+        counts = self._domains.get(topology)
+        if counts is None:
             if len(self._domains) >= _MAX_TOPOLOGIES:
                 self._domains.clear()
-            found = self._domains[topology] = topology.by_value(self.here)
-        return found
+            counts = self._domains[topology] = topology.by_value(self.here)
+        return counts
 
     def forget_domains(self) -> None:
         """Clear the counts by domain, because a node may have changed its domain."""
@@ -238,20 +238,20 @@ class PodMatrix:
         `keep`: the objects that the key identifies by id, which must stay alive. `scope`: classes outside have 0; None:
         no restriction.
         """
-        found = self.matches.get(key)
-        if found is None:
+        value = self.matches.get(key)
+        if value is None:
             if len(self.matches) >= cache_size(CACHE_SIZE, len(self.kinds)):
                 self.matches.clear()
-            found = self.matches[key] = (PerClass(self.kinds, of, scope), keep)
-        return found[0].values()
+            value = self.matches[key] = (PerClass(self.kinds, of, scope), keep)
+        return value[0].values()
 
     def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
         """Return the sums of `of` by node for the Pods of a scope (None: all); cached, and updated when Pods change.
 
         `of` depends only on `key` and the Pod's class. `keep`: as in `cached`.
         """
-        found = self._counts.get(key)
-        if found is None:
+        totals = self._counts.get(key)
+        if totals is None:
             if len(self._counts) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._forget_counts()
             was_known = key in self.matches
@@ -262,10 +262,10 @@ class PodMatrix:
                 del self.matches[key]  # only the sums are read again
             if not here.any():
                 here = self._zeros
-            found = self._counts[key] = PodCounts(here, of, keep)
-            self._counts_of.setdefault(scope, []).append(found)
+            totals = self._counts[key] = PodCounts(here, of, keep)
+            self._counts_of.setdefault(scope, []).append(totals)
             self._counting.clear()
-        return found
+        return totals
 
     def counted(self, key: Hashable) -> PodCounts | None:
         """Return the numbers of Pods on each node that are cached under this key, or None."""
@@ -298,15 +298,15 @@ class PodMatrix:
 
         `kind`: [position, node], class of each Pod.
         """
-        found: NDArray[np.int64]
+        totals: NDArray[np.int64]
         counted = np.flatnonzero(per_kind)
         if len(counted) == 1:  # as of the pods of one workload: twenty times as fast as looking up each pod's number
             number = int(counted[0])
             narrow = np.int8 if len(kind) <= np.iinfo(np.int8).max else np.int64
-            found = (kind == number).sum(axis=0, dtype=narrow).astype(np.int64) * per_kind[number]
+            totals = (kind == number).sum(axis=0, dtype=narrow).astype(np.int64) * per_kind[number]
         else:
-            found = per_kind[kind].sum(axis=0)
-        return found
+            totals = per_kind[kind].sum(axis=0)
+        return totals
 
     def scores(
         self, key: Hashable, rows: NDArray[np.intp], score: Callable[[NDArray[np.intp]], NDArray[np.int64]]
@@ -315,12 +315,12 @@ class PodMatrix:
 
         `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
         """
-        found = self._scores.get(key)
-        if found is None:
+        totals = self._scores.get(key)
+        if totals is None:
             if len(self._scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._scores.clear()
-            found = self._scores[key] = np.zeros_like(self.serials), np.full_like(self.serials, -1)
-        scores, serials = found
+            totals = self._scores[key] = np.zeros_like(self.serials), np.full_like(self.serials, -1)
+        scores, serials = totals
         changed = rows[serials.take(rows) != self.serials.take(rows)]
         if len(changed):
             charge(len(changed) // 8)
@@ -344,12 +344,12 @@ class PodMatrix:
 
     def _nodes_with(self, kind: int) -> dict[int, int]:
         """Return row number -> number of Pods of a class, perhaps 0, for the nodes with such Pods."""
-        found = self._nodes_of.get(kind)
-        charge(len(found) // 8 if found is not None else self.kind.size // VECTOR)
-        if found is None:
+        mask = self._nodes_of.get(kind)
+        charge(len(mask) // 8 if mask is not None else self.kind.size // VECTOR)
+        if mask is None:
             rows, numbers = np.unique((self.kind == kind).nonzero()[1], return_counts=True)
-            found = self._nodes_of[kind] = dict(zip(rows.tolist(), numbers.tolist(), strict=True))
-        return found
+            mask = self._nodes_of[kind] = dict(zip(rows.tolist(), numbers.tolist(), strict=True))
+        return mask
 
 
 def _read_only_zeros(count: int) -> NDArray[np.int64]:
@@ -362,7 +362,7 @@ def attracting_terms(pod: Pod) -> list[AffinityTerm]:
     """Return the terms of a Pod on a node that affect the score of other Pods."""
     affinity = pod.spec.pod_affinity
     weighted = *affinity.preferred_affinity, *affinity.preferred_anti_affinity
-    return [*affinity.required_affinity, *(each.term for each in weighted)]
+    return [*affinity.required_affinity, *(item.term for item in weighted)]
 
 
 def cache_size(least: int, size: int) -> int:

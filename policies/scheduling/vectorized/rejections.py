@@ -94,19 +94,19 @@ def first_rejections(problem: NodeFit, static: Rejections, amounts: Present) -> 
     with nominated Pods, then without: only required affinity can fail in the second run alone. Source: upstream
     `RunFilterPluginsWithNominatedPods`.
     """
-    found = FirstRejections(len(problem.possible))
-    found.codes, found.statuses = static.codes.copy(), list(static.statuses)
+    result = FirstRejections(len(problem.possible))
+    result.codes, result.statuses = static.codes.copy(), list(static.statuses)
     for plugin in problem.framework.column_plugins:
         for rejections in plugin.rejections_in_columns(problem, amounts):
-            found.add(rejections, plugin.name)
+            result.add(rejections, plugin.name)
     for plugin in problem.framework.column_plugins:
         for rejections in plugin.rejections_without_nominated(problem, amounts):
-            found.add(rejections, plugin.name)
-    return found
+            result.add(rejections, plugin.name)
+    return result
 
 
 def count_rejections(
-    found: FirstRejections | Rejections,
+    rejections: FirstRejections | Rejections,
     nodes: NDArray[np.bool_],
     plugins: set[str],
     reasons: Counter[str],
@@ -115,9 +115,9 @@ def count_rejections(
 
     `nodes`: [node], bool: which nodes to count.
     """
-    counts = np.bincount(found.codes[nodes & (found.codes >= 0)], minlength=len(found.statuses))
+    counts = np.bincount(rejections.codes[nodes & (rejections.codes >= 0)], minlength=len(rejections.statuses))
     for code in np.flatnonzero(counts).tolist():
-        status = found.statuses[code]
+        status = rejections.statuses[code]
         plugins.add(status.plugin)
         for reason in status.reasons:
             reasons[reason] += int(counts[code])
@@ -170,17 +170,17 @@ def static_rejections(fit: NodeFit) -> StaticRejections:
 def _filtered(fit: NodeFit, state: CycleState) -> Rejections:
     """Return the first rejection of each node by a plugin that reads only the node. Raises NotValid."""
     matrix, pod, key = fit.matrix, fit.pod, fit.static_key
-    known: _Known | None = matrix.static_statuses.get(key)
-    if known is None or len(known.statuses) > known.max_statuses:
+    status: _Known | None = matrix.static_statuses.get(key)
+    if status is None or len(status.statuses) > status.max_statuses:
         if len(matrix.static_statuses) >= _CACHE_SIZE:
             matrix.static_statuses.clear()
-        known = _Known(len(fit.static), pod.spec)
+        status = _Known(len(fit.static), pod.spec)
         if not is_large(pod.spec):
-            matrix.static_statuses[key] = known
+            matrix.static_statuses[key] = status
     rows = np.flatnonzero(~fit.static)
     codes = np.full(len(fit.static), PASSES, np.int64)
     charge(len(rows) // 16)
-    infos, nodes, work = fit.snapshot.node_infos, known.nodes, meter()
+    infos, nodes, work = fit.snapshot.node_infos, status.nodes, meter()
     late = {plugin.name for plugin in fit.framework.late_static_plugins}
     skipped = late | state.skip_filter
     plugins = [plugin for plugin in fit.framework.static_plugins if plugin.name not in skipped]
@@ -188,10 +188,10 @@ def _filtered(fit: NodeFit, state: CycleState) -> Rejections:
         info = infos[row]
         if nodes[row] is not info.node:
             work.charge(3)
-            known.codes[row] = known.statuses.setdefault(_first(plugins, state, pod, info), len(known.statuses))
+            status.codes[row] = status.statuses.setdefault(_first(plugins, state, pod, info), len(status.statuses))
             nodes[row] = info.node
-    codes[rows] = known.codes[rows]
-    return Rejections(codes, list(known.statuses))
+    codes[rows] = status.codes[rows]
+    return Rejections(codes, list(status.statuses))
 
 
 def _first(plugins: Sequence[Any], state: CycleState, pod: Pod, info: NodeInfo) -> Status:

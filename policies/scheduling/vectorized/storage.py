@@ -81,15 +81,15 @@ class Users:
 
         Raises NotValid for more volumes than can be summed up.
         """
-        found = np.zeros(len(matrix.kinds), np.int64)
+        mask = np.zeros(len(matrix.kinds), np.int64)
         for name in each(tuple(names), 1):
             kinds = self._claims.get(name, ())
             charge(len(kinds) // 4)
             for kind in kinds:
-                found[kind] += 1
-        if found.max() > MANY:
+                mask[kind] += 1
+        if mask.max() > MANY:
             raise NotValid
-        return found
+        return mask
 
     def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
         """Return how many claims of a namespace with these names are used by Pods on nodes."""
@@ -115,14 +115,14 @@ class Users:
         """Return [class]: 1 if a Pod of the class has a disk that conflicts with one of `disks` on the same node;
         otherwise 0.
         """
-        found = np.zeros(len(matrix.kinds), np.int64)
+        amounts = np.zeros(len(matrix.kinds), np.int64)
         for disk in each(tuple(disks), 1):
             same = self._disks.get((disk.kind, disk.id), ())
             charge(len(same) // 2)
             for kind, other in same:
                 if disk.conflicts(other):
-                    found[kind] = 1
-        return found
+                    amounts[kind] = 1
+        return amounts
 
 
 class StorageColumns:
@@ -169,12 +169,12 @@ class StorageColumns:
         return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
 
     def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
-        found = self._columns.get(key)
-        if found is None:
+        column = self._columns.get(key)
+        if column is None:
             if len(self._columns) >= _CACHE_SIZE:
                 self._columns.clear()
-            found = self._columns[key] = self._of_csi_nodes(of, without)
-        return found
+            column = self._columns[key] = self._of_csi_nodes(of, without)
+        return column
 
     def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
         values = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
@@ -185,12 +185,12 @@ class StorageColumns:
         table = snapshot.objects.attachments
 
         def compute() -> NDArray[np.int64]:
-            found = np.zeros(len(snapshot.rows), np.int64)
+            totals = np.zeros(len(snapshot.rows), np.int64)
             for attachment in each(tuple(table.values()), 0.2):
                 row = snapshot.rows.get(attachment.node_name) if attachment.attacher == driver else None
                 if row is not None:
-                    found[row] += 1
-            return found
+                    totals[row] += 1
+            return totals
 
         return self.cached(table, driver, compute)
 
@@ -220,8 +220,8 @@ class StorageColumns:
             if len(answers) >= min(max(_CACHED_ENTRIES // max(len(table), 1), _MIN_CACHED), _CACHE_SIZE):
                 answers.clear()
             answers[key] = answer
-        found: T = answers[key]  # type: ignore[assignment]
-        return found
+        result: T = answers[key]  # type: ignore[assignment]
+        return result
 
 
 def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:

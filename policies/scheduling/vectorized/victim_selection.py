@@ -81,15 +81,15 @@ def _narrowed(
     level, top = _lowest_level(rows, nodes, lower)
     least = _least_victims(rows, level)
     near = level[least == least.min()]
-    found = _best(near, victims_on(rows, near, lower), lower, priorities)
-    _, highest, total, *_ = found.costs[:, 0].tolist()
+    nearest = _best(near, victims_on(rows, near, lower), lower, priorities)
+    _, highest, total, *_ = nearest.costs[:, 0].tolist()
     if highest > top:  # a constraint that is no resource takes a pod of higher priority
         return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
     cheapest_victim = int(lower.levels[0]) + 2**31
     rest = level[(least > least.min()) & (least * cheapest_victim <= total)]
     if not len(rest):
-        return found
-    near = np.sort(np.concatenate((found.nodes, rest)))
+        return nearest
+    near = np.sort(np.concatenate((nearest.nodes, rest)))
     return _best(near, victims_on(rows, near, lower), lower, priorities)
 
 
