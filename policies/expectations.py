@@ -369,7 +369,7 @@ def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, 
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
-        if standing.missed and _is_selected(selector, standing, answer):
+        if standing.lost > standing.with_node and _is_selected(selector, standing, answer):
             reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"

@@ -83,7 +83,7 @@ def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, i
     return None if expected is None else (expected, scaled(pdb, ("spec", "minAvailable"), expected, up=True))
 
 
-_SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
+SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 
 
 def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
@@ -95,7 +95,7 @@ def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
     for key in dict.fromkeys(owner for tally in pods for owner in tally.owners):
         if key in scales:
             continue
-        state = view.workload(key) if key[0] in _SCALED else None
+        state = view.workload(key) if key[0] in SCALED else None
         if state is None:
             return None
         above = view.workload(state.controller) if state.controller else None

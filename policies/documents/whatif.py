@@ -282,8 +282,8 @@ class WhatIf(TypedDict):
 
     `change`: the question. `settled`, `settledAt`: whether and when the cluster reached a steady state. `typicalOf`:
     the runs that the shown one represents. `running`: number of running Pods. `fewer`: replicas that no longer run,
-    without DaemonSet Pods on lost nodes. `daemonPodsOfLostNodes`: number of these Pods. `workloads`: those that change
-    or have too few Pods. `pending`: Pending Pods at the end. `withNewNodes`: the cluster after new nodes have arrived.
+    without DaemonSet Pods on lost nodes and Pods that the change removes. `daemonPodsOfLostNodes`, `scaledDown`: numbers
+    of these Pods. `workloads`: those that change or have too few Pods. `pending`: Pending Pods at the end. `withNewNodes`: the cluster after new nodes have arrived.
     `preempted`: in the order of time. `podLosses`: what fails or is interrupted without one of its Pods.
     `rejectedByQuota`: by workload, Pods that a ResourceQuota rejects. `notDrained`: by node, the Pods that stay.
     `evictionBlockedBy`: by Pod, the PDBs that block its eviction. `notSimulated`: Pods that forewarn cannot create.
@@ -302,6 +302,7 @@ class WhatIf(TypedDict):
     running: BeforeAfter
     fewer: int
     daemonPodsOfLostNodes: int
+    scaledDown: int
     workloads: list[Standing]
     pending: PendingPods
     autoscalers: Autoscalers

@@ -183,11 +183,13 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 
 def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
-    started = answer.fewer + answer.with_nodes - (answer.running_before - answer.running_after)
+    gone = answer.fewer + answer.with_nodes + answer.scaled_down
+    started = gone - (answer.running_before - answer.running_after)
     lost = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
     parts = [
         f"{answer.fewer} lost" if answer.fewer or answer.with_nodes else "",
         lost if answer.with_nodes else "",
+        f"{answer.scaled_down} scaled down" if answer.scaled_down else "",
         f"{started} more of other workloads" if started else "",
     ]
     found = [part for part in parts if part]

@@ -46,6 +46,8 @@ class WorkloadCount(NamedTuple):
     """The number of a DaemonSet's Pods on deleted nodes, which need no replacement."""
     failure: str = ""
     """The reason why the Pods' Job fails; "" if it does not."""
+    unwanted: int = 0
+    """By how many replicas the change itself scales the workload down."""
 
     @property
     def lost(self) -> int:
@@ -60,8 +62,8 @@ class WorkloadCount(NamedTuple):
 
     @property
     def missed(self) -> int:
-        """The number of lost Pods, without those of DaemonSets on deleted nodes."""
-        return max(self.lost - self.with_node, 0)
+        """The number of lost Pods, without those of DaemonSets on deleted nodes and those that the change removes."""
+        return max(self.lost - self.with_node - self.unwanted, 0)
 
 
 class Preemption(NamedTuple):
@@ -157,13 +159,20 @@ class Answer(NamedTuple):
 
     @property
     def fewer(self) -> int:
-        """Number of Pods that no longer run, without DaemonSet Pods of deleted nodes: the key figure of a sweep."""
+        """Number of Pods that no longer run, without DaemonSet Pods of deleted nodes and Pods that the change removes:
+        the key figure of a sweep.
+        """
         return sum(standing.missed for standing in self.standings)
 
     @property
     def with_nodes(self) -> int:
         """Number of DaemonSet Pods that were deleted with their nodes."""
-        return sum(standing.lost - standing.missed for standing in self.standings)
+        return sum(min(standing.lost, standing.with_node) for standing in self.standings)
+
+    @property
+    def scaled_down(self) -> int:
+        """Number of Pods that no longer run because the change scales down or deletes their workload."""
+        return sum(standing.lost - standing.missed for standing in self.standings) - self.with_nodes
 
     @property
     def blocked(self) -> bool:
@@ -201,6 +210,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "running": {"before": answer.running_before, "after": answer.running_after},
         "fewer": answer.fewer,
         "daemonPodsOfLostNodes": answer.with_nodes,
+        "scaledDown": answer.scaled_down,
         "workloads": [
             {
                 "workload": s.workload,

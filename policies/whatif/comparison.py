@@ -7,12 +7,12 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.cron_job import next_start
-from forewarn.policies.controllers.disruption import PdbStatus
+from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.findings import duration
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, JOB
-from forewarn.policies.objects.fields import group_kind, ref_of, string_map
+from forewarn.policies.objects.fields import group_kind, int32, ref_of, string_map
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit
@@ -66,6 +66,7 @@ def ask(
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
     before, pdbs, failed = count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
+    replicas = _replicas(simulation, question)
     all_pdbs = frozenset(simulation.api.keys_of(PDB))
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
@@ -83,7 +84,15 @@ def ask(
         title=question.title,
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
-        standings=_compared(before, after, messages, failures, simulation.api.nodes, summary.names),
+        standings=_compared(
+            before,
+            after,
+            messages,
+            failures,
+            simulation.api.nodes,
+            summary.names,
+            replicas - _replicas(simulation, question),
+        ),
         preemptions=preemptions_of(simulation, summary.names),
         pdbs={name: counts for name, counts in pdbs_below_desired(simulation, all_pdbs).items() if name not in pdbs},
         stuck=stuck,
@@ -242,6 +251,23 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
     return found
 
 
+def _replicas(simulation: Simulation, question: Question) -> Counter[tuple[str, str]]:
+    """Return the desired Pods of the workloads that a question changes, by (`group/Kind`, `namespace/name`).
+
+    Those of a DaemonSet or Job: the existing ones.
+    """
+    counts, found = count_by_workload(simulation), Counter[tuple[str, str]]()
+    for ref, kind in ((ref_of(arrival.object), group_kind(arrival.object)) for arrival in question.arrivals):
+        state = simulation.api.workloads.get((kind, ref.namespace, ref.name))
+        workload = kind, f"{ref.namespace}/{ref.name}"
+        if state is not None and kind in SCALED:
+            count = int32(state.object, "spec", "replicas")
+            found[workload] = 1 if count is None else count
+        elif state is not None and workload in counts:
+            found[workload] = counts[workload].running
+    return found
+
+
 def _compared(
     before: Mapping[tuple[str, str], Count],
     after: Mapping[tuple[str, str], Count],
@@ -249,11 +275,12 @@ def _compared(
     failures: Mapping[tuple[str, str], str],
     nodes: Container[str],
     names: Names,
+    unwanted: Mapping[tuple[str, str], int],
 ) -> list[WorkloadCount]:
     """Return the workloads that differ or have Pending Pods: those that miss Pods first, by priority.
 
     The mappings are by (kind, `namespace/name`) of the workload, but `messages` (why its Pods are Pending) by displayed
-    name. `nodes`: the nodes that exist at the end.
+    name. `nodes`: the nodes that exist at the end. `unwanted`: by how many replicas the change scales down.
     """
     found = []
     for workload in {**before, **after}:
@@ -266,7 +293,8 @@ def _compared(
             message = messages.get(name, "") if counts[3] else ""
             with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
             failure = failures.get(workload, "")
-            found.append(WorkloadCount(*about, *counts, message, origin.again, origin.kind, with_node, failure))
+            why = with_node, failure, unwanted.get(workload, 0)
+            found.append(WorkloadCount(*about, *counts, message, origin.again, origin.kind, *why))
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))
 
 

@@ -539,3 +539,29 @@ def test_sarif_has_only_new_findings(versions: Callable[..., tuple[Path, Path]])
         if r["level"] in ("error", "warning")
     }
     assert places == {("immutable-field-changed", "old.yaml"), ("unknown-priority-class", "new.yaml")}
+
+
+def test_replicas_that_the_change_removes_are_not_lost(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    def state(count: int) -> dict[str, Any]:
+        return deployment("web", count) | {"apiVersion": "apps/v1"}
+
+    snapshot(tmp_path / "c.yaml", 8)
+    objects = list(yaml.safe_load_all((tmp_path / "c.yaml").read_text()))
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod"}
+        | {"metadata": {"name": f"web-{n}", "namespace": "shop", "labels": {"app": "web"}}}
+        | {"spec": state(1)["spec"]["template"]["spec"] | {"nodeName": "node", "priority": 0}}
+        for n in range(3)
+    ]
+    write(tmp_path / "c.yaml", *objects, state(3), *pods)
+    done = forewarn(
+        "diff", *versions({"web.yaml": [state(3)]}, {"web.yaml": [state(1)]}), "--cluster", tmp_path / "c.yaml"
+    )
+    assert done.stdout.startswith("no replica lost, no Pod preempted or newly Pending\n"), done.stdout
+    assert "running: 3 Pods before, 1 after\n" in done.stdout
+    gone = json.loads(
+        forewarn("whatif", "apply", "-f", tmp_path / "two", "--cluster", tmp_path / "c.yaml", "-o", "json").stdout
+    )
+    assert (gone["fewer"], gone["scaledDown"]) == (0, 2)
