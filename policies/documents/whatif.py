@@ -280,18 +280,17 @@ class Runs(TypedDict):
 class WhatIf(TypedDict):
     """The output of `forewarn whatif`.
 
-    `change`: the question. `settled`, `settledAt`: whether and when the cluster reached a steady state. `typicalOf`:
-    the runs that the shown one represents. `running`: number of running Pods. `fewer`: replicas that no longer run,
-    without DaemonSet Pods on lost nodes and Pods that the change removes. `daemonPodsOfLostNodes`, `scaledDown`: numbers
-    of these Pods. `workloads`: those that change or have too few Pods. `pending`: Pending Pods at the end. `withNewNodes`: the cluster after new nodes have arrived.
-    `preempted`: in the order of time. `podLosses`: what fails or is interrupted without one of its Pods.
-    `rejectedByQuota`: by workload, Pods that a ResourceQuota rejects. `notDrained`: by node, the Pods that stay.
-    `evictionBlockedBy`: by Pod, the PDBs that block its eviction. `notSimulated`: Pods that forewarn cannot create.
-    `notModelled`, `notes`: limits of the answer. `newNodes`: with `add`. `pendingDaemonSets`: with `restart`.
-    `upgrade`: with `upgrade`. `withoutChange`: what happens anyway, if the cluster was not settled. `classChange`: with
-    `class`. `basis`: with `apply`. `timeline`: with `--timeline`. `runs`, `seed`, `outcomes`: in the second object of
-    `events
-    --runs`.
+    `change`: the question. `settled`, `settledAt`: whether and when the cluster reached a steady state.
+    `typicalOf`: the runs that the shown one represents. `running`: number of running Pods. `fewer`: replicas that
+    no longer run, without DaemonSet Pods on lost nodes and Pods that the change removes. `daemonPodsOfLostNodes`,
+    `scaledDown`: numbers of these Pods. `workloads`: those that change or have too few Pods. `pending`: Pending
+    Pods at the end. `withNewNodes`: the cluster after new nodes have arrived. `preempted`: in the order of time.
+    `podLosses`: what fails or is interrupted without one of its Pods. `rejectedByQuota`: by workload, Pods that a
+    ResourceQuota rejects. `notDrained`: by node, the Pods that stay. `evictionBlockedBy`: by Pod, the PDBs that
+    block its eviction. `notSimulated`: Pods that forewarn cannot create. `notModelled`, `notes`: limits of the
+    answer. `newNodes`: with `add`. `pendingDaemonSets`: with `restart`. `upgrade`: with `upgrade`. `withoutChange`:
+    what happens anyway, if the cluster was not settled. `classChange`: with `class`. `basis`: with `apply`.
+    `timeline`: with `--timeline`. `runs`, `seed`, `outcomes`: in the second object of `events --runs`.
     """
 
     head: Head

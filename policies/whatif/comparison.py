@@ -66,7 +66,7 @@ def ask(
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
     before, pdbs, failed = count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
-    replicas = _replicas(simulation, question)
+    replicas = _replicas(simulation, question, before)
     all_pdbs = frozenset(simulation.api.keys_of(PDB))
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
@@ -91,7 +91,7 @@ def ask(
             failures,
             simulation.api.nodes,
             summary.names,
-            replicas - _replicas(simulation, question),
+            replicas - _replicas(simulation, question, before),
         ),
         preemptions=preemptions_of(simulation, summary.names),
         pdbs={name: counts for name, counts in pdbs_below_desired(simulation, all_pdbs).items() if name not in pdbs},
@@ -251,20 +251,22 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
     return found
 
 
-def _replicas(simulation: Simulation, question: Question) -> Counter[tuple[str, str]]:
+def _replicas(
+    simulation: Simulation, question: Question, before: Mapping[tuple[str, str], Count]
+) -> Counter[tuple[str, str]]:
     """Return the desired Pods of the workloads that a question changes, by (`group/Kind`, `namespace/name`).
 
-    Those of a DaemonSet or Job: the existing ones.
+    Those of a DaemonSet or Job while it exists: the running ones before the event.
     """
-    counts, found = count_by_workload(simulation), Counter[tuple[str, str]]()
+    found = Counter[tuple[str, str]]()
     for ref, kind in ((ref_of(arrival.object), group_kind(arrival.object)) for arrival in question.arrivals):
         state = simulation.api.workloads.get((kind, ref.namespace, ref.name))
         workload = kind, f"{ref.namespace}/{ref.name}"
         if state is not None and kind in SCALED:
             count = int32(state.object, "spec", "replicas")
             found[workload] = 1 if count is None else count
-        elif state is not None and workload in counts:
-            found[workload] = counts[workload].running
+        elif state is not None and workload in before:
+            found[workload] = before[workload].running
     return found
 
 
