@@ -8,6 +8,7 @@ the first syncs of controllers, happen before the forks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from forewarn.policies.application.cluster import counted_results
@@ -125,7 +126,9 @@ def whatif_each(
     nothing_else = at_rest(world) and not (without_change.fewer or without_change.preempted or without_change.pending)
     snapshot, victims = cache.snapshot(), any(row.preempted or row.violated_pdbs for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
-    head = head_of(snapshot, assumptions(snapshot.objects, running, victims=victims, created=True))
+    head = head_of(
+        snapshot, assumptions(snapshot.objects, running, victims=victims, created=True) + autoscaling.assumes
+    )
     (tally,) = tallies
     before, without = RunningAndPending(tally.running, tally.pending), None if nothing_else else without_change
     return Sweep(head, kind, before, rows, without, [*not_simulated(cache), *limits])
@@ -180,23 +183,27 @@ def risk(
     *,
     most: int = 100,
     until: float = DEFAULT_UNTIL,
+    autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Risks:
     """List the PriorityClasses that can preempt each workload, and the nodes and zones that it cannot lose.
 
-    `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. Raises InvalidInput for unknown
-    names.
+    `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
+    autoscalers (default: those of the cluster). Raises InvalidInput for unknown names.
     """
+    autoscaling = autoscaling or cluster.autoscaling
 
     def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-        return counted_results(counted(world, questions, Tried), len(questions), progress)
+        return counted_results(
+            counted(world, questions, partial(Tried, autoscaling=autoscaling)), len(questions), progress
+        )
 
     cluster.require(NODE, POD)
     snapshot = cluster.snapshot
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
         workloads.require(snapshot)
-    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose)
+    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, autoscaling.assumes)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     if not selected:
         workloads.require(snapshot)

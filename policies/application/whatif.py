@@ -175,7 +175,7 @@ def whatif(
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
             outcomes = [(outcome, summarize(outcome.simulation)) for outcome in explored]
     notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
-    head = head_of(cache.snapshot(), answer.summary.assumes)
+    head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, question.class_change, notes, faults, outcomes)
 
 

@@ -6,7 +6,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
+from forewarn.policies.commands.autoscaling import (
+    add_arrival_options,
+    add_autoscaling_options,
+    autoscaling_of,
+    recreated_by,
+)
 from forewarn.policies.commands.cluster_command import (
     Run,
     add_cluster_option,
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.losses import Workloads
     from forewarn.policies.releases.release import Release
+    from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.risk import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -49,18 +55,21 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
-    release = release_of(options, parser)
+    release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
         previous = read_report(options)
     except ValueError as fault:
         return complain("risk", fault, USAGE)
     return answered_each(
-        Evaluation("risk", HEADS, lambda run: _answer(run, options, release, previous), modules=_MODULES), options
+        Evaluation("risk", HEADS, lambda run: _answer(run, options, release, previous, autoscaling), modules=_MODULES),
+        options,
     )
 
 
-def _answer(run: Run, options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
-    from forewarn.policies.application.cluster import Cluster
+def _answer(
+    run: Run, options: argparse.Namespace, release: Release, previous: dict[str, Any] | None, autoscaling: Autoscaling
+) -> Evaluated:
+    from forewarn.policies.application.cluster import Cluster, with_node_groups
     from forewarn.policies.application.losses import Workloads, risk
     from forewarn.policies.simulation.dump import DumpCache
 
@@ -70,8 +79,9 @@ def _answer(run: Run, options: argparse.Namespace, release: Release, previous: d
     loaded(run, cache)
     settle(cache, release)
     cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
+    settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
     with counting("losses", run.errors) as show:
-        risks = risk(cluster, workloads, most=options.most, until=options.until, progress=show)
+        risks = risk(cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show)
     risks = risks if previous is None else _with_changes(options, risks, previous, workloads)
     return _evaluated(options, risks, _printed(run.output, options, risks))
 
@@ -134,9 +144,9 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_cluster_option(add, several=True)
-    add_config_option(add)
+    add_autoscaling_options(add)
+    add_arrival_options(add)
     add_release_options(add)
-    reject_node_templates(add, "risk counts losses before nodes are added; use `forewarn whatif lose --each node`")
     add("-n", "--namespace", help="only workloads of this namespace")
     add(
         "--class",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import cell_of, text_of
 from forewarn.policies.render.table import limited, page_table
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.whatif.risk import Preemptor, Risks, WorkloadRisk
+    from forewarn.policies.whatif.risk import Preemptor, Risks, WithNodes, WorkloadRisk
 
 MAX_WORKLOADS: Final = 20
 _MAX_LOSSES: Final = 5
@@ -21,6 +21,9 @@ _GIB: Final = 2**30
 
 
 _ONE_POD: Final = "ONE POD LOST"
+_WITH_NODES: Final = "WITH NEW NODES"
+_AFTER_LOSS: Final = 5
+"""Index of the column WITH NEW NODES."""
 _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
 
 
@@ -31,6 +34,9 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
     """
     shown = risks.workloads[:MAX_WORKLOADS]
     heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
+    if has_new_nodes(risks):
+        heads.insert(_AFTER_LOSS, _WITH_NODES)
+        rows = [[*row[:_AFTER_LOSS], _left(risk), *row[_AFTER_LOSS:]] for row, risk in zip(rows, shown, strict=True)]
     if any(risk.pod_losses for risk in shown):
         heads.append(_ONE_POD)
         rows = [[*row, _worst(risk)] for row, risk in zip(rows, shown, strict=True)]
@@ -90,7 +96,38 @@ def verdict(risks: Risks) -> str:
     if not any(risks.simulated):
         return f"{total}{fail}; no loss simulated"
     zone, node = (_losing(risks, what) for what in ("zone", "node"))
-    return f"of {total}, {zone} with a lost zone, {node} with a lost node{fail}"
+    return f"of {total}, {zone} with a lost zone, {node} with a lost node{fail}{_with_new_nodes(risks)}"
+
+
+def has_new_nodes(risks: Risks) -> bool:
+    """Report whether node groups are known."""
+    return any(risk.with_new_nodes is not None for risk in risks.workloads)
+
+
+def _with_new_nodes(risks: Risks) -> str:
+    """A phrase with the number of replicas of all losses that run again on new nodes; "" without losses or groups."""
+    lost = sum(sum(risk.loses_replicas_with.values()) for risk in risks.workloads)
+    after = [each for risk in risks.workloads for each in (risk.with_new_nodes or {}).values()]
+    if not after:
+        return ""
+    back = lost - sum(each.replicas for each in after)
+    when = f" within {duration(_last(after))}" if back > 0 else ""
+    return f"; with new nodes, {max(back, 0)} of {plural(lost, 'lost replica')} run again{when}"
+
+
+def _last(after: Iterable[WithNodes]) -> float:
+    return max((each.back_at or 0.0 for each in after), default=0.0)
+
+
+def _left(risk: WorkloadRisk) -> str:
+    """Return the largest loss after new nodes have arrived: `2 of 4: zone a`, or `all run after 4 min 15 s`."""
+    after = risk.with_new_nodes or {}
+    short = {what: each.replicas for what, each in after.items() if each.replicas}
+    if short:
+        worst = max(short, key=short.__getitem__)
+        others = f" (+{len(short) - 1})" if len(short) > 1 else ""
+        return f"{short[worst]} of {risk.pods}: {worst}{others}"
+    return f"all run after {duration(_last(after.values()))}" if after else "-"
 
 
 def _losing(risks: Risks, what: str) -> str:
@@ -145,6 +182,8 @@ def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[s
         tried = f"{plural(risks.simulated.zones, 'zone')}, {plural(risks.simulated.nodes, 'node')}"
         cut_off = f", {len(risks.unfinished)} not simulated to the end" if risks.unfinished else ""
         yield paint(f"survives the loss of any single zone or node ({tried}{cut_off})", "good")
+    if risk.with_new_nodes:
+        yield f"with new nodes: {_left_with(risk)}"
     if risk.evicted_first_on.nodes:
         where = plural(risk.evicted_first_on.nodes, "node")
         yield f"lowest priority on {where}: evicted first under node pressure unless usage decides"
@@ -173,8 +212,24 @@ HEADS: Final = (
 )
 
 
+def heads_of(risks: Risks) -> list[str]:
+    """The column heads: HEADS, and with node groups what remains after new nodes have arrived."""
+    return [*HEADS, *([_WITH_NODES.lower()] if has_new_nodes(risks) else [])]
+
+
+def _left_with(risk: WorkloadRisk) -> str:
+    """Return a phrase with the losses that cost replicas after new nodes have arrived."""
+    after = risk.with_new_nodes or {}
+    left = _counted({what: each.replicas for what, each in after.items() if each.replicas})
+    again = [each for each in after.values() if not each.replicas]
+    when = f"all run again within {duration(_last(again))}" if again else ""
+    if not left:
+        return when
+    return f"still loses replicas with {left}" + (f"; after other losses, {when}" if when else "")
+
+
 def cells(risk: WorkloadRisk) -> list[str | int]:
-    """The cells of a workload's row, in the order of HEADS."""
+    """The cells of a workload's row, in the order of `heads_of`."""
     losses = _counted(risk.loses_replicas_with) + _rejected(risk)
     preemptors = preempted_by(risk) or "-"
     effects = listed([loss.sentence for loss in risk.pod_losses], 1) or "-"
@@ -188,6 +243,7 @@ def cells(risk: WorkloadRisk) -> list[str | int]:
         preemptors,
         risk.evicted_first_on.nodes,
         effects,
+        *([] if risk.with_new_nodes is None else [_left_with(risk) or "-"]),
     ]
 
 
@@ -214,7 +270,8 @@ def _without_loss(risks: Risks) -> Iterator[str]:
 
 def markdown(risks: Risks) -> str:
     """The risks as Markdown: a table with the largest losses first."""
-    lines = [f"### Risks: {text_of(verdict(risks))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    heads = heads_of(risks)
+    lines = [f"### Risks: {text_of(verdict(risks))}", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     rows = (map(cell_of, cells(risk)) for risk in risks.workloads[:MAX_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
     left = len(risks.workloads) - MAX_WORKLOADS

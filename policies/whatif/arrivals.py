@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from forewarn.policies.forks import forked
 from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif.autoscalers import Back, WithNodes
+from forewarn.policies.simulation.summary import Names
+from forewarn.policies.whatif.autoscalers import Back, WithNodes, after_simulation
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.node_groups import free_names
 
@@ -51,9 +52,13 @@ class End(NamedTuple):
     def of(cls, simulation: Simulation) -> End:
         """The end of a completed simulation."""
         counts = {workload: (each.running, each.pending) for workload, each in count_by_workload(simulation).items()}
-        events = (event for event in simulation.timeline.events if event.event == "scheduled")
-        last = {event.origin.workload: event.t for event in events if event.origin is not None}
-        return cls(counts, last, max(simulation.timeline.last, 0.0))
+        return cls(counts, last_scheduled(simulation), max(simulation.timeline.last, 0.0))
+
+
+def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
+    """Return the time of the last scheduled Pod by workload."""
+    events = (event for event in simulation.timeline.events if event.event == "scheduled")
+    return {event.origin.workload: event.t for event in events if event.origin is not None}
 
 
 class Branch:
@@ -63,7 +68,7 @@ class Branch:
     """
 
     def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
-        may_grow = (autoscaling.groups or autoscaling.karpenter) and question.upgrade is None
+        may_grow = autoscaling.grows and question.upgrade is None
         self._delay = autoscaling.node_delay if may_grow else None
         self._measure = measure
         self._world: World | None = None
@@ -194,6 +199,16 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
         ],
         omitted=len(added) - len(nodes),
     )
+
+
+def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> tuple[Autoscalers, Any] | None:
+    """Return the autoscalers' reaction after a simulation, and the result of the branch with their nodes, which is None
+    if no node arrives; None without node groups. Raises InvalidObject.
+    """
+    if not autoscaling.grows:
+        return None
+    reaction = after_simulation(simulation, autoscaling, Names())  # callers only count
+    return reaction, branch.with_nodes(arrivals_of(arriving(simulation, reaction, autoscaling)[:MAX_NODES]))
 
 
 def _back(standing: WorkloadCount, after: tuple[int, int], last: float | None) -> Back:

@@ -19,7 +19,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
-from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.pod_spec import shared_labels
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 MAX_ROUNDS: Final = 20
 """Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
+_NAMED: Final = 5
 _LONGEST: Final = 300
 """Maximum characters of Karpenter's reason for a Pod without a node."""
 
@@ -143,6 +144,19 @@ class Autoscaling(NamedTuple):
     node_delay: float | None = NODE_DELAY
     instance_types: Sequence[InstanceType] = ()
     karpenter: Karpenter | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether node groups are known."""
+        return bool(self.groups or self.karpenter)
+
+    @property
+    def assumes(self) -> Sequence[str]:
+        """Clauses about the nodes that arrive in simulations."""
+        if not self.grows or self.node_delay is None:
+            return ()
+        groups = listed([group.name for group in self.groups], _NAMED) or "Karpenter"
+        return (f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up",)
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""
@@ -297,8 +311,16 @@ def without_help(reaction: Autoscalers) -> Iterator[str]:
             yield f"no number of these nodes helps {plural(pods, 'Pending Pod')}: {cut(one_line(why), _LONGEST)}"
     if len(by_why) > _MAX_LINES:
         yield f"no number of these nodes helps Pods of {len(by_why) - _MAX_LINES} more workloads"
+    yield from not_predicted(reaction)
+
+
+def not_predicted(reaction: Autoscalers) -> Iterator[str]:
+    """Yield sentences about new nodes that forewarn does not predict."""
+    plan, launches = reaction.plan, reaction.launches
     if plan is not None and (plan.cut or plan.not_predicted):
         yield f"number of nodes not predicted: {plan.not_predicted or 'the estimate takes too long'}"
+    if launches is not None and launches.not_predicted:
+        yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
 
 def _as_seen(

@@ -20,6 +20,8 @@ from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.scheduling.victim import pod_priority
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import missing
+from forewarn.policies.whatif.arrivals import Branch, after_growth, last_scheduled
+from forewarn.policies.whatif.autoscalers import Autoscaling, not_predicted
 from forewarn.policies.whatif.comparison import Losses
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.occupancy import Occupancy
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 MAX_CLASSES: Final = 30
 """The maximum number of listed workloads that may preempt a workload, lowest priority first."""
 _NO_LOSS: Final = "no loss"
+_USUAL: Final = Autoscaling()
 _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
@@ -81,6 +84,16 @@ class PreemptedTogether(NamedTuple):
     nodes: int
 
 
+class WithNodes(NamedTuple):
+    """A workload after new nodes have arrived: number of replicas that still do not run.
+
+    `backAt`: seconds until its last Pod was scheduled; absent if no nodes arrive.
+    """
+
+    replicas: int
+    back_at: float | None = None
+
+
 class WorkloadRisk(NamedTuple):
     """The risks of one workload's running Pods.
 
@@ -88,6 +101,7 @@ class WorkloadRisk(NamedTuple):
     - `losesReplicasWith`: a lost zone or node, such as `zone a`, and the number of replicas that do not return.
     - `refusedByQuota`: the number of these replicas whose replacements a ResourceQuota rejects.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
+    - `withNewNodes`: these losses after new nodes have arrived; absent without node groups.
     """
 
     workload: str
@@ -102,6 +116,7 @@ class WorkloadRisk(NamedTuple):
     evicted_first_on: EvictedFirst
     pod_losses: Sequence[PodLoss] = ()
     pod_groups: Sequence[PreemptedTogether] = ()
+    with_new_nodes: Mapping[str, WithNodes] | None = None
 
 
 class ZonesAndNodes(NamedTuple):
@@ -140,28 +155,49 @@ class Risks(Result):
 class Tried:
     """Measures the effects of a loss. Create an instance from a simulation before the simulation runs."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, autoscaling: Autoscaling = _USUAL) -> None:
+        """`autoscaling`: new nodes arrive if node groups and a delay are known."""
         self._losses = Losses(simulation)
+        self._autoscaling = autoscaling if autoscaling.node_delay is not None else _USUAL
 
-    def of(self, simulation: Simulation, _: Question) -> dict[str, Any]:
+    def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
         """Run the simulation of a loss, and return its effects as a JSON object.
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
         reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `unread`: objects with
-        which controllers cannot continue.
+        which controllers cannot continue. `withNodes`: fields of WithNodes by workload; None without node groups.
         """
-        simulation.run()
-        lost, names = self._losses.by_workload(simulation), self._losses.names
-        rejected = missing(simulation, names).items()
+        autoscaling = self._autoscaling.after(question.lost)
+        with Branch(question, autoscaling, self._end) as branch:
+            branch.run(simulation)
+            lost, names = self._losses.by_workload(simulation), self._losses.names
+            rejected = missing(simulation, names).items()
+            growth = after_growth(simulation, autoscaling, branch)
+        by_name = {names.of(workload): count for workload, count in lost.items()}
         return {
-            "lost": {names.of(workload): count for workload, count in lost.items()},
+            "lost": by_name,
             "refused": {each.group: each.pods for workload, each in rejected if workload in lost},
             "settled": simulation.settled,
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
             "unread": sorted(simulation.controllers.unreadable.values()),
-            "notModelled": simulation.storage.not_modelled,
+            "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth[0]) if growth else ())],
+            "withNodes": growth and _after(by_name, growth[1]),
         }
+
+    def _end(self, simulation: Simulation) -> tuple[dict[str, int], dict[str, float]]:
+        """Return the lost replicas after new nodes have arrived, and the time of the last scheduled Pod."""
+        names = self._losses.names
+        return self._losses.of(simulation), {names.of(of): at for of, at in last_scheduled(simulation).items()}
+
+
+def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | None) -> dict[str, WithNodes]:
+    if end is None:
+        return {workload: WithNodes(replicas) for workload, replicas in lost.items()}
+    left, last = end
+    return {
+        workload: WithNodes(left.get(workload, 0), round(last.get(workload, 0.0), 4)) for workload in {**lost, **left}
+    }
 
 
 def risks(
@@ -169,11 +205,13 @@ def risks(
     world: World,
     most: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
+    assumes: Sequence[str] = (),
 ) -> Risks:
     """Return the risks of all workloads.
 
     `world`: this cluster without arrivals. `most`: number of zones, and of nodes, whose loss is simulated; nodes with
-    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`.
+    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`. `assumes`:
+    clauses about new nodes; empty if none arrive.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     intervals: dict[str, list[PodInterval]] = {}
@@ -186,12 +224,26 @@ def risks(
     by_group = _priorities_in_groups(cluster)
     free_amounts, lowest, classes = _FreeAmounts(cluster, occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     workloads = [
-        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses.get(name, _Losses({}, {})), lowest, cluster)
+        _risk(
+            name,
+            own,
+            _pods(cluster, own),
+            classes,
+            free_amounts,
+            losses.get(name, _Losses({}, {}, {})),
+            lowest,
+            cluster,
+        )
         for name, own in intervals.items()
     ]
+    if not assumes:
+        workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
     workloads.sort(key=lambda risk: (-sum(risk.loses_replicas_with.values()), risk.priority, risk.workload))
     return Risks(
-        head_of(cluster, assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)),
+        head_of(
+            cluster,
+            (*assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True), *assumes),
+        ),
         workloads,
         ZonesAndNodes(len(zones[:most]), len(names[:most])),
         ZonesAndNodes(len(zones), len(names)),
@@ -203,10 +255,14 @@ def risks(
 
 
 class _Losses(NamedTuple):
-    """The losses that cost a workload replicas: the number of replicas, and of those that a ResourceQuota rejects."""
+    """The losses that cost a workload replicas: the number of replicas, and of those that a ResourceQuota rejects.
+
+    `with_nodes`: after new nodes have arrived.
+    """
 
     replicas: dict[str, int]
     rejected: dict[str, int]
+    with_nodes: dict[str, WithNodes]
 
 
 class _Unknown(NamedTuple):
@@ -240,10 +296,12 @@ def _losses(
             if what == _NO_LOSS:
                 unknown.without_loss[workload] = replicas
                 continue
-            own = losses.setdefault(workload, _Losses({}, {}))
+            own = losses.setdefault(workload, _Losses({}, {}, {}))
             own.replicas[what] = replicas
             if rejected.get(workload):
                 own.rejected[what] = min(rejected[workload], replicas)
+        for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
+            losses.setdefault(workload, _Losses({}, {}, {})).with_nodes[what] = WithNodes(*after)
         unknown.unread.update(outcome["unread"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:
@@ -345,6 +403,7 @@ def _risk(
         evicted_first_on=EvictedFirst(len(first), len({interval.node for interval in intervals})),
         pod_losses=losses_of(pods, cluster.workload),
         pod_groups=_pod_groups(cluster, pods),
+        with_new_nodes=losses.with_nodes,
     )
 
 

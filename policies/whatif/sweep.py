@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.documents import fields_of
-from forewarn.policies.simulation.summary import Levels, Names
+from forewarn.policies.simulation.summary import Levels
 from forewarn.policies.whatif import EVERY
-from forewarn.policies.whatif.arrivals import MAX_NODES, Branch, arrivals_of, arriving
-from forewarn.policies.whatif.autoscalers import after_simulation
+from forewarn.policies.whatif.arrivals import Branch, after_growth
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
@@ -131,17 +130,16 @@ class Tally:
 
 def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> Needs | None:
     """Return the nodes that Pending Pods need after a simulation; None without node groups."""
-    if not autoscaling.groups and not autoscaling.karpenter:
+    growth = after_growth(simulation, autoscaling, branch)
+    if growth is None:
         return None
-    reaction = after_simulation(simulation, autoscaling, Names())  # rows have only counts
+    reaction, end = growth
     plan, nodes = reaction.plan, Counter[str]()
     for scale_up in plan.scale_ups if plan else ():
         nodes[scale_up.option.group] += scale_up.option.nodes
     nodes.update(arrival.group for arrival in (reaction.launches.arrivals if reaction.launches else ()))
     not_helped = sum(item.pods for item in plan.not_helped) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.cut)
-    arrivals = arrivals_of(arriving(simulation, reaction, autoscaling)[:MAX_NODES])
-    end = branch.with_nodes(arrivals) if arrivals else None
     return needs if end is None else needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.whatif import arrivals, sweep
+from forewarn.policies.whatif import arrivals
 from tests.policies.autoscaling.test_discovery import status
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def test_no_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> No
 
 
 def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (arrivals, sweep):  # both are imported before the limit changes
-        monkeypatch.setattr(module, "MAX_NODES", 1)
+    monkeypatch.setattr(arrivals, "MAX_NODES", 1)
     arrived = lost(capsys, *GROUPS)["withNewNodes"]
     assert (arrived["nodes"], arrived["nodesNotSimulated"]) == ({"spot-large": 1}, 1)
 
@@ -158,3 +157,40 @@ def test_what_is_not_modelled_is_named(flag: str, told: str, tmp_path: Path, cap
     answer = lost(capsys, cluster=labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), autoscaler(flag)))
     assert ("withNewNodes" in answer) == (not told)
     assert answer["autoscalers"]["nodeGroups"]["notPredicted"] == told
+
+
+def risks(capsys: Capture, *more: str) -> Any:
+    assert main(["risk", "--cluster", CLUSTER, "-o", "json", *more]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_risk_has_what_remains_after_new_nodes_as_the_question_alone(capsys: Capture) -> None:
+    rows = {row["workload"]: row for row in risks(capsys, *GROUPS)["workloads"]}
+    nightly = rows["reports/nightly"]
+    assert nightly["withNewNodes"].keys() == nightly["losesReplicasWith"].keys()
+    for zone in "ab":
+        arrived = lost(capsys, *GROUPS, zone=zone).get("withNewNodes")
+        after = nightly["withNewNodes"][f"zone {zone}"]
+        if arrived is None:
+            assert after == {"replicas": nightly["losesReplicasWith"][f"zone {zone}"]}
+            continue
+        (back,) = arrived["workloads"]
+        assert after["replicas"] == back["before"] - back["after"]
+        assert after["backAt"] == back["at"]
+    assert rows["shop/web"]["withNewNodes"] == {}
+
+
+def test_risk_names_the_node_groups_it_assumes(capsys: Capture) -> None:
+    assert "nodes of spot-large" in " ".join(risks(capsys, *GROUPS)["head"]["assumes"])
+
+
+def test_risk_without_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> None:
+    assert risks(capsys, *GROUPS, "--no-autoscaler") == risks(capsys)
+    assert "withNewNodes" not in json.dumps(risks(capsys))
+
+
+def test_risk_names_both_in_its_first_line(capsys: Capture) -> None:
+    assert main(["risk", "--cluster", CLUSTER, *GROUPS]) == 0
+    text = capsys.readouterr().out
+    assert "run again within" in text.partition("\n")[0]
+    assert "WITH NEW NODES" in text

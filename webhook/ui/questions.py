@@ -224,6 +224,7 @@ class State(NamedTuple):
             Cluster(self.cache),
             most=fields.pop("most"),
             workloads=Workloads(**fields),
+            autoscaling=self.autoscaling,
             progress=lambda count, total: print_notice(f"{count} of {total} losses simulated"),
         )
         return _answer(on_page(risk_report(risks), risks.head), risks.to_dict())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.render.html.elements import Page, display_text, element, section, table, tile
-from forewarn.policies.render.risk import HEADS, cells, notes, preempted_by
+from forewarn.policies.render.risk import cells, heads_of, notes, preempted_by
 
 if TYPE_CHECKING:
     from forewarn.policies.whatif.risk import Risks
@@ -26,7 +26,7 @@ def report(risks: Risks) -> Page:
         class_="tiles",
     )
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), figures)
-    rows = table(_TITLE, HEADS, map(cells, risks.workloads), len(risks.workloads))
+    rows = table(_TITLE, heads_of(risks), map(cells, risks.workloads), len(risks.workloads))
     parts = [header, section("Workloads, largest loss first", "rows", rows)]
     items = [element("li", display_text(note)) for note in notes(risks)]
     if items:
