@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
     from forewarn.policies.documents.findings import Findings
     from forewarn.policies.findings import Finding
+    from forewarn.policies.rules.support.details import NewNodes
+    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.whatif.autoscalers import Autoscaling
 
 MIN_BATCHES: Final = 6
 """Minimum number of batches of restarts for forked processes: a fork takes up to 0.3 s of CPU time."""
@@ -61,11 +66,19 @@ class Audit(NamedTuple):
         return f"<Audit: {plural(self.objects, 'object')}, {plural(len(self.findings), 'finding')}>"
 
 
-def audit(cluster: Cluster, *, all_restarts: bool = False, progress: Progress | None = None) -> Audit:
+def audit(
+    cluster: Cluster,
+    *,
+    all_restarts: bool = False,
+    autoscaling: Autoscaling | None = None,
+    progress: Progress | None = None,
+) -> Audit:
     """Check each object of a cluster, the cluster as a whole, and the effect that a restart of each workload would have
-    now. `all_restarts`: simulate all restarts, also if they have many Pods. `cluster.config`: rules and options.
+    now. `all_restarts`: simulate all restarts, also if they have many Pods. `autoscaling`: settings of autoscalers
+    (default: those of the cluster). `cluster.config`: rules and options.
     """
-    result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, progress=progress)
+    settings: dict[str, Any] = {"autoscaling": autoscaling or cluster.autoscaling, "progress": progress}
+    result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, **settings)
     return result._replace(skipped=cluster.cache.skipped)
 
 
@@ -75,9 +88,12 @@ def audited(
     *,
     disclose: Disclose = Disclose.NAMES,
     all_restarts: bool = False,
+    autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Return the findings on a cluster that are not suppressed. `disclose`: as in EvaluationRequest."""
+    """Return the findings on a cluster that are not suppressed. `disclose`: as in EvaluationRequest. `autoscaling`:
+    settings of autoscalers; None without node groups.
+    """
 
     from forewarn.policies.application.cluster import counted_results  # the webhook does not simulate
 
@@ -87,8 +103,22 @@ def audited(
         results = mapped(batches, work, here) if len(batches) >= MIN_BATCHES else map(here, batches)
         return counted_results(chain.from_iterable(results), sum(map(len, batches)), progress)
 
-    simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS)
-    return _audit(cluster, config, disclose, simulations)
+    assumes: Sequence[str] = ()
+    new_nodes = None
+    if autoscaling is not None and autoscaling.assumes:
+        assumes = autoscaling.assumes
+        new_nodes = partial(_new_nodes, cluster=cluster, autoscaling=autoscaling)
+    simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
+    result = _audit(cluster, config, disclose, simulations)
+    head = result.head
+    return result._replace(head=replace(head, assumes=(*head.assumes, *assumes)))
+
+
+def _new_nodes(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
+    """Return the nodes that autoscalers add for the Pending Pods of these predictions."""
+    from forewarn.policies.whatif.arrivals import added_for
+
+    return added_for(predictions, cluster, autoscaling)
 
 
 def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:

@@ -126,9 +126,8 @@ def whatif_each(
     nothing_else = at_rest(world) and not (without_change.fewer or without_change.preempted or without_change.pending)
     snapshot, victims = cache.snapshot(), any(row.preempted or row.violated_pdbs for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
-    head = head_of(
-        snapshot, assumptions(snapshot.objects, running, victims=victims, created=True) + autoscaling.assumes
-    )
+    assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
+    head = head_of(snapshot, (*assumed, *autoscaling.assumes))
     (tally,) = tallies
     before, without = RunningAndPending(tally.running, tally.pending), None if nothing_else else without_change
     return Sweep(head, kind, before, rows, without, [*not_simulated(cache), *limits])

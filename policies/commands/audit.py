@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies import VERSION
+from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
 from forewarn.policies.commands.cluster_command import (
     Run,
     add_cluster_option,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
     from forewarn.policies.releases.release import Release
     from forewarn.policies.sources.reports import Written
+    from forewarn.policies.whatif.autoscalers import Autoscaling
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
@@ -65,14 +67,17 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
-    release = release_of(options, parser)
+    release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
         config, baseline = config_of(options), read_baseline(options.baseline)
         previous = read_report(options)
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
     evaluation = Evaluation(
-        "audit", HEADS, lambda run: _audit(run, options, config, baseline, release, previous), modules=_MODULES
+        "audit",
+        HEADS,
+        lambda run: _audit(run, options, config, baseline, release, previous, autoscaling),
+        modules=_MODULES,
     )
     return answered_each(evaluation, options)
 
@@ -84,17 +89,23 @@ def _audit(
     baseline: dict[str, Any] | None,
     release: Release,
     previous: dict[str, Any] | None,
+    autoscaling: Autoscaling,
 ) -> Evaluated:
     from forewarn.policies.application.audit import audited
+    from forewarn.policies.application.cluster import with_node_groups
+    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 
     writer = _writer(run) if options.apply else None
-    cache = settle(loaded(run, templates=config.options.pod_template_paths), release)
+    cache = GroupCache(templates=config.options.pod_template_paths)
+    settle(loaded(run, cache), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
     disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
+    more: dict[str, Any] = {"disclose": disclose, "all_restarts": options.all_restarts}
+    more["autoscaling"] = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
     with counting("restarts", run.errors) as show:
-        result = audited(cluster, config, disclose=disclose, all_restarts=options.all_restarts, progress=show)
+        result = audited(cluster, config, progress=show, **more)
     result, fixed = result._replace(skipped=cache.skipped), 0
     if options.write_baseline and not write_baseline(options.write_baseline, result.findings, "audit"):
         return Evaluated(FAILED)
@@ -247,6 +258,8 @@ def argument_parser() -> argparse.ArgumentParser:
     add_cluster_option(add, several=True)
     add_release_options(add)
     add_rule_options(add)
+    add_autoscaling_options(add, has_config=True)
+    add_arrival_options(add)
     add_output_option(add, FORMATS)
     add(
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"

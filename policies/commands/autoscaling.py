@@ -33,9 +33,10 @@ def add_config_option(add: Callable[..., object]) -> None:
     )
 
 
-def add_autoscaling_options(add: Callable[..., object]) -> None:
-    """Add the options for autoscalers, and `--config`. `add`: a parser's `add_argument`."""
-    add_config_option(add)
+def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = False) -> None:
+    """Add the options for autoscalers, and `--config` unless the parser has it. `add`: a parser's `add_argument`."""
+    if not has_config:
+        add_config_option(add)
     add(
         "--expendable-pods-priority-cutoff",
         type=_cutoff,

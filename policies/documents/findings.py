@@ -90,13 +90,23 @@ class Reason(TypedDict):
     nodes: int
 
 
+class NewNodes(TypedDict):
+    """The nodes that autoscalers add for Pending Pods, and the number of Pods that fit on them after `seconds`."""
+
+    nodes: int
+    pods: int
+    seconds: float
+    notPredicted: NotRequired[str]
+
+
 class Impact(TypedDict, total=False):
     """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
 
     `coarse`: numbers are the lower ends of ranges. `byChance`: the numbers depend on the order in which the DaemonSet
     controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions.
     `predicted`: number of new Pods with a known outcome. `notPredicted`: the reason why kube-scheduler's decision is
-    not modelled, or not shown. Only details of findings have `victims`, `reasons`, `expectation` and `basis`.
+    not modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation`
+    and `basis`.
     """
 
     coarse: bool
@@ -120,6 +130,7 @@ class Impact(TypedDict, total=False):
     basis: Literal["rollout"]
     victims: Victims
     reasons: list[Reason]
+    newNodes: NewNodes
     expectation: str
 
 

@@ -76,7 +76,14 @@ def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: in
     counts = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
     found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""
-    return f"{found}: {plural(objects, 'object')} and {plural(pods, 'Pod')} checked"
+    return f"{found}: {plural(objects, 'object')} and {plural(pods, 'Pod')} checked{_on_new_nodes(findings)}"
+
+
+def _on_new_nodes(findings: Sequence[Finding]) -> str:
+    """A phrase with the restarts for whose Pending Pods new nodes suffice; "" without node groups."""
+    blocked = [finding for finding in findings if "newNodes" in finding.detail]
+    helped = sum(finding.severity is Severity.NOTE for finding in blocked)
+    return f"; new nodes help {helped} of {plural(len(blocked), 'blocked restart')}" if blocked else ""
 
 
 MAX_SHOWN: Final = 20

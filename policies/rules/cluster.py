@@ -366,8 +366,9 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     Why: while the workload runs, you do not notice that replacement Pods fit on no node, or that a ResourceQuota would
     reject them. The nodes of the running Pods are cordoned or deleted, or no node has enough free capacity.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. The
-    simulation adds no nodes, although an autoscaler may add nodes.
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. With
+    node groups of the cluster or of `--node-templates`, the message counts the nodes that autoscalers would add for the
+    Pending Pods. If these suffice for all Pods, the finding is a note.
 
     Cluster:
 
@@ -410,8 +411,10 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     for restart in restarts.found:
         if restart.is_blocked:
             pending = next(prediction for prediction in restart.impact.predictions if prediction.outcome == "pending")
-            details = StaysPending(restart.impact, pending, restart.reasons, True, needs_class(pending))
-            yield Problem(details, object=restart.ref)
+            fits, new_nodes = needs_class(pending), restart.new_nodes
+            details = StaysPending(restart.impact, pending, restart.reasons, True, fits, new_nodes)
+            is_helped = new_nodes is not None and new_nodes.pods >= restart.impact.pending
+            yield Problem(details, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
             problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
             yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref)

@@ -14,18 +14,23 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from forewarn.policies.findings import one_line
 from forewarn.policies.forks import forked
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.rules.support.details import NewNodes
 from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Names
-from forewarn.policies.whatif.autoscalers import Back, WithNodes, after_simulation
+from forewarn.policies.whatif.autoscalers import Back, WithNodes, after_predictions, after_simulation, not_predicted
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.node_groups import free_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.node import Node
+    from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.answer import Answer, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
@@ -209,6 +214,24 @@ def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branc
         return None
     reaction = after_simulation(simulation, autoscaling, Names())  # callers only count
     return reaction, branch.with_nodes(arrivals_of(arriving(simulation, reaction, autoscaling)[:MAX_NODES]))
+
+
+def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
+    """Return the nodes that autoscalers add for the Pending Pods of sequential predictions."""
+    try:
+        reaction = after_predictions(predictions, cluster, autoscaling)
+    except InvalidObject as fault:
+        return NewNodes(0, 0, 0.0, one_line(str(fault)))
+    plan, launches = reaction.plan, reaction.launches
+    scale_ups = plan.scale_ups if plan else ()
+    nodes, pods = sum(number for each in scale_ups for _, number in each.added), plan.fit if plan else 0
+    pods += sum(each.option.pods for each in scale_ups)
+    if launches is not None and not launches.not_predicted:
+        nodes += len(launches.arrivals)
+        pods += reaction.karpenter.counts - sum(launches.left.values())
+    seconds = (autoscaling.node_delay or 0.0) + SCAN * max(len(scale_ups), 1)
+    why = "" if nodes else next(not_predicted(reaction), "")
+    return NewNodes(nodes, min(pods, reaction.cluster_autoscaler.pending), seconds, why)
 
 
 def _back(standing: WorkloadCount, after: tuple[int, int], last: float | None) -> Back:

@@ -194,3 +194,42 @@ def test_risk_names_both_in_its_first_line(capsys: Capture) -> None:
     text = capsys.readouterr().out
     assert "run again within" in text.partition("\n")[0]
     assert "WITH NEW NODES" in text
+
+
+AUDITED = "docs/examples/audit/cluster.yaml"
+
+
+def audited(capsys: Capture, *more: str, form: str = "json") -> Any:
+    main(["audit", "--cluster", AUDITED, "-o", form, *more])
+    out = capsys.readouterr().out
+    return json.loads(out) if form == "json" else out
+
+
+def blocked(report: Any) -> Any:
+    (finding,) = (each for each in report["findings"] if each["rule"] == "restart-stays-pending")
+    return finding
+
+
+def test_audit_has_the_nodes_that_a_blocked_restart_would_get(capsys: Capture) -> None:
+    finding = blocked(audited(capsys, *GROUPS))
+    assert finding["detail"]["newNodes"] == {"nodes": 1, "pods": 1, "seconds": 190}
+    assert finding["severity"] == "note"
+    assert finding["message"].endswith("; 1 new node helps 1 Pod after 3 min 10 s")
+    text = audited(capsys, *GROUPS, form="text")
+    assert text.partition("\n")[0].endswith("; new nodes help 1 of 1 blocked restart")
+
+
+def test_audit_names_restarts_that_no_node_helps(tmp_path: Path, capsys: Capture) -> None:
+    taints = {"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
+    allocatable = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps([{"name": "gpu", "maxSize": 9, "template": {**taints, **allocatable}}]))
+    finding = blocked(audited(capsys, "--node-templates", str(file)))
+    assert finding["severity"] == "warning"
+    assert finding["message"].endswith("; no new node helps")
+
+
+def test_audit_without_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> None:
+    usual = audited(capsys)
+    assert audited(capsys, *GROUPS, "--no-autoscaler") == usual
+    assert "newNodes" not in json.dumps(usual)

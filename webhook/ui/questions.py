@@ -233,6 +233,7 @@ class State(NamedTuple):
         """Return the result of `forewarn audit`."""
         result = audit(
             Cluster(self.cache, self.config),
+            autoscaling=self.autoscaling,
             progress=lambda count, total: print_notice(f"{count} of {total} restarts simulated"),
         )
         page = audit_report(

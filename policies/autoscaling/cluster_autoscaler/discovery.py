@@ -20,12 +20,13 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, PROVIDER_LABELS, Settings
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import cut, one_line
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text_at
 from forewarn.policies.objects.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -238,8 +239,12 @@ class Discovery:
 class GroupCache(Cache):
     """A Cache that also collects what the objects say about node groups."""
 
-    def __init__(self, collect: Callable[[ApiObject], bool | None] | None = None) -> None:
-        super().__init__(collect=collect)
+    def __init__(
+        self,
+        collect: Callable[[ApiObject], bool | None] | None = None,
+        templates: Collection[str] = POD_TEMPLATE_PATHS,
+    ) -> None:
+        super().__init__(collect=collect, templates=templates)
         self.discovery = Discovery()
 
     def add(self, obj: ApiObject) -> bool:

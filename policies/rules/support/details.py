@@ -75,10 +75,23 @@ class NotPredicted(NamedTuple):
     is_restart: bool = False
 
 
+class NewNodes(NamedTuple):
+    """The nodes that autoscalers add for Pending Pods, ready after `seconds`. `pods`: the number of Pods that fit then.
+
+    `notPredicted`: what forewarn does not model, or "".
+    """
+
+    nodes: int
+    pods: int
+    seconds: float
+    not_predicted: str = ""
+
+
 class StaysPending(NamedTuple):
     """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
     reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
-    workload. `needs_class`: a higher PriorityClass helps (`predictions.needs_class`).
+    workload. `needs_class`: a higher PriorityClass helps (`predictions.needs_class`). `new_nodes`: None without node
+    groups.
     """
 
     impact: Impact
@@ -86,6 +99,7 @@ class StaysPending(NamedTuple):
     reasons: Sequence[tuple[Reason, int]] = ()
     is_restart: bool = False
     needs_class: bool = False
+    new_nodes: NewNodes | None = None
 
 
 class GroupPreemption(NamedTuple):

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import Workload
+    from forewarn.policies.rules.support.details import NewNodes
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
 
+    BeforeSimulation = Callable[[Impact, Waiting], object]
     Simulate = Callable[[Sequence[int]], list[Any]]
     """Returns the results of a batch of restarts."""
 
@@ -47,13 +49,15 @@ class Restart(NamedTuple):
     """A workload, and the impact of restarting it on running Pods.
 
     `reasons`: why new Pods stay Pending (see `reasons_of`), if they block the rollout. `rejection`: upstream's message,
-    if a ResourceQuota still rejects new Pods at the end.
+    if a ResourceQuota still rejects new Pods at the end. `new_nodes`: for new Pods that block the rollout; None without
+    node groups.
     """
 
     ref: ObjectRef
     impact: Impact
     reasons: Sequence[tuple[Reason, int]] = ()
     rejection: str = ""
+    new_nodes: NewNodes | None = None
 
     @property
     def is_blocked(self) -> bool:
@@ -66,11 +70,13 @@ class Simulations(NamedTuple):
 
     `mapped`: yields the results of each restart in order. It passes batches of restarts to the first function in
     another process, which returns JSON, or to the second function in this process. `most`: maximum number of Pods in
-    all simulations together; None: no maximum.
+    all simulations together; None: no maximum. `new_nodes`: returns the nodes that autoscalers add for the Pending Pods
+    of predictions; None without node groups.
     """
 
     mapped: Callable[[Sequence[Sequence[int]], Simulate, Simulate], Iterable[Any]]
     most: int | None = None
+    new_nodes: Callable[[Sequence[Prediction]], NewNodes] | None = None
 
 
 class _Postponed(Exception):
@@ -100,12 +106,18 @@ class Restarts:
         postponed: list[tuple[tuple[int, int], int, int]] = []
         for number, workload in enumerate(workloads):
             try:
-                by_number[number] = _restart(workload, self._context, before)
+                by_number[number] = self._restart(workload, before)
             except _Postponed as why:
                 postponed.append((why.at_stake, number, why.pods))
         if self._simulations is not None and postponed:
             by_number |= self._simulated(workloads, sorted(postponed), self._simulations)
         return [restart for _, restart in sorted(by_number.items()) if restart is not None]
+
+    def _restart(self, workload: Workload, before_simulation: BeforeSimulation | None = None) -> Restart | None:
+        restart, simulations = _restart(workload, self._context, before_simulation), self._simulations
+        if restart is None or not restart.is_blocked or simulations is None or simulations.new_nodes is None:
+            return restart
+        return restart._replace(new_nodes=simulations.new_nodes(restart.impact.predictions))
 
     def require_all(self) -> None:
         """Raise TooLarge if `found` omits restarts."""
@@ -128,7 +140,7 @@ class Restarts:
             return
 
         def here(batch: Iterable[int]) -> list[Restart | None]:
-            return [_restart(workloads[number], context) for number in batch]
+            return [self._restart(workloads[number]) for number in batch]
 
         def elsewhere(batch: Iterable[int]) -> list[str]:
             return [sent(restart and settled(restart), snapshot) for restart in here(batch)]
@@ -157,9 +169,7 @@ def _workloads(context: Context) -> Iterator[Workload]:
                 yield workload
 
 
-def _restart(
-    workload: Workload, context: Context, before_simulation: Callable[[Impact, Waiting], object] | None = None
-) -> Restart | None:
+def _restart(workload: Workload, context: Context, before_simulation: BeforeSimulation | None = None) -> Restart | None:
     """Return the restart of a workload; None if it creates no Pods. `before_simulation`: as in `Forecast`."""
     subject = restarted(workload.object)
     alone = Context(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
-from forewarn.policies.findings import Text, cut, listed, plural, quote
+from forewarn.policies.documents import json_of
+from forewarn.policies.findings import Text, cut, duration, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.rules.support.details import Cause
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.options import Promise
-    from forewarn.policies.rules.support.details import NotPredicted, Preemption, StaysPending
+    from forewarn.policies.rules.support.details import NewNodes, NotPredicted, Preemption, StaysPending
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 
@@ -211,7 +212,8 @@ def document(details: Preemption | NotPredicted | StaysPending) -> dict[str, Any
 def pending_document(details: StaysPending) -> dict[str, Any]:
     """The impact with the number of nodes for each reason, as JSON."""
     reasons = [{"reason": reason, "nodes": count} for reason, count in details.reasons[:MAX_SHOWN]]
-    return {**document(details), **({"reasons": reasons} if reasons else {})}
+    new_nodes = {} if details.new_nodes is None else {"newNodes": json_of(details.new_nodes)}
+    return {**document(details), **({"reasons": reasons} if reasons else {}), **new_nodes}
 
 
 def not_predicted(details: NotPredicted, audience: Audience) -> Text:
@@ -250,6 +252,7 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
         after = ("The old Pods stay, and the rollout is blocked",) if impact.keeps_old else ()
         problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
+        problem += _on_new_nodes(details.new_nodes)
         return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=gaps)
     pods = of_new_pods(impact.pending, impact, audience)
     is_certain = not (impact.by_chance and impact.rejected)
@@ -267,6 +270,18 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), gaps)
+
+
+def _on_new_nodes(new_nodes: NewNodes | None) -> str:
+    """A phrase such as `; 2 new nodes help 3 Pods after 3 min 10 s`; "" without node groups."""
+    if new_nodes is None:
+        return ""
+    if new_nodes.not_predicted:
+        return f"; new nodes not predicted: {new_nodes.not_predicted}"
+    if not new_nodes.pods:
+        return "; no new node helps"
+    nodes, verb = plural(new_nodes.nodes, "new node"), "helps" if new_nodes.nodes == 1 else "help"
+    return f"; {nodes} {verb} {plural(new_nodes.pods, 'Pod')} after {duration(new_nodes.seconds)}"
 
 
 def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:
