@@ -168,6 +168,7 @@ class Simulation:
         self.max_steps = max(MAX_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
         """Number of steps after which the run is stopped."""
         self._arrivals = len(world.arrivals)
+        self._last_arrival = 0.0
         """Number of future arrivals."""
         self.awaited = 0
         """Number of events at known times; the simulation does not end before them."""
@@ -264,6 +265,7 @@ class Simulation:
 
     def _arrive(self, arrival: Arrival) -> None:
         self._arrivals -= 1
+        self._last_arrival = self.clock.now  # its effects may come later
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
     def run(self, before: float = inf) -> bool:
@@ -310,7 +312,7 @@ class Simulation:
         if time > self.world.horizon:
             self.clock.now, self.settled = self.world.horizon, False
             return True
-        quiet = max(self.timeline.last, 0.0) + self.world.quiet
+        quiet = max(self.timeline.last, self._last_arrival) + self.world.quiet
         self._goes_on_until = min(quiet, self.world.horizon)
         if time <= quiet or self._arrivals or self.awaited or self.controllers.terminations:
             return False

@@ -982,3 +982,15 @@ def test_an_applied_cron_job_is_simulated_until_it_starts(
     _, out, _ = run(capsys, "apply", "-f", str(manifest), "--cluster", SHOWN, *until)
     assert out.splitlines()[0].startswith(f"{first_line}: ")
     assert what in out
+
+
+@pytest.mark.parametrize("at", ["30s", "5m", "11m", "50m"])
+def test_a_last_event_has_its_effects_however_late_it_comes(
+    at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "reports", "name": "nightly"}}
+    events = tmp_path / "events.json"
+    events.write_text(json.dumps([{"at": at, "delete": job}]))
+    cluster = "docs/examples/whatif/jobs.yaml"
+    assert main(["whatif", "events", "--events", str(events), "--cluster", cluster, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["running"] == {"before": 1, "after": 0}
