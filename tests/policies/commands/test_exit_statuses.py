@@ -119,7 +119,11 @@ MISSING: Final = {
     ("audit", "--admission-config"): ("audit", *WITH_CLUSTER, "--admission-config", "{none}"),
     ("audit", "--baseline"): ("audit", *WITH_CLUSTER, "--baseline", "{none}"),
     ("audit", "--since"): ("audit", *WITH_CLUSTER, "--since", "{none}"),
+    ("risk", "--node-templates"): ("risk", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("risk", "--instance-types"): ("risk", *WITH_CLUSTER, "--instance-types", "{none}"),
     ("risk", "--since"): ("risk", *WITH_CLUSTER, "--since", "{none}"),
+    ("audit", "--node-templates"): ("audit", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("audit", "--instance-types"): ("audit", *WITH_CLUSTER, "--instance-types", "{none}"),
     ("audit", "--scheduler-config"): ("audit", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("whatif resize", "--cluster"): ("whatif", "resize", "a", "--requests", "cpu=1", "--cluster", "{none}"),
     ("whatif resize", "--scheduler-config"): (
