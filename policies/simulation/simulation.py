@@ -168,8 +168,8 @@ class Simulation:
         self.max_steps = max(MAX_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
         """Number of steps after which the run is stopped."""
         self._arrivals = len(world.arrivals)
-        self._last_arrival = 0.0
         """Number of future arrivals."""
+        self._last_arrival = 0.0
         self.awaited = 0
         """Number of events at known times; the simulation does not end before them."""
         self._goes_on_until = float("-inf")
