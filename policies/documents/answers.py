@@ -453,7 +453,7 @@ class PredictedPod(TypedDict):
 
 class OtherPods(TypedDict):
     """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
-    also `refused` (by a ResourceQuota), `later` or `unknown`.
+    also "refused" (by a ResourceQuota), "later" or "unknown".
     """
 
     head: Head

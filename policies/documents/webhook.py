@@ -18,7 +18,7 @@ class AccuracyExample(TypedDict):
 class WorkloadAccuracy(TypedDict):
     """The results for workloads and Pods without a controller.
 
-    `results`: also `incomplete`. `notJudged`: unknown results by reason. `explainedBy`: explained results by cause.
+    `results`: also "incomplete". `notJudged`: unknown results by reason. `explainedBy`: explained results by cause.
     """
 
     results: dict[str, int]
@@ -31,9 +31,9 @@ class WorkloadAccuracy(TypedDict):
 class Accuracy(TypedDict):
     """The output of `forewarn webhook accuracy`.
 
-    `results`: number of Pods by result (`matched`, `explained`, `wrong`, `unknown`). `open`: number of predictions
+    `results`: number of Pods by result ("matched", "explained", "wrong", "unknown"). `open`: number of predictions
     without a result yet. `notCompared`: number of predictions that forewarn cannot compare. `examples`: the last 20
-    with the result `wrong` or `explained`. `workloads`: the same for workloads and Pods without a controller.
+    with the result "wrong" or "explained". `workloads`: the same for workloads and Pods without a controller.
     """
 
     results: dict[str, int]

@@ -289,7 +289,7 @@ class WhatIf(TypedDict):
     ResourceQuota rejects. `notDrained`: by node, the Pods that stay. `evictionBlockedBy`: by Pod, the PDBs that
     block its eviction. `notSimulated`: Pods that forewarn cannot create. `notModelled`, `notes`: limits of the
     answer. `newNodes`: with `add`. `pendingDaemonSets`: with `restart`. `upgrade`: with `upgrade`. `withoutChange`:
-    what happens anyway, if the cluster was not settled. `classChange`: with `class`. `basis`: with `apply`.
+    what happens anyway, if the cluster was not settled. `classChange`: with `class`. `basis`: of an apply.
     `timeline`: with `--timeline`. `runs`, `seed`, `outcomes`: in the second object of `events --runs`.
     """
 
