@@ -29,7 +29,7 @@ IMPACT = {
     "policies/forecast/pod_groups.py": ("as_annotation",),
     "webhook/admission/impact_annotation.py": ("text_of",),
 }
-DETAILS = {"basis", "victims", "reasons", "expectation"}
+DETAILS = {"basis", "victims", "reasons", "newNodes", "expectation"}
 """Keys of the type Impact that only details of findings have."""
 
 

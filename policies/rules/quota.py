@@ -189,13 +189,18 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
                 name, "; this scope matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
             is_near = bool(meant) or (bool(near) and is_misspelt(name, near))
-            yield Problem(details, (*path, "values", index), severity=None if is_near else Severity.NOTE)
+            yield Problem(details, (*path, "values", index), severity=None if is_near else _note(context))
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
         message = cut(f"no Pod matches all of its scopes: {shown}", MAX_CHARACTERS)
-        yield Problem(message, ("spec", "scopeSelector"), "remove one of them", severity=Severity.NOTE)
-    yield from _never_charged(quota)
+        yield Problem(message, ("spec", "scopeSelector"), "remove one of them", severity=_note(context))
+    yield from _never_charged(quota, context)
+
+
+def _note(context: Context) -> Severity | None:
+    """The severity of what may be meant; in admission, the configured action decides alone."""
+    return Severity.NOTE if context.phase is Phase.LINT else None
 
 
 def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
@@ -238,7 +243,7 @@ def _shown(selector: ScopeSelector) -> str:
     return f"{selector.scope_name} {selector.operator}{values}"
 
 
-def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
+def _never_charged(quota: ResourceQuota, context: Context) -> Iterator[Problem]:
     """Yield a problem for each resource that a quota with scopes never counts, because Pods do not use the resource.
 
     Skips a resource that the API server rejects in combination with one of the scopes. `quota`: must have scopes.
@@ -253,7 +258,7 @@ def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
             resource = cut(name, _LONGEST_IN_SCOPE)
             message = f"{resource} is never counted: a quota with scopes counts only Pods and what they use"
             fix = "limit it in a ResourceQuota without scopes"
-            yield Problem(message, ("spec", "hard", name), fix, severity=Severity.NOTE)
+            yield Problem(message, ("spec", "hard", name), fix, severity=_note(context))
 
 
 _MAX_SELECTORS: Final = 16

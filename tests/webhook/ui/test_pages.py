@@ -118,7 +118,7 @@ def test_the_copied_command_has_the_document_of_the_page(query: str, tmp_path: P
     page = made.get(f"/whatif?{query}").text
     command = html.unescape(re.findall('data-command="([^"]*)"', page)[0]).replace(f" {file}", f" {file} -o json", 1)
     shell = f'forewarn() {{ {shlex.quote(sys.executable)} -m forewarn "$@"; }}\n{command}'
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=120)
     assert document == json.loads(done.stdout), done.stderr
 
 
