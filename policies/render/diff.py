@@ -203,7 +203,7 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
     fields = _named(diff, cluster)
     ends = [_end(item, fields) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
-    rest = f"; {len(ends) - _NAMED} more workloads" if len(ends) > _NAMED else ""
+    rest = f"; {plural(len(ends) - _NAMED, 'more workload')}" if len(ends) > _NAMED else ""
     sentences = [
         ", ".join(_rejected(cluster)),
         _preempting(answer.preemptions, fields),
@@ -236,9 +236,9 @@ def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str]) -> 
     victims = [f"{count} of {name}" for name, count in of[:_NAMED]]
     if others := of[_NAMED:]:
         victims.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
-    whom = f" of {of[0][0]}" if len(of) == 1 else f": {', '.join(victims)}"
-    who = " and ".join(names) if len(names) == 2 else listed(names)
-    return f"{who} preempt{'s' if len(by) == 1 else ''} {plural(len(preemptions), 'Pod')}{whom}"
+    of_victims = f" of {of[0][0]}" if len(of) == 1 else f": {', '.join(victims)}"
+    preemptors = " and ".join(names) if len(names) == 2 else listed(names)
+    return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {plural(len(preemptions), 'Pod')}{of_victims}"
 
 
 def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
