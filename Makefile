@@ -170,6 +170,7 @@ check: $(VENV)/dev ## format, lint, types, import contracts, generated docs, sty
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy docs/examples/python
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python .build/docs_style.py

@@ -148,7 +148,7 @@ LINT = ("lint", "--cluster", str(SAMPLE / "cluster.yaml"), str(SAMPLE / "manifes
 def test_a_wheel_has_one_package_and_no_file_of_another_distribution(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"forewarn", "forewarn-0.1.0.dist-info"}
-    assert {"forewarn/policies/py.typed", "forewarn/webhook/sample/cluster.yaml"} <= set(names)
+    assert {"forewarn/py.typed", "forewarn/webhook/sample/cluster.yaml"} <= set(names)
 
 
 def test_a_wheel_has_every_file_of_the_packages(wheel: Path) -> None:

@@ -48,6 +48,10 @@ def test_an_import_imports_no_command_and_no_question() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_type_checkers_read_the_types_of_the_package() -> None:
+    assert (Path(forewarn.__file__).parent / "py.typed").exists(), "PEP 561: in the top-level package, for all below it"
+
+
 @pytest.mark.parametrize("name", forewarn.__all__)
 def test_each_name_exists(name: str) -> None:
     assert getattr(forewarn, name)
