@@ -190,11 +190,15 @@ def test_few_invalid_tokens_of_an_address_reach_the_api_server(running: Webhook,
     assert running.get("/warnings", "for-ada").status == 200
 
 
+def _niceness(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
+
+
 def test_the_pages_start_again_and_end_with_the_webhook(tmp_path: Path) -> None:
     with scripted_api() as api, webhook(api, tmp_path) as running:
         pid = running.process.pid
         (child,) = _children(pid)
-        assert Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[16] == "19", "its niceness"
+        until(lambda: _niceness(child) == min(_niceness(pid) + 19, 19))
         os.kill(child, signal.SIGKILL)
         until(lambda: running.get("/static/ui.css").status == 503)
         assert running.get("/livez").status == 200
