@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies import VERSION
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
@@ -73,62 +73,87 @@ def main(arguments: Sequence[str]) -> int:
         previous = read_report(options)
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
-    evaluation = Evaluation(
-        "audit",
-        HEADS,
-        lambda run: _audit(run, options, config, baseline, release, previous, autoscaling),
-        modules=_MODULES,
+    request = _Request(
+        config,
+        release,
+        autoscaling,
+        options.expendable_pods_priority_cutoff,
+        baseline,
+        previous,
+        None if options.exit_zero or options.write_baseline else FAIL_ON[options.fail_on],
+        baseline_path=options.baseline,
+        new_baseline=options.write_baseline,
+        since=options.since or "",
+        form=options.output,
+        applies=options.apply,
+        all_restarts=options.all_restarts,
+        verbose=options.verbose,
+        quiet=options.quiet,
     )
-    return answered_each(evaluation, options)
+    return answered_each(Evaluation("audit", HEADS, lambda run: _audit(run, request), modules=_MODULES), options)
 
 
-def _audit(
-    run: Run,
-    options: argparse.Namespace,
-    config: Config,
-    baseline: dict[str, Any] | None,
-    release: Release,
-    previous: dict[str, Any] | None,
-    autoscaling: Autoscaling,
-) -> Evaluated:
+class _Request(NamedTuple):
+    """What to audit and to print. `fails_at`: the least severity that causes exit status 1; None if none does."""
+
+    config: Config
+    release: Release
+    autoscaling: Autoscaling
+    cutoff: int | None
+    baseline: dict[str, Any] | None
+    previous: dict[str, Any] | None
+    fails_at: Severity | None
+    baseline_path: str | None
+    new_baseline: str | None
+    since: str
+    form: str
+    applies: bool
+    all_restarts: bool
+    verbose: bool
+    quiet: bool
+
+
+def _audit(run: Run, request: _Request) -> Evaluated:
     from forewarn.policies.application.audit import audited
     from forewarn.policies.application.cluster import with_node_groups
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 
-    writer = _writer(run) if options.apply else None
-    cache = GroupCache(templates=config.options.pod_template_paths)
-    settle(loaded(run, cache), release)
+    writer = _writer(run) if request.applies else None
+    cache = GroupCache(templates=request.config.options.pod_template_paths)
+    settle(loaded(run, cache), request.release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
-    disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
-    more: dict[str, Any] = {"disclose": disclose, "all_restarts": options.all_restarts}
-    more["autoscaling"] = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+    autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
     with counting("restarts", run.errors) as show:
-        result = audited(cluster, config, progress=show, **more)
+        result = audited(
+            cluster,
+            request.config,
+            disclose=Disclose.COUNTS if request.applies else Disclose.NAMES,
+            all_restarts=request.all_restarts,
+            autoscaling=autoscaling,
+            progress=show,
+        )
     result, fixed = result._replace(skipped=cache.skipped), 0
-    if options.write_baseline and not write_baseline(options.write_baseline, result.findings, "audit"):
+    if request.new_baseline and not write_baseline(request.new_baseline, result.findings, "audit"):
         return Evaluated(FAILED)
-    if baseline is not None:
+    if request.baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, known, fixed = less_baseline(result.findings, baseline)
+            findings, known, fixed = less_baseline(result.findings, request.baseline)
         except ValueError as fault:
-            raise InvalidInput(f"{options.baseline}: {fault}") from None
+            raise InvalidInput(f"{request.baseline_path}: {fault}") from None
         result = result._replace(findings=findings, suppressed=result.suppressed + known)
-    printed = _printed(run.output, options, result, _changes(options, result.findings, previous, run))
-    return _evaluated(options, result, printed, _notices(options, result, fixed, writer))
+    printed = _printed(run.output, request, result, _changes(request, result.findings, run))
+    return _evaluated(request, result, printed, _notices(request, result, fixed, writer))
 
 
 def _notices(
-    options: argparse.Namespace,
-    result: Audit,
-    fixed: int,
-    writer: Callable[[Sequence[Finding]], Written] | None,
+    request: _Request, result: Audit, fixed: int, writer: Callable[[Sequence[Finding]], Written] | None
 ) -> Iterator[str]:
     """Yield the lines below the report; write the reports of --apply. Raises SourceError."""
-    if options.output == "sarif":
+    if request.form == "sarif":
         from forewarn.policies.render.sarif import notices
 
         yield from notices(result.report)
@@ -136,8 +161,8 @@ def _notices(
         from forewarn.policies.render.openreports import written_lines
 
         yield from written_lines(writer(result.findings))
-    if not options.quiet:
-        yield from () if options.output == "text" else _verdict(result, head=options.output not in WITH_HEAD)
+    if not request.quiet:
+        yield from () if request.form == "text" else _verdict(result, head=request.form not in WITH_HEAD)
         if fixed:
             yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
@@ -151,44 +176,39 @@ def _writer(run: Run) -> Callable[[Sequence[Finding]], Written]:
     return report_writer_of(run.cluster[0])
 
 
-def _evaluated(options: argparse.Namespace, result: Audit, printed: Printed, notices: Iterable[str]) -> Evaluated:
+def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iterable[str]) -> Evaluated:
     from forewarn.policies.application.findings import counts
     from forewarn.policies.render.report import one_line_finding, worst_first
 
     findings = result.findings
-    threshold, found = FAIL_ON[options.fail_on], counts(findings)
-    fails = threshold is not None and any(finding.severity <= threshold for finding in findings)
-    passes = options.exit_zero or options.write_baseline or not fails
-    numbers = [found[severity] for severity in Severity]
+    numbers = [counts(findings)[severity] for severity in Severity]
+    fails = request.fails_at is not None and any(finding.severity <= request.fails_at for finding in findings)
     worst = worst_first(findings)[:1]
     cells: list[str | int] = [
         len(result.cluster.pods),
         *numbers,
         f"{one_line_finding(worst[0])} [{worst[0].rule}]" if worst else "-",
     ]
-    return Evaluated(OK if passes else FINDINGS, numbers, cells, printed, notices)
+    return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices)
 
 
-def _changes(
-    options: argparse.Namespace, findings: list[Finding], previous: dict[str, Any] | None, run: Run
-) -> list[Change] | None:
+def _changes(request: _Request, findings: list[Finding], run: Run) -> list[Change] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
-    previous = earlier_report(previous, options.since, run)
-    if previous is None:
+    if (previous := earlier_report(request.previous, request.since, run)) is None:
         return None
     from forewarn.policies.render.audit import of_findings
 
     try:
         return of_findings(findings, previous)
     except ValueError as fault:
-        raise InvalidInput(f"{options.since}: {fault}") from None
+        raise InvalidInput(f"{request.since}: {fault}") from None
 
 
-def _printed(output: Output, options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> Printed:
+def _printed(output: Output, request: _Request, result: Audit, changes: list[Change] | None) -> Printed:
     from forewarn.policies.render.head import below_title, on_page
 
     if output.form == "text":
-        text = _text(output, options, result, changes)
+        text = _text(output, request, result, changes)
     elif output.form == "json":
         from forewarn.policies.render.report import as_json
 
@@ -216,19 +236,19 @@ def _printed(output: Output, options: argparse.Namespace, result: Audit, changes
         from forewarn.policies.render import markdown
 
         text = below_title(markdown.render(result.findings, "forewarn audit"), result.head)
-        text = as_markdown(text + ("" if changes is None else markdown.changes(changes, options.since))) + "\n"
+        text = as_markdown(text + ("" if changes is None else markdown.changes(changes, request.since))) + "\n"
     return Printed([text], lambda: text)
 
 
-def _text(output: Output, options: argparse.Namespace, result: Audit, changes: list[Change] | None) -> str:
+def _text(output: Output, request: _Request, result: Audit, changes: list[Change] | None) -> str:
     from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.audit import render, render_summary
 
     color = wants_color(output.color, sys.stdout)
     paint, findings = painter(color), result.findings
-    verdict = () if options.quiet else _verdict(result, head=True)
-    lines = render(findings, paint) if options.verbose else render_summary(findings, paint, output.width)
-    lines = chain(verdict, lines, () if changes is None else lines_of(changes, options.since))
+    verdict = () if request.quiet else _verdict(result, head=True)
+    lines = render(findings, paint) if request.verbose else render_summary(findings, paint, output.width)
+    lines = chain(verdict, lines, () if changes is None else lines_of(changes, request.since))
     return "".join(clean(line, color) + "\n" for line in lines)
 
 

@@ -28,18 +28,13 @@ from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.objects.fields import InvalidInput, at
-from forewarn.policies.terminal import (
-    complain,
-    counting,
-)
+from forewarn.policies.terminal import complain, counting
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from forewarn.policies.application.losses import Workloads
-    from forewarn.policies.releases.release import Release
-    from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.risk import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -60,44 +55,43 @@ def main(arguments: Sequence[str]) -> int:
         previous = read_report(options)
     except ValueError as fault:
         return complain("risk", fault, USAGE)
-    return answered_each(
-        Evaluation("risk", HEADS, lambda run: _answer(run, options, release, previous, autoscaling), modules=_MODULES),
-        options,
-    )
+
+    def evaluate(run: Run) -> Evaluated:
+        from forewarn.policies.application.cluster import Cluster, with_node_groups
+        from forewarn.policies.application.losses import Workloads, risk
+        from forewarn.policies.simulation.dump import DumpCache
+
+        since = options.since or ""
+        earlier = earlier_report(previous, since, run)
+        cache = DumpCache()
+        cache.recreated = recreated_by(options)
+        loaded(run, cache)
+        settle(cache, release)
+        cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
+        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+        with counting("losses", run.errors) as show:
+            risks = risk(
+                cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show
+            )
+        risks = risks if earlier is None else _with_changes(since, risks, earlier, workloads)
+        printed = _printed(run.output, risks, since=since, verbose=options.verbose)
+        return _evaluated(risks, printed, fails_on_loss=options.fail_on == "loss")
+
+    return answered_each(Evaluation("risk", HEADS, evaluate, modules=_MODULES), options)
 
 
-def _answer(
-    run: Run, options: argparse.Namespace, release: Release, previous: dict[str, Any] | None, autoscaling: Autoscaling
-) -> Evaluated:
-    from forewarn.policies.application.cluster import Cluster, with_node_groups
-    from forewarn.policies.application.losses import Workloads, risk
-    from forewarn.policies.simulation.dump import DumpCache
-
-    previous = earlier_report(previous, options.since, run)
-    cache = DumpCache()
-    cache.recreated = recreated_by(options)
-    loaded(run, cache)
-    settle(cache, release)
-    cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
-    settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
-    with counting("losses", run.errors) as show:
-        risks = risk(cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show)
-    risks = risks if previous is None else _with_changes(options, risks, previous, workloads)
-    return _evaluated(options, risks, _printed(run.output, options, risks))
-
-
-def _evaluated(options: argparse.Namespace, risks: Risks, printed: Printed) -> Evaluated:
+def _evaluated(risks: Risks, printed: Printed, *, fails_on_loss: bool) -> Evaluated:
     from forewarn.policies.render.risk import worst_loss
 
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
     total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
     cells = (len(risks.workloads), len(losing), worst_loss(losing))
-    fails = bool(losing) and options.fail_on == "loss"
+    fails = bool(losing) and fails_on_loss
     notices = ["forewarn: fails on loss (--fail-on)"] if fails else []
     return Evaluated(FOUND if fails else OK, (len(losing), total), cells, printed, notices)
 
 
-def _printed(output: Output, options: argparse.Namespace, risks: Risks) -> Printed:
+def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:
     from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.html.risk import report
     from forewarn.policies.render.markdown import changes as as_list
@@ -108,16 +102,16 @@ def _printed(output: Output, options: argparse.Namespace, risks: Risks) -> Print
         output,
         risks.head,
         lambda paint: chain(
-            render(risks, paint) if options.verbose else render_summary(risks, paint, output.width),
-            () if changes is None else lines_of(changes, options.since),
+            render(risks, paint) if verbose else render_summary(risks, paint, output.width),
+            () if changes is None else lines_of(changes, since),
         ),
         lambda: [risks.to_dict()],
-        lambda: markdown(risks) + ("" if changes is None else as_list(changes, options.since) + "\n"),
+        lambda: markdown(risks) + ("" if changes is None else as_list(changes, since) + "\n"),
         lambda: report(risks),
     )
 
 
-def _with_changes(options: argparse.Namespace, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
+def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
     """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
     from dataclasses import replace
 
@@ -130,7 +124,7 @@ def _with_changes(options: argparse.Namespace, risks: Risks, previous: dict[str,
             previous = {**previous, "workloads": rows_of_selected}
         return replace(risks, changes=of_risks(risks, previous))
     except ValueError as fault:
-        raise InvalidInput(f"{options.since}: {fault}") from None
+        raise InvalidInput(f"{since}: {fault}") from None
 
 
 def argument_parser() -> argparse.ArgumentParser:
