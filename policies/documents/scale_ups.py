@@ -116,29 +116,42 @@ class Autoscalers(TypedDict):
 
 
 class WorkloadBack(TypedDict):
-    """Running Pods of a workload: before the event, without new nodes (`worst`), and with them (`after`).
+    """Running Pods of a workload: before the event, at its worst moment, at the end, and at the end without new nodes.
 
-    `pending`: Pods that stay Pending. `at`: seconds until its last Pod was scheduled; null if Pods stay Pending.
+    `pending`: Pods that stay Pending, for the reason `message`. `at`: seconds until its last Pod was scheduled; null if
+    Pods stay Pending.
     """
 
     workload: str
     before: int
     worst: int
     after: int
+    withoutNewNodes: int
     pending: int
+    message: str
     at: float | None
+
+
+class WorstMoment(TypedDict):
+    """The lowest number of running Pods, and the seconds until then."""
+
+    running: int
+    at: float
 
 
 class WithNewNodes(TypedDict):
     """The end of the simulation if autoscalers add nodes. `nodes`: by node group or NodePool.
 
-    `nodesNotSimulated`: the nodes beyond the limit of a simulation.
+    `fewer`: replicas that do not run at the end. `nodesNotSimulated`: the nodes beyond the limit of a simulation.
     """
 
     nodes: dict[str, int]
     milliCpu: int
+    milliCpuByGroup: dict[str, int]
     firstNodeAt: float
+    worst: WorstMoment
     running: int
+    fewer: int
     pending: int
     settledAt: float
     workloads: list[WorkloadBack]

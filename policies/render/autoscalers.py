@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.render.table import TitledTable
+from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
-    from forewarn.policies.whatif.autoscalers import Autoscalers, Counted, Launches, WithNodes
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Back, Counted, Launches, WithNodes
     from forewarn.policies.whatif.scale_up import NotHelped, Plan, ScaleUp
 
 MAX_LINES: Final = 20
+_ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod scheduled")
+_TEXTS: Final = (_ARRIVED[0], _ARRIVED[-1])
 
 
 def lines(autoscalers: Autoscalers) -> Iterator[str]:
@@ -124,20 +128,31 @@ def _scaled_up(scale_up: ScaleUp, expanders: Sequence[str]) -> str:
     return f"{line}; {','.join(expanders)}: {_idle(option)} idle, instead of {listed(others)}{lots}"
 
 
-def arrived_lines(arrived: WithNodes) -> Iterator[str]:
-    """The text lines about the end with new nodes."""
-    nodes = listed([f"{number} of {group}" for group, number in arrived.groups.items()])
-    cores, count = arrived.milli_cpu / 1000, plural(sum(arrived.groups.values()), "new node")
-    end = f"{arrived.running} Pods run, {arrived.pending} Pending"
-    yield f"with {count} ({nodes}; {cores:g} cores) from {duration(arrived.first)} on: {end}"
-    rows = [workload for workload in arrived.workloads if workload.worst != workload.after or workload.pending]
-    for row in rows[:MAX_LINES]:
-        end = f"{row.pending} Pending" if row.at is None else f"last Pod scheduled after {duration(row.at)}"
-        yield f"  {row.workload}: {row.before} before, {row.worst} without new nodes, {row.after} with them; {end}"
-    if len(rows) > MAX_LINES:
-        yield f"  and {len(rows) - MAX_LINES} more workloads"
-    if arrived.omitted:
-        yield f"not simulated: {plural(arrived.omitted, 'more new node')}"
+def arrived_table(arrived: WithNodes, reaction: Autoscalers) -> TitledTable:
+    """The end with new nodes: the workloads for which new nodes matter, before, at worst and with new nodes.
+
+    `reaction`: the reaction whose `lines` give the reasons for Pods that no new node helps.
+    """
+    plan, launches = reaction.plan, reaction.launches
+    explained = {left.workload for left in (plan.not_helped if plan else ())}
+    explained.update(workload for workload, _ in (launches.left if launches else ()))
+    cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu.items()}
+    nodes = listed([f"{number} of {group} with {cores[group]}" for group, number in arrived.groups.items()])
+    worst = f"{arrived.worst} Pods run at the worst moment ({duration(arrived.worst_at)})"
+    omitted = f"; not simulated: {plural(arrived.omitted, 'more new node')}" if arrived.omitted else ""
+    end = f"{worst}, {arrived.running} with new nodes, {arrived.pending} Pending{omitted}"
+    count = plural(sum(arrived.groups.values()), "new node")
+    rows = [row for row in arrived.workloads if row.without != row.after or row.pending]
+    more = f"and {plural(len(rows) - MAX_LINES, 'more workload')}; use -o json for all" if len(rows) > MAX_LINES else ""
+    cells = [(row.workload, row.before, row.worst, row.after, _back_at(row, explained)) for row in rows[:MAX_LINES]]
+    return TitledTable(f"{count} from {duration(arrived.first)} on ({nodes}): {end}", _ARRIVED, cells, _TEXTS, more)
+
+
+def _back_at(row: Back, explained: Container[str]) -> str:
+    if row.pending:
+        why = f": {in_short(row.message)}" if row.message and row.workload not in explained else ""
+        return f"{row.pending} Pending{why}"
+    return "-" if row.at is None else duration(row.at)
 
 
 def _idle(option: Option) -> str:

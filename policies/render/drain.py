@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.table import MAX_LINES, limited
+from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,22 +53,12 @@ def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
         yield f"{of} {verb} at least {duration(upgrade.least)}: {item}"
 
 
-class UpgradeTable(NamedTuple):
-    """A table of an upgrade. `texts`: heads of columns aligned to the left. `more`: a line after the table, or ""."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str | int]]
-    texts: Sequence[str]
-    more: str = ""
-
-
-def upgrade_tables(answer: Answer) -> Iterator[UpgradeTable]:
+def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
     """The tables of an upgrade: the pools, if there are several, and the PDBs that block evictions before it."""
     upgrade = answer.upgrade
     if upgrade is not None and len(upgrade.pools) > 1:
         heads = ("pool", "upgraded", "takes", "preempted Pods")
-        yield UpgradeTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
+        yield TitledTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
     if upgrade is not None and answer.blockers:
         nodes = len({node for blocker in answer.blockers for node in blocker.nodes})
         pdbs = plural(len(answer.blockers), "PDB allows", "PDBs allow")
@@ -80,7 +70,7 @@ def upgrade_tables(answer: Answer) -> Iterator[UpgradeTable]:
         ]
         left = len(rows) - MAX_LINES
         more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
-        yield UpgradeTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
+        yield TitledTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
 
 
 def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.render import Painter, plain
@@ -13,6 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     Rows = Sequence[Sequence[str | int]]
+
+
+class TitledTable(NamedTuple):
+    """A table of text and Markdown. `texts`: heads of columns aligned to the left. `more`: a line below it, or ""."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Rows
+    texts: Sequence[str]
+    more: str = ""
+
+    def lines(self, paint: Painter = plain) -> Iterator[str]:
+        yield self.title
+        yield from table(self.heads, self.rows, paint, texts=self.texts) if self.rows else ()
+        yield from [f"  {self.more}"] if self.more else []
+
+    def markdown(self) -> Iterator[str]:
+        yield from (text_of(self.title), "")
+        yield from [*markdown_table(self.heads, self.rows), ""] if self.rows else []
+        yield from [text_of(self.more), ""] if self.more else []
 
 
 LONGEST: Final = 48

@@ -13,7 +13,7 @@ from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import MAX_LINES, limited, markdown_table, table
+from forewarn.policies.render.table import MAX_LINES, limited
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import pairs
 from forewarn.policies.whatif.class_change import running_text
@@ -57,6 +57,7 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
     effects = [*filter(None, [_progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.unread), 'object')} not simulated" if answer.unread else ""
+    unread += _with_new_nodes(answer)
     if change is None:
         return (", ".join(effects) or NO_EFFECT) + unread
     rejected = [ranked for ranked in change.changed if ranked.after is None]
@@ -67,6 +68,19 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     if ranked := len(change.changed) - len(rejected):
         effects.insert(0, f"new Pods of {plural(ranked, 'workload')} get another priority")
     return (", ".join(effects) or f"no workload's new Pods change priority, {NO_EFFECT}") + unread
+
+
+def _with_new_nodes(answer: Answer) -> str:
+    """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
+    arrived = answer.arrived
+    if arrived is None:
+        return ""
+    pending = sum(workload.pending for workload in answer.standings)
+    lost = plural(answer.fewer, "lost replica"), answer.fewer - arrived.fewer
+    of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
+    last = max((row.at or 0.0 for row in arrived.workloads if row.after > row.without), default=0.0)
+    when = f" within {duration(last)}" if back > 0 else ""
+    return f"; with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
 
 
 def verdict(answer: Answer, change: ClassChange | None = None) -> str:
@@ -144,7 +158,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from _running_lines(answer, paint)
     yield from _pending_lines(answer)
     yield from autoscalers.lines(answer.autoscalers)
-    yield from autoscalers.arrived_lines(answer.arrived) if answer.arrived else ()
+    yield from autoscalers.arrived_table(answer.arrived, answer.autoscalers).lines(paint) if answer.arrived else ()
     yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
     yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.losses))
@@ -250,15 +264,12 @@ def _starved(each: Starved) -> str:
 
 def _upgrade_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     for each in upgrade_tables(answer):
-        yield each.title
-        yield from table(each.heads, each.rows, paint, texts=each.texts)
-        yield from [f"  {each.more}"] if each.more else []
+        yield from each.lines(paint)
 
 
 def _upgrade_markdown(answer: Answer) -> Iterator[str]:
     for each in upgrade_tables(answer):
-        yield from (text_of(each.title), "", *markdown_table(each.heads, each.rows), "")
-        yield from [text_of(each.more), ""] if each.more else []
+        yield from each.markdown()
 
 
 def _rejected_by_quota(summary: Summary) -> Iterator[str]:
@@ -436,8 +447,8 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
             if len(affected_workloads) > MAX_LINES
             else []
         )
-    arrived = autoscalers.arrived_lines(answer.arrived) if answer.arrived else ()
-    bullets = [f"- {text_of(line.strip())}" for line in (*autoscalers.lines(answer.autoscalers), *arrived)]
+    lines += ["", *autoscalers.arrived_table(answer.arrived, answer.autoscalers).markdown()] if answer.arrived else []
+    bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]

@@ -180,7 +180,7 @@ def summarize(simulation: Simulation) -> Summary:
     names = names_in(simulation)
     return Summary(
         evictions=evictions,
-        waiting=_waiting(simulation, names),
+        waiting=waiting_in(simulation, names),
         new_pods=len(new),
         new_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(new) else None,
@@ -275,7 +275,8 @@ def _owe(owed: dict[tuple[str, str], deque[int]], origin: Origin, level: int) ->
         owed.setdefault(origin.workload, deque()).append(level)
 
 
-def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
+def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
+    """Return the Pods that are Pending at the end of a run, by workload."""
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     for state in simulation.api.pods.values():
         if not state.pod.node_name and not state.pod.terminal:

@@ -20,7 +20,8 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.rules.support.details import NewNodes
 from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Names
+from forewarn.policies.simulation.summary import Names, names_in, waiting_in
+from forewarn.policies.whatif.answer import WorkloadCount
 from forewarn.policies.whatif.autoscalers import Back, WithNodes, after_predictions, after_simulation, not_predicted
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.node_groups import free_names
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.answer import Answer, WorkloadCount
+    from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
     from forewarn.policies.whatif.questions import Question
 
@@ -44,20 +45,71 @@ BATCH: Final = 10.0
 """Seconds in which Karpenter collects Pending Pods. Source: --batch-max-duration."""
 MAX_NODES: Final = 2_000
 """Maximum nodes that arrive in a simulation."""
+_REMOVED: Final = ("deleted", "preempted", "gone")
+"""The events after which a Pod does not run."""
+
+
+class Worst(NamedTuple):
+    """The lowest number of running Pods at any time: of all workloads, after `at` seconds, and of each workload."""
+
+    running: int
+    at: float
+    by_workload: Mapping[Workload, int]
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> Worst:
+        """The worst moments of a simulation until now."""
+        nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
+        origins, where = simulation.timeline.origins, dict[str, str]()
+        running: Counter[Workload] = Counter()
+        for pod in (state.pod for state in simulation.world.pods if not state.terminating):
+            if pod.node_name in nodes and not pod.terminal:
+                where[pod.key] = pod.node_name
+                nodes[pod.node_name][pod.key] = origins[pod.key].workload
+                running[origins[pod.key].workload] += 1
+        total, lowest = running.total(), Counter(running)
+        worst, at = total, 0.0
+        for event in simulation.timeline.events:
+            lost: Iterable[Workload] = ()
+            if event.event == "nodeAdded":
+                nodes.setdefault(event.node, {})
+            elif event.event == "nodeRemoved":
+                lost = nodes.pop(event.node, {}).values()
+            elif event.event == "scheduled" and event.node in nodes and event.origin is not None:
+                where[event.pod] = event.node
+                nodes[event.node][event.pod] = event.origin.workload
+                running[event.origin.workload] += 1
+                total += 1
+            elif event.event in _REMOVED and (node := nodes.get(where.pop(event.pod, ""))) and event.pod in node:
+                lost = [node.pop(event.pod)]
+            for workload in lost:
+                running[workload] -= 1
+                total -= 1
+                lowest[workload] = min(lowest[workload], running[workload])
+            if total < worst:
+                worst, at = total, event.t
+        return cls(worst, at, lowest)
 
 
 class End(NamedTuple):
-    """The end of a simulation with new nodes: Pods and the time of the last scheduled Pod by workload."""
+    """The end of a simulation with new nodes: Pods and the time of the last scheduled Pod by workload.
+
+    `messages`: why Pods are Pending, by displayed workload.
+    """
 
     counts: Mapping[Workload, tuple[int, int]]
     last: Mapping[Workload, float]
+    worst: Worst
+    messages: Mapping[str, str]
     settled_at: float
 
     @classmethod
     def of(cls, simulation: Simulation) -> End:
         """The end of a completed simulation."""
         counts = {workload: (each.running, each.pending) for workload, each in count_by_workload(simulation).items()}
-        return cls(counts, last_scheduled(simulation), max(simulation.timeline.last, 0.0))
+        messages = {each.group: each.message for each in waiting_in(simulation, names_in(simulation))}
+        last, settled_at = last_scheduled(simulation), max(simulation.timeline.last, 0.0)
+        return cls(counts, last, Worst.of(simulation), messages, settled_at)
 
 
 def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
@@ -188,22 +240,52 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
     if not nodes:
         return None
     end: End = branch.with_nodes(arrivals_of(nodes))
-    names = answer.summary.names
-    counts = {names.of(workload): pods for workload, pods in end.counts.items()}
-    last = {names.of(workload): at for workload, at in end.last.items()}
+    milli_cpu = Counter[str]()
+    for group, node, _ in nodes:
+        milli_cpu[group] += node.allocatable.milli_cpu
+    rows = list(_rows(answer, end))
     return WithNodes(
         groups=dict(Counter(group for group, _, _ in nodes)),
-        milli_cpu=sum(node.allocatable.milli_cpu for _, node, _ in nodes),
+        milli_cpu=milli_cpu,
         first=min(at for _, _, at in nodes),
+        worst=end.worst.running,
+        worst_at=end.worst.at,
         running=sum(running for running, _ in end.counts.values()),
+        fewer=sum(missed for _, missed in rows),
         pending=sum(pending for _, pending in end.counts.values()),
         settled_at=end.settled_at,
-        workloads=[
-            _back(standing, counts.get(standing.workload, (0, 0)), last.get(standing.workload))
-            for standing in answer.standings
-        ],
+        workloads=[back for back, _ in rows],
         omitted=len(added) - len(nodes),
     )
+
+
+def _rows(answer: Answer, end: End) -> Iterator[tuple[Back, int]]:
+    """Yield the workloads of the answer, and those that miss Pods only with new nodes, with their missed replicas."""
+    names = answer.summary.names
+    workloads = {names.of(workload): workload for workload in {**end.worst.by_workload, **end.counts}}
+    for standing in (*answer.standings, *_only_with_nodes(answer, end)):
+        workload = workloads.get(standing.workload, ("", standing.workload))
+        running, pending = end.counts.get(workload, (0, 0))
+        back = Back(
+            workload=standing.workload,
+            before=standing.before,
+            worst=end.worst.by_workload.get(workload, 0),
+            after=running,
+            without=standing.after,
+            pending=pending,
+            at=None if pending else end.last.get(workload),
+            message=end.messages.get(standing.workload, "") if pending else "",
+        )
+        yield back, standing._replace(after=running, pending=pending).missed
+
+
+def _only_with_nodes(answer: Answer, end: End) -> Iterator[WorkloadCount]:
+    found = {standing.workload for standing in answer.standings}
+    for workload, count in count_by_workload(answer.simulation).items():
+        name, (running, pending) = answer.summary.names.of(workload), end.counts.get(workload, (0, 0))
+        if name not in found and (running < count.running or pending):
+            about = count.origin.namespace, count.origin.priority_class, count.origin.priority
+            yield WorkloadCount(name, *about, count.running, count.running, 0, 0)
 
 
 def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> tuple[Autoscalers, Any] | None:
@@ -232,11 +314,6 @@ def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autos
     seconds = (autoscaling.node_delay or 0.0) + SCAN * max(len(scale_ups), 1)
     why = "" if nodes else next(not_predicted(reaction), "")
     return NewNodes(nodes, min(pods, reaction.cluster_autoscaler.pending), seconds, why)
-
-
-def _back(standing: WorkloadCount, after: tuple[int, int], last: float | None) -> Back:
-    running, pending = after
-    return Back(standing.workload, standing.before, standing.after, running, pending, None if pending else last)
 
 
 def _names(taken: Container[str]) -> Callable[[str], str]:

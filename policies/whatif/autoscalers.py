@@ -209,29 +209,37 @@ class Autoscalers(NamedTuple):
 
 
 class Back(NamedTuple):
-    """The running Pods of a workload: before the event, without new nodes (`worst`), and with them (`after`).
+    """The running Pods of a workload: before the event, at the workload's worst moment, and at the end.
 
-    `at`: seconds until its last Pod was scheduled; None if Pods stay Pending.
+    `without`: at the end without new nodes. `at`: seconds until its last Pod was scheduled; None if Pods stay Pending,
+    for the reason `message`.
     """
 
     workload: str
     before: int
     worst: int
     after: int
+    without: int
     pending: int
     at: float | None
+    message: str = ""
 
 
 class WithNodes(NamedTuple):
-    """The end of a simulation in which nodes arrive. `groups`: numbers of new nodes. `milli_cpu`: their cpu.
+    """The end of a simulation in which nodes arrive. `groups`: numbers of new nodes. `milli_cpu`: their cpu by group.
 
-    `first`: seconds until the first new node. `omitted`: number of nodes that did not arrive because of MAX_NODES.
+    `first`: seconds until the first new node. `worst`, `worst_at`: the lowest number of running Pods, and the seconds
+    until then. `fewer`: replicas that do not run at the end. `omitted`: number of nodes that did not arrive because of
+    MAX_NODES.
     """
 
     groups: Mapping[str, int]
-    milli_cpu: int
+    milli_cpu: Mapping[str, int]
     first: float
+    worst: int
+    worst_at: float
     running: int
+    fewer: int
     pending: int
     settled_at: float
     workloads: Sequence[Back]
@@ -428,13 +436,25 @@ def arrived_as_dict(arrived: WithNodes) -> dict[str, Any]:
     """Return the end with new nodes as a JSON object."""
     return {
         "nodes": dict(arrived.groups),
-        "milliCpu": arrived.milli_cpu,
+        "milliCpu": sum(arrived.milli_cpu.values()),
+        "milliCpuByGroup": dict(arrived.milli_cpu),
         "firstNodeAt": round(arrived.first, 4),
+        "worst": {"running": arrived.worst, "at": round(arrived.worst_at, 4)},
         "running": arrived.running,
+        "fewer": arrived.fewer,
         "pending": arrived.pending,
         "settledAt": round(arrived.settled_at, 4),
         "workloads": [
-            {**workload._asdict(), "at": None if workload.at is None else round(workload.at, 4)}
+            {
+                "workload": workload.workload,
+                "before": workload.before,
+                "worst": workload.worst,
+                "after": workload.after,
+                "withoutNewNodes": workload.without,
+                "pending": workload.pending,
+                "message": workload.message,
+                "at": None if workload.at is None else round(workload.at, 4),
+            }
             for workload in arrived.workloads
         ],
         "nodesNotSimulated": arrived.omitted,

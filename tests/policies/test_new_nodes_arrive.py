@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.whatif import arrivals
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif import arrivals, questions
+from forewarn.policies.whatif.arrivals import Worst
+from forewarn.policies.whatif.comparison import count_by_workload
+from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status
+from tests.policies.commands.test_whatif_command import random_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +39,54 @@ def test_lost_replicas_run_again_on_new_nodes(capsys: Capture) -> None:
     arrived = answer["withNewNodes"]
     assert (arrived["nodes"], arrived["milliCpu"]) == ({"spot-large": 2}, 8000)
     assert (arrived["running"], arrived["pending"]) == (8, 0)
+    assert (arrived["milliCpuByGroup"], arrived["fewer"], arrived["worst"]["running"]) == ({"spot-large": 8000}, 0, 2)
     (back,) = arrived["workloads"]
     assert (back["workload"], back["before"], back["worst"], back["after"]) == ("reports/nightly", 4, 0, 4)
+    assert back["withoutNewNodes"] == 0
     assert back["at"] > arrived["firstNodeAt"] - 1 > 180
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_text_has_a_workload_before_at_worst_and_with_new_nodes(form: str, capsys: Capture) -> None:
+    assert main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
+    text = capsys.readouterr().out
+    assert "with new nodes, 4 of 4 lost replicas run again within 4 min 15 s" in text
+    assert "2 new nodes from 4 min 15 s on (2 of spot-large with 8 cores): 2 Pods run at the worst moment" in text
+    rows = [line.replace("|", " ").split() for line in text.splitlines()]
+    assert ["reports/nightly", "4", "0", "4", "4", "min", "15", "s"] in rows
+
+
+def test_text_names_what_no_node_helps_and_why(capsys: Capture, tmp_path: Path) -> None:
+    low = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "low", "namespace": "reports"}}
+    low["spec"] = {"priority": -99, "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}
+    main(["whatif", "lose", "zone", "a", "--cluster", labelled(tmp_path, ZONAL, low), *GROUPS])
+    text = capsys.readouterr().out
+    (row,) = (line.split() for line in text.splitlines() if line.split()[:2] == ["reports/low", "0"])
+    assert row[:6] == ["reports/low", "0", "0", "0", "1", "Pending:"]
+    assert "priority below cutoff -10: 1" in text
+
+
+@pytest.mark.parametrize("seed", range(cases(6)))
+def test_the_worst_moment_has_the_lowest_numbers_at_any_time(seed: int) -> None:
+    cache = DumpCache()
+    for obj in random_cluster(seed):
+        cache.add(obj)
+    changes = questions.zone_lost(cache.snapshot(), "a").arrivals
+    more = [
+        Arrival(200.0, "create", obj) for obj in random_cluster(seed + 100) if obj["kind"] in ("Node", "ReplicaSet")
+    ]
+    simulation = Simulation(world_of(cache, [*changes, *more], until=900.0))
+    running = [running_in(simulation)]
+    simulation.api.watchers.append(lambda _: running.append(running_in(simulation)))
+    simulation.run()
+    worst = Worst.of(simulation)
+    assert worst.running == min(counts.total() for counts in running)
+    for workload in {workload for counts in running for workload in counts}:
+        assert worst.by_workload.get(workload, 0) == min(counts[workload] for counts in running)
+
+
+def running_in(simulation: Simulation) -> Counter[tuple[str, str]]:
+    return Counter({workload: count.running for workload, count in count_by_workload(simulation).items()})
 
 
 def test_preemption_does_not_wait_for_nodes(capsys: Capture) -> None:

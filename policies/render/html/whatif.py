@@ -140,11 +140,13 @@ def _workloads(answer: Answer) -> Iterator[Element]:
 
 
 def _autoscalers(answer: Answer) -> Iterator[Element]:
-    arrived = autoscalers.arrived_lines(answer.arrived) if answer.arrived else ()
-    texts = (*autoscalers.lines(answer.autoscalers), *arrived)
-    lines = [element("li", display_text(line.strip())) for line in texts]
+    lines = [element("li", display_text(line.strip())) for line in autoscalers.lines(answer.autoscalers)]
+    arrived = autoscalers.arrived_table(answer.arrived, answer.autoscalers) if answer.arrived else None
+    if arrived is not None:
+        lines.append(element("li", display_text(arrived.title)))
+    rows = table("With new nodes", arrived.heads, arrived.rows, len(arrived.rows)) if arrived and arrived.rows else None
     if lines:
-        yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"))
+        yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"), rows)
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
