@@ -90,7 +90,7 @@ def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, Prior
 
 
 def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
-    """Add created objects of the kinds AT_ONCE to the cache.
+    """Add created objects of the kinds AT_ONCE to the cache, and remove PriorityClasses that are deleted at the start.
 
     Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
     """
@@ -105,12 +105,18 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
             problem += [(arrival, fault) for fault in faults]
             if not faults:
                 cache.add(arrival.object)
+    for arrival in filter(_deletes_class, arrivals):
+        cache.remove(arrival.object)
     if others:
         unreadable: list[InvalidObject] = []
         cache.put_views(applied_views(cache.snapshot(), others, unreadable))
         for fault in unreadable:
             raise fault
     return problem
+
+
+def _deletes_class(arrival: Arrival) -> bool:
+    return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
 
 
 def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
@@ -143,13 +149,13 @@ def suggesting(fault: InvalidObject, cluster: ClusterSnapshot, obj: ApiObject) -
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """Yield a sentence for each kind of change that the simulation ignores: changes of the kinds AT_ONCE except
-    creation.
+    """Yield a sentence for each kind of change that the simulation ignores: changes of the kinds AT_ONCE that
+    `admit_at_once` does not apply.
     """
     changes = Counter(
         (group_kind(arrival.object).rpartition("/")[2], arrival.op)
         for arrival in arrivals
-        if group_kind(arrival.object) in AT_ONCE and arrival.op != "create"
+        if group_kind(arrival.object) in AT_ONCE and arrival.op != "create" and not _deletes_class(arrival)
     )
     for (kind, operation), count in sorted(changes.items()):
         what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"

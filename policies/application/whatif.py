@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Change
     from forewarn.policies.application.cluster import Cluster, Progress
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents.whatif import WhatIf as Document
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.class_change import ClassChange
+    from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.questions import Question
 
 SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"
@@ -170,6 +171,7 @@ def whatif(
         with Branch(question, after, End.of) as branch:
             answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling, run=branch.run)
             answer = answer._replace(arrived=with_new_nodes(answer, after, branch))
+        answer = answer._replace(new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question))
         outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
@@ -177,6 +179,15 @@ def whatif(
     notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, question.class_change, notes, faults, outcomes)
+
+
+def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:
+    """Return the workloads whose new Pods change priority although the question does not change the workloads."""
+    if question.class_change is not None or before.priority_classes == after.priority_classes:
+        return []
+    changed = {ref_of(arrival.object, "default") for arrival in question.arrivals}
+    others = (workload for workload in class_change.ranked(before, after) if workload.differs)
+    return [workload for workload in others if ref_of(workload.object, "default") not in changed]
 
 
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:

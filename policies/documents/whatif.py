@@ -288,9 +288,10 @@ class WhatIf(TypedDict):
     `podLosses`: what fails or is interrupted without one of its Pods. `rejectedByQuota`: by workload, Pods that a
     ResourceQuota rejects. `notDrained`: by node, the Pods that stay. `evictionBlockedBy`: by Pod, the PDBs that
     block its eviction. `notSimulated`: Pods that forewarn cannot create. `notModelled`, `notes`: limits of the
-    answer. `newNodes`: with `add`. `pendingDaemonSets`: with `restart`. `upgrade`: with `upgrade`. `withoutChange`:
-    what happens anyway, if the cluster was not settled. `classChange`: with `class`. `basis`: of an apply.
-    `timeline`: with `--timeline`. `runs`, `seed`, `outcomes`: in the second object of `events --runs`.
+    answer. `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of
+    their new Pods. `newNodes`: with `add`. `pendingDaemonSets`: with `restart`. `upgrade`: with `upgrade`.
+    `withoutChange`: what happens anyway, if the cluster was not settled. `classChange`: with `class`. `basis`: of an
+    apply. `timeline`: with `--timeline`. `runs`, `seed`, `outcomes`: in the second object of `events --runs`.
     """
 
     head: Head
@@ -314,6 +315,7 @@ class WhatIf(TypedDict):
     evictionBlockedBy: dict[str, list[str]]
     notSimulated: list[str]
     notModelled: list[str]
+    newPods: NotRequired[list[ChangedWorkload]]
     newNodes: NotRequired[NewNodes]
     pendingDaemonSets: NotRequired[list[PendingDaemonSet]]
     upgrade: NotRequired[Upgrade]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 _WORK_TREE: Final = "working tree"
+_HASH: Final = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
 
 class Side(NamedTuple):
@@ -85,7 +86,8 @@ def repository_of(directory: str) -> Repository:
 def _written(repository: Repository, commit: str, name: str, directory: str) -> Side:
     os.mkdir(directory)
     repository.write(commit, directory)
-    return Side(name if commit.startswith(name) else f"{name} ({commit[:10]})", directory)
+    short = _HASH.sub(r"\1", name)
+    return Side(short if commit.startswith(name) else f"{short} ({commit[:10]})", directory)
 
 
 def _differing(base: str, head: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.manifests.differences import ChangedObject
-    from forewarn.policies.whatif.answer import Preemption, WorkloadCount
+    from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
@@ -159,12 +159,14 @@ def _effects(diff: Diff) -> str:
         return whatif.NO_EFFECT
     if len(affected) == 1:
         return f"{affected[0].cluster}: {_effect(affected[0])}"
-    rows = [whatif.row(cluster.answer.answer) for cluster in affected if cluster.answer]
+    answers = [cluster.answer.answer for cluster in affected if cluster.answer]
+    rows = [*map(whatif.row, answers)]
     rejected = sum(len(cluster.rejected) for cluster in affected)
     unanswered = sum(cluster.answer is None for cluster in affected)
     sums = [
         *([plural(rejected, "object") + " rejected"] if rejected else []),
-        *(whatif.numbers(*[sum(column) for column in zip(*rows, strict=True)]) if rows else []),
+        *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods]),
+        *(whatif.numbers(_sums(rows), _sums([_of_placeholders(cluster) for cluster in affected])) if rows else []),
         *([plural(unanswered, "cluster") + " without an answer"] if unanswered else []),
     ]
     return f"{', '.join(sums) or 'effects'} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
@@ -186,13 +188,37 @@ def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None:
         return cluster.reason or "not concerned"
     answer = cluster.answer.answer
+    effects = [
+        *_rejected(cluster.rejected),
+        *whatif.on_new_pods(answer.new_pods),
+        *whatif.numbers(whatif.row(answer), _of_placeholders(cluster)),
+        *_others(answer),
+    ]
+    return ", ".join(effects) or whatif.NO_EFFECT
+
+
+def _others(answer: Answer) -> list[str]:
     unread = [f"{plural(len(answer.unread), 'object')} not simulated"] if answer.unread else []
-    return ", ".join([*_rejected(cluster), *whatif.effects_of(answer), *unread]) or whatif.NO_EFFECT
+    return [*whatif.other_effects(answer), *unread]
 
 
-def _rejected(cluster: OnCluster) -> list[str]:
-    reason = f" ({cut(cluster.rejected[0], _LONGEST)})" if len(cluster.rejected) == 1 else ""
-    return [f"{plural(len(cluster.rejected), 'object')} rejected{reason}"] if cluster.rejected else []
+def _sums(rows: Sequence[Sequence[int]]) -> list[int]:
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _of_placeholders(cluster: OnCluster) -> list[int]:
+    """The first numbers of the cluster's row for Pods that only reserve capacity."""
+    if cluster.answer is None:
+        return [0, 0, 0]
+    answer = cluster.answer.answer
+    standings = [standing for standing in answer.standings if standing.workload in cluster.placeholders]
+    preemptions = [preemption for preemption in answer.preemptions if preemption.workload in cluster.placeholders]
+    return whatif.row(answer._replace(standings=standings, preemptions=preemptions))[:3]
+
+
+def _rejected(reasons: Sequence[str]) -> list[str]:
+    reason = f" ({cut(reasons[0], _LONGEST)})" if len(reasons) == 1 else ""
+    return [f"{plural(len(reasons), 'object')} rejected{reason}"] if reasons else []
 
 
 def _explained(diff: Diff, cluster: OnCluster) -> str:
@@ -205,11 +231,11 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     ends = [_end(item, fields) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
     rest = f"; {plural(len(ends) - _NAMED, 'more workload')}" if len(ends) > _NAMED else ""
     sentences = [
-        ", ".join(_rejected(cluster)),
+        ", ".join(_rejected(cluster.rejected)),
+        ", ".join(whatif.on_new_pods(answer.new_pods)),
         _preempting(answer.preemptions, fields),
         f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else "",
-        ", ".join(whatif.effects_of(answer)[len(whatif.numbers(*[*whatif.row(answer)[:3], 0])) :]),
-        f"{plural(len(answer.unread), 'object')} not simulated" if answer.unread else "",
+        ", ".join([*whatif.numbers([0, 0, 0, whatif.row(answer)[3]]), *_others(answer)]),
     ]
     return ". ".join(filter(None, sentences))
 
@@ -279,10 +305,16 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
-    """A list item for the clusters with the same effects."""
+    """A list item for the clusters with the same effects. What all reject is in the first item alone."""
     alike = defaultdict[str, list[str]](list)
+    rejected = [cluster.rejected for cluster in clusters if cluster.answer]
+    common = [reason for reason in rejected[0] if all(reason in others for others in rejected)] if rejected[1:] else []
+    if common:
+        sentence = text_of(", ".join(_rejected(common)))
+        yield f"- **{text_of(listed([cluster.cluster for cluster in clusters if cluster.answer]))}**: {sentence}."
     for cluster in clusters:
-        alike[_explained(diff, cluster)].append(cluster.cluster)
+        left = cluster._replace(rejected=[reason for reason in cluster.rejected if reason not in common])
+        alike[_explained(diff, left)].append(cluster.cluster)
     for sentence, names in islice(alike.items(), _MAX_OBJECTS):
         yield f"- **{text_of(listed(names))}**: {text_of(sentence)}."
 

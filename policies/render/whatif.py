@@ -47,6 +47,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
         yield paint(f"after {_afterwards(change)}:", "bold")
     yield from (f"  {line}" for line in emptied(answer, paint))
     yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *new_node_lines(answer, paint)))
+    yield from (f"  new Pods of {line}" for line in _new_pods(answer.new_pods))
     yield f"  {settled(answer.summary)}"
     yield from (f"  {line}" for line in of_runs(answer))
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
@@ -55,19 +56,12 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
-    effects = [*filter(None, [_progress(answer)]), *effects_of(answer)]
+    of_class = on_new_pods(change.changed) if change else []
+    effects = [*of_class, *filter(None, [_progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.unread), 'object')} not simulated" if answer.unread else ""
     unread += _with_new_nodes(answer)
-    if change is None:
-        return (", ".join(effects) or NO_EFFECT) + unread
-    rejected = [ranked for ranked in change.changed if ranked.after is None]
-    if rejected:
-        count = sum(sum(ranked.running.values()) for ranked in rejected)
-        names = listed([each.workload for each in rejected], _FEW)
-        effects.insert(0, f"new Pods of {names} rejected ({count} run now)")
-    if ranked := len(change.changed) - len(rejected):
-        effects.insert(0, f"new Pods of {plural(ranked, 'workload')} get another priority")
-    return (", ".join(effects) or f"no workload's new Pods change priority, {NO_EFFECT}") + unread
+    nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
+    return (", ".join(effects) or nothing) + unread
 
 
 def _with_new_nodes(answer: Answer) -> str:
@@ -95,22 +89,44 @@ def row(answer: Answer) -> list[int]:
     return [len(answer.preemptions), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
 
 
-def numbers(preempted: int, more: int, fewer: int, beyond: int) -> list[str]:
-    """Phrases with the numbers of a row below HEADS that are not 0."""
+def numbers(row: Sequence[int], placeholders: Sequence[int] = ()) -> list[str]:
+    """Phrases with the numbers of a row below HEADS that are not 0. `placeholders`: how many of the first are such
+    Pods.
+    """
+    preempted, more, fewer, beyond = row
+    others = [count - reserved for count, reserved in zip(row, placeholders, strict=False)] or [1]
     effects = [
         f"{plural(fewer, 'replica')} lost" if fewer else "",
         f"{plural(more, 'more Pod')} Pending" if more else "",
         f"{plural(preempted, 'Pod')} preempted" if preempted else "",
         f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
     ]
-    return [effect for effect in effects if effect]
+    effects = [effect for effect in effects if effect]
+    return effects if any(others) or not effects else [f"only placeholder Pods: {effects[0]}", *effects[1:]]
 
 
 def effects_of(answer: Answer) -> list[str]:
-    """Phrases with the effects that need attention: those in `numbers` first."""
+    """Phrases with the effects that need attention."""
+    return [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects(answer)]
+
+
+def on_new_pods(changed: Sequence[Ranked]) -> list[str]:
+    """Phrases about the workloads whose new Pods change priority."""
+    rejected = [ranked for ranked in changed if ranked.after is None]
+    others = len(changed) - len(rejected)
+    effects = [f"new Pods of {plural(others, 'workload')} get another priority"] if others else []
+    if rejected:
+        count = sum(sum(ranked.running.values()) for ranked in rejected)
+        names = [one_line(ranked.workload) for ranked in rejected]
+        whose = listed(names, _FEW) if len(names) <= _FEW else f"{len(names)} workloads"
+        effects.append(f"new Pods of {whose} rejected ({count} run now)")
+    return effects
+
+
+def other_effects(answer: Answer) -> list[str]:
+    """Phrases with the effects that are not in `numbers`."""
     failed = sum(bool(standing.failure) for standing in answer.standings)
     effects = [
-        *numbers(*row(answer)),
         f"{plural(len(answer.pdbs), 'PDB')} with too few healthy Pods" if answer.pdbs else "",
         f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck and answer.upgrade is None else "",
@@ -435,7 +451,8 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     counts = f"Running Pods: {answer.running_before} → {answer.running_after}{_lost(answer)}"
     lines = [f"{counts}. {times(answer)}", ""]
     lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
-    progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *new_node_lines(answer))]
+    priorities = (f"new Pods of {line}" for line in _new_pods(answer.new_pods))
+    progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
     affected_workloads = [*filter(_is_affected, answer.standings)]

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.recreated import Recreator
-from forewarn.policies.whatif import autoscalers, blockers, new_nodes
+from forewarn.policies.whatif import autoscalers, blockers, class_change, new_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNodes
     from forewarn.policies.whatif.blockers import Blocker
+    from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.new_nodes import NewNodes, Starved
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.upgrade import Upgrade
@@ -156,6 +157,8 @@ class Answer(NamedTuple):
     """If races decide how long it takes: several runs, of which this answer is a typical one."""
     arrived: WithNodes | None = None
     """The end if cluster-autoscaler adds nodes; None without node groups, or if it adds none."""
+    new_pods: Sequence[Ranked] = ()
+    """The workloads that stay as they are and whose new Pods change priority, because a PriorityClass changes."""
 
     @property
     def fewer(self) -> int:
@@ -258,6 +261,8 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "notSimulated": list(answer.unread),
         "notModelled": list(answer.not_modelled),
     }
+    if answer.new_pods:
+        document["newPods"] = [class_change.ranked_as_dict(workload) for workload in answer.new_pods]
     if answer.new_nodes is not None:
         document["newNodes"] = new_nodes.as_dict(answer.new_nodes)
     if answer.starved:

@@ -355,14 +355,7 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
         "class": (change.new or change.old or PriorityClass("", 0)).name,
         "before": change.old._asdict() if change.old else None,
         "after": change.new._asdict() if change.new else None,
-        "workloads": [
-            {
-                "workload": workload.workload,
-                "newPods": {"before": _resolved_as_dict(workload.before), "after": _resolved_as_dict(workload.after)},
-                "running": {str(number): count for number, count in sorted(workload.running.items())},
-            }
-            for workload in change.changed
-        ],
+        "workloads": [ranked_as_dict(workload) for workload in change.changed],
         "mayPreempt": [
             {
                 "class": cell.priority_class,
@@ -383,6 +376,15 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
             }
             for total in change.totals
         ],
+    }
+
+
+def ranked_as_dict(workload: Ranked) -> dict[str, Any]:
+    """Return a workload as a JSON object."""
+    return {
+        "workload": workload.workload,
+        "newPods": {"before": _resolved_as_dict(workload.before), "after": _resolved_as_dict(workload.after)},
+        "running": {str(number): count for number, count in sorted(workload.running.items())},
     }
 
 

@@ -565,3 +565,40 @@ def test_replicas_that_the_change_removes_are_not_lost(
         forewarn("whatif", "apply", "-f", tmp_path / "two", "--cluster", tmp_path / "c.yaml", "-o", "json").stdout
     )
     assert (gone["fewer"], gone["scaledDown"]) == (0, 2)
+
+
+def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    default = {**CLASSES[1], "metadata": {"name": "default"}, "value": 20, "globalDefault": True}
+    named = deployment("named", 0, priorityClassName="low")
+    snapshot(tmp_path / "full.yaml", 4, ("named-1", 1, "low"))
+    write(tmp_path / "one.yaml", named, deployment("bare", 0))
+    sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
+    given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
+    kept = forewarn("diff", *given).stdout
+    assert kept.startswith("full: new Pods of 1 workload get another priority\n"), kept
+    pruned = forewarn("diff", *given, "--prune").stdout
+    effects = "new Pods of 1 workload get another priority, new Pods of shop/named rejected (0 run now)"
+    assert pruned.startswith(f"full: {effects}\n"), pruned
+    assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
+    assert "ignored" not in pruned
+    assert f"- **full**: {effects}." in forewarn("diff", *given, "--prune", "-o", "markdown").stdout
+    (cluster,) = json.loads(forewarn("diff", *given, "--prune", "-o", "json").stdout)["clusters"]
+    new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
+    preempts = {"preemptionPolicy": "PreemptLowerPriority"}
+    assert new_pods == {"shop/bare": {"priority": 20, **preempts}, "shop/named": None}
+
+
+def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        snapshot(tmp_path / f"{name}.yaml", 2, (name, 2, "low"))
+    wrong = deployment("wrong", priorityClassName="hihg")
+    sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
+    lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
+    fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
+    assert [line for line in lines if "**" in line] == [
+        f'- **one, two**: 1 object rejected (Deployment shop/wrong: {fault}; did you mean "high"?).',
+        "- **one**: shop/web preempts 1 Pod of shop/one. At the end, shop/one: 1 → 0 running.",
+        "- **two**: shop/web preempts 1 Pod of shop/two. At the end, shop/two: 1 → 0 running.",
+    ]
