@@ -161,6 +161,11 @@ def with_node_groups(
     return autoscaling._replace(groups=groups)
 
 
+def autoscaling_of(cluster: Cluster | ClusterSnapshot) -> Autoscaling:
+    """The autoscalers of a cluster, for questions that do not simulate; without node groups for a snapshot alone."""
+    return cluster.autoscaling if isinstance(cluster, Cluster) else Autoscaling()
+
+
 def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:
     """The state of a cluster, for questions that do not simulate."""
     return cluster.snapshot if isinstance(cluster, Cluster) else cluster

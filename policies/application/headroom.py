@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.cluster import snapshot_of
+from forewarn.policies.application.cluster import autoscaling_of, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.cluster.cache import ClusterSnapshot
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.options import Options
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import capacity_buffers_of
-from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.headroom import headroom as headroom_of
 from forewarn.policies.whatif.placeholders import placeholders
@@ -27,7 +25,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Headroom
     from forewarn.policies.whatif.placeholders import Placeholders
@@ -98,9 +98,7 @@ def headroom(
     """
     if not isinstance(request, HeadroomRequest):
         request = HeadroomRequest(request)
-    autoscaling = request.autoscaling
-    if autoscaling is None:
-        autoscaling = Autoscaling() if isinstance(cluster, ClusterSnapshot) else cluster.autoscaling
+    autoscaling = autoscaling_of(cluster) if request.autoscaling is None else request.autoscaling
     cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
     with places.locating():
         objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)

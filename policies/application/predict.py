@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.application.cluster import snapshot_of
+from forewarn.policies.application.cluster import autoscaling_of, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 class PredictRequest:
     """Manifests of Pods and workloads, or a Pending Pod of the cluster by namespace and name.
 
-    `replicas`: instead of the number in a manifest. `explain`: the result has the basis of each prediction.
+    `replicas`: instead of the number in a manifest. `autoscaling`: settings of autoscalers (default: those of the
+    cluster). `explain`: the result has the basis of each prediction.
     `cascade`: a simulation of what follows comes after, which depends on all lists of the cluster state.
     """
 
@@ -48,7 +49,7 @@ class PredictRequest:
     pod: tuple[str, str] | None = None
     namespace: str = "default"
     replicas: int | None = None
-    autoscaling: Autoscaling = field(default_factory=Autoscaling)
+    autoscaling: Autoscaling | None = None
     explain: bool = False
     cascade: bool = False
 
@@ -149,6 +150,7 @@ def predict(
     """
     if not isinstance(request, PredictRequest):
         request = PredictRequest(request)
+    autoscaling = autoscaling_of(cluster) if request.autoscaling is None else request.autoscaling
     cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
     with places.locating():
         if request.pod is not None:
@@ -163,7 +165,7 @@ def predict(
             )
     groups = tuple(_groups(applied))
     head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups))
-    return PredictResult(head, cluster, applied, groups, faults, places, request.autoscaling, request.explain)
+    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.explain)
 
 
 def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:

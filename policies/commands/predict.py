@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import Places
-from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
+from forewarn.policies.commands.autoscaling import (
+    add_autoscaling_options,
+    add_no_autoscaler_option,
+    autoscaling_of,
+)
 from forewarn.policies.commands.cluster_command import (
     Run,
     add_cluster_option,
@@ -50,20 +54,22 @@ def main(arguments: Sequence[str]) -> int:
     places = Places()
 
     def evaluate(run: Run) -> Evaluated:
-        from forewarn.policies.application.cluster import pod_key, require_nodes
+        from forewarn.policies.application.cluster import pod_key, require_nodes, with_node_groups
         from forewarn.policies.application.predict import PredictRequest, predict
+        from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.simulation.dump import DumpCache
 
-        cache = DumpCache()
-        cluster = settle(loaded(run, cache if options.cascade else None), release).snapshot()
-        if not autoscaling.groups:
+        cache = DumpCache() if options.cascade else GroupCache()
+        cluster = settle(loaded(run, cache), release).snapshot()
+        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+        if not settings.groups:
             require_nodes(cluster)
         request = PredictRequest(
             (options.filename,) if options.filename else (),
             pod_key(options.pod, options.namespace) if options.pod else None,
             options.namespace,
             options.replicas,
-            autoscaling,
+            settings,
             explain=options.explain,
             cascade=options.cascade,
         )
@@ -76,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         for fault in result.faults:
             print_notice(f"forewarn predict: {result.places.located(fault)}", run.errors)
         printed = _printed(result, run.output)
-        if options.cascade:
+        if isinstance(cache, DumpCache):
             from forewarn.policies.commands.simulated import aftermath
 
             lines = aftermath(cache, [options.filename], options.namespace, places)
@@ -161,5 +167,6 @@ def argument_parser() -> argparse.ArgumentParser:
         help="exit with 1 if this happens to a Pod (repeatable)",
     )
     add_autoscaling_options(add)
+    add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     add_color_option(add)
     return parser

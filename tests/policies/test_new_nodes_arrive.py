@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import forewarn
 from forewarn.policies.cli import main
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
@@ -286,3 +287,49 @@ def test_audit_without_autoscaler_gives_the_answer_without_new_nodes(capsys: Cap
     usual = audited(capsys)
     assert audited(capsys, *GROUPS, "--no-autoscaler") == usual
     assert "newNodes" not in json.dumps(usual)
+
+
+def manifest(tmp_path: Path, priority: str, cpu: str) -> str:
+    """A file with a Pod of the class `priority`."""
+    spec = {"priorityClassName": priority, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": "reports"}, "spec": spec}
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(pod))
+    return str(file)
+
+
+def predicted(capsys: Capture, *arguments: str) -> Any:
+    assert main(["predict", *arguments, "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_predict_says_which_group_of_the_cluster_helps_a_pending_pod(tmp_path: Path, capsys: Capture) -> None:
+    groups = {"a-1": "a", "a-2": "a", "b-1": "b-1", "b-2": "b-2"}
+    cluster = labelled(tmp_path, groups, status(("a", 2, 0, 2), ("b-1", 1, 0, 9), ("b-2", 1, 0, 1)))
+    asked = ("-f", manifest(tmp_path, "batch", "3"), "--cluster", cluster)
+    (scale_up,) = predicted(capsys, *asked)["autoscalers"]["nodeGroups"]["scaleUps"]
+    assert (scale_up["group"], scale_up["nodes"], scale_up["pods"]) == ("b-1", 1, 1)
+    assert main(["predict", *asked]) == 0
+    assert "scale-up: 1 node of group b-1 for reports/new (1 Pod)" in capsys.readouterr().out
+    assert "nodeGroups" not in predicted(capsys, *asked, "--no-autoscaler")["autoscalers"]
+    too_large = predicted(capsys, "-f", manifest(tmp_path, "batch", "5"), "--cluster", cluster)
+    (left,) = too_large["autoscalers"]["nodeGroups"]["noScaleUp"]
+    assert left["reasons"] == {"a": "max node group size reached", "b-1": "Insufficient cpu"} | {
+        "b-2": "max node group size reached"
+    }
+
+
+def test_node_groups_do_not_change_the_victims_of_predict(tmp_path: Path, capsys: Capture) -> None:
+    cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9)))
+    asked = ("-f", manifest(tmp_path, "gold", "2"), "--cluster", cluster)
+    found = predicted(capsys, *asked)
+    assert found["outcome"] == "preempts"
+    assert found == predicted(capsys, *asked, "--no-autoscaler")
+
+
+def test_python_programs_get_the_node_groups_of_a_cluster(tmp_path: Path) -> None:
+    cluster = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9))))
+    reaction = forewarn.predict(cluster, [manifest(tmp_path, "batch", "3")]).autoscalers
+    assert reaction is not None
+    assert reaction.plan is not None
+    assert [each.option.group for each in reaction.plan.scale_ups] == ["a"]
