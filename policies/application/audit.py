@@ -106,7 +106,7 @@ def audited(
     assumes: Sequence[str] = ()
     new_nodes = None
     if autoscaling is not None and autoscaling.assumes:
-        assumes = autoscaling.assumes
+        assumes = autoscaling.assumes[:1]  # no time passes in which nodes may be removed
         new_nodes = partial(_new_nodes, cluster=cluster, autoscaling=autoscaling)
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
     result = _audit(cluster, config, disclose, simulations)

@@ -152,11 +152,13 @@ class Autoscaling(NamedTuple):
 
     @property
     def assumes(self) -> Sequence[str]:
-        """Clauses about the nodes that arrive in simulations."""
+        """Clauses about the nodes that arrive and would leave in simulations."""
         if not self.grows or self.node_delay is None:
             return ()
         groups = listed([group.name for group in self.groups], _NAMED) or "Karpenter"
-        return (f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up",)
+        removals = listed(["scale-down"] * bool(self.groups) + ["consolidation"] * bool(self.karpenter))
+        ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up"
+        return (ready, f"no {removals} (not predicted)")
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""

@@ -53,6 +53,7 @@ def test_lost_replicas_run_again_on_karpenters_nodes(lost: Any) -> None:
     answer = lost(node_pool())
     (launch,) = answer["autoscalers"]["nodePools"]["launches"]
     assert (launch["nodePool"], launch["instanceType"], launch["nodes"]) == ("default", "m.4", 2)
+    assert answer["head"]["assumes"][-1] == "no consolidation (not predicted)"
     arrived = answer["withNewNodes"]
     assert (arrived["nodes"], arrived["running"], arrived["pending"]) == ({"default": 2}, 8, 0)
     assert "NodePool default: 2 nodes of m.4 for reports/nightly (4 Pods)" in lost(node_pool(), text=True)

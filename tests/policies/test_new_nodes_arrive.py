@@ -238,6 +238,19 @@ def test_risk_names_the_node_groups_it_assumes(capsys: Capture) -> None:
     assert "nodes of spot-large" in " ".join(risks(capsys, *GROUPS)["head"]["assumes"])
 
 
+REMOVALS = "no scale-down (not predicted)"
+
+
+def test_the_heads_of_simulations_with_new_nodes_say_that_no_node_is_removed(capsys: Capture) -> None:
+    assert REMOVALS in lost(capsys, *GROUPS)["head"]["assumes"]
+    assert REMOVALS in risks(capsys, *GROUPS)["head"]["assumes"]
+    assert main(["whatif", "lose", "--each", "zone", "--cluster", CLUSTER, *GROUPS, "-o", "json"]) == 0
+    assert REMOVALS in json.loads(capsys.readouterr().out)["head"]["assumes"]
+    assert REMOVALS not in str(lost(capsys, *GROUPS, "--no-autoscaler"))
+    assert REMOVALS not in str(lost(capsys))
+    assert REMOVALS not in str(audited(capsys, *GROUPS))
+
+
 def test_risk_without_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> None:
     assert risks(capsys, *GROUPS, "--no-autoscaler") == risks(capsys)
     assert "withNewNodes" not in json.dumps(risks(capsys))
