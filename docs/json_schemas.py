@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import types
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc
 from typing import (
@@ -24,17 +25,17 @@ from typing import (
 )
 
 from forewarn.policies.application.diff import Diff
-from forewarn.policies.documents import VERSION, fields_of
-from forewarn.policies.documents.answers import ClassPlan, Headroom, NodePressure, PredictLine, Resize, Why, WorkloadWhy
+from forewarn.policies.documents import VERSION, Field, fields_of, properties_of
+from forewarn.policies.documents.answers import ClassPlan, NodePressure, Resize, Why, WorkloadWhy
 from forewarn.policies.documents.dry_run import DryRun
 from forewarn.policies.documents.findings import Findings, Impact, Review
 from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks
-from forewarn.policies.documents.whatif import WhatIf
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.render.several_clusters import SeveralClusters
+from forewarn.policies.whatif.documents import Headroom, PredictLine, WhatIf
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
@@ -179,10 +180,11 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
         return {}
     if origin is Literal:
         return {"enum": list(arguments)}
-    if origin in (list, Sequence):
+    if origin in (list, tuple, Sequence):
         return {"type": "array", "items": _of(arguments[0], defined, closed)}
-    if origin in (dict, Mapping):
-        return {"type": "object", "additionalProperties": _of(arguments[1], defined, closed)}
+    if origin in (dict, Mapping, Counter):
+        value = int if origin is Counter else arguments[1]
+        return {"type": "object", "additionalProperties": _of(value, defined, closed)}
     if origin in (Union, types.UnionType):
         return {"anyOf": [_of(each, defined, closed) for each in arguments]}
     raise TypeError(f"no JSON Schema for {given}")
@@ -190,8 +192,11 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
 
 def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     hints = hints_of(given)
-    if fields := fields_of(given):
+    fields = [field for field in fields_of(given) if not field.hidden]
+    if fields:
         hints = {field.key: _optional(hints[field.name]) if field.optional else hints[field.name] for field in fields}
+        hints |= {key: hints_of(member.fget)["return"] for key, member in properties_of(given).items()}
+        fields += [Field(member.fget.__name__, key) for key, member in properties_of(given).items()]
     names = {name: field.key for field in fields for name in (field.name, field.key)} or {key: key for key in hints}
     is_total = getattr(given, "__total__", True)
     plain = {key: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for key, hint in hints.items()}

@@ -149,9 +149,8 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
         simulation = Simulation(world_with(start.cache, question.arrivals, DEFAULT_UNTIL))
         simulation.run()
         reaction = after_simulation(simulation, settings, names_in(simulation))
-        more = (
-            sum(number for scale_up in reaction.plan.scale_ups for _, number in scale_up.added) if reaction.plan else 0
-        )
+        scale_ups = reaction.node_groups.scale_ups if reaction.node_groups else ()
+        more = sum(added.nodes for scale_up in scale_ups for added in scale_up.added)
         if not more or count == MAX_ADDED:
             break
     notes = [*without_help(reaction)]

@@ -10,6 +10,7 @@ from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.documents import json_of
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.options import Options
@@ -61,7 +62,7 @@ class ObjectHeadroom:
     def to_dict(self) -> dict[str, Any]:
         """The JSON object without the head."""
         more = {"placeholders": self.placeholders, "capacityBuffers": self.capacity_buffers}
-        return self.headroom.to_dict() | {key: value.to_dict() for key, value in more.items() if value is not None}
+        return {**self.headroom.to_dict(), **{key: json_of(value) for key, value in more.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

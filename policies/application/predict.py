@@ -12,6 +12,7 @@ from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of, head_of_findings
+from forewarn.policies.documents import json_of
 from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
@@ -21,7 +22,7 @@ from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
 from forewarn.policies.scheduling.explanation import explanation_of
-from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions, as_dict
+from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
 from forewarn.policies.whatif.questions import pod_not_found
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ class PredictResult:
         row |= self._consequences(prediction.victims)
         scaled = _autoscaled([prediction], self.cluster, self.autoscaling._replace(groups=()))
         if scaled and is_last and self.autoscaling.groups:
-            scaled = scaled._replace(plan=self.autoscalers.plan if self.autoscalers else None)
-        return row | ({"autoscalers": as_dict(scaled)} if scaled else {})
+            scaled = scaled._replace(node_groups=self.autoscalers and self.autoscalers.node_groups)
+        return row | ({"autoscalers": json_of(scaled)} if scaled else {})
 
 
 def predict(

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from forewarn.policies.application.changes import Change
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.whatif import WhatIf as Document
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
+    from forewarn.policies.whatif.documents import WhatIf as Document
     from forewarn.policies.whatif.questions import Question
 
 SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"

@@ -1,7 +1,8 @@
 """JSON documents (`-o json`). `docs/json_schemas.py` writes JSON Schemas from their types.
 
-A result type is a dataclass or NamedTuple, and is its own document: `json_of` writes its fields. Where the JSON has
-another form, the type has a method `to_dict` that returns one of the TypedDicts in this package, so mypy compares both.
+A result type is a dataclass or NamedTuple, and is its own document: `json_of` writes its fields, without `Hidden` ones,
+and its properties `in_json`. Where the JSON has another form, the type has a method `to_dict` that returns one of the
+TypedDicts in this package, so mypy compares both.
 
 Later releases may add keys. While the version of a document stays the same, no key disappears or changes its meaning.
 """
@@ -11,10 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 VERSION: Final = 1
 """The version of all schemas. It changes if a key disappears or changes its meaning."""
+_DIGITS: Final = 4
+"""Decimal places of numbers."""
+_T = TypeVar("_T")
+Hidden = Annotated[_T, "not in JSON"]
+if TYPE_CHECKING:
+    in_json = property
+else:
+
+    class in_json(property):  # noqa: N801
+        """A property that is also a key of the JSON document, after those of the fields."""
 
 
 class Field(NamedTuple):
@@ -22,11 +33,12 @@ class Field(NamedTuple):
 
     name: str
     key: str
-    optional: bool
-    nullable: bool
+    optional: bool = False
+    nullable: bool = False
+    hidden: bool = False
 
     def omits(self, value: Any) -> bool:
-        return value is None if self.nullable else self.optional and is_empty(value)
+        return self.hidden or (value is None if self.nullable else self.optional and is_empty(value))
 
 
 @cache
@@ -37,9 +49,17 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     """
     declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
-    names = [*declared] or cast("tuple[str, ...]", getattr(of, "_fields", ()))
-    given = ((name, defaults.get(name, ...)) for name in names)
-    return tuple(Field(name, _key(name), is_empty(default), default is None) for name, default in given)
+    hints = {name: field.type for name, field in declared.items()}
+    hints |= {name: of.__annotations__[name] for name in getattr(of, "_fields", ())}
+    given = ((name, defaults.get(name, ...), "Hidden[" in str(hint)) for name, hint in hints.items())
+    return tuple(Field(name, _key(name), is_empty(default), default is None, hidden) for name, default, hidden in given)
+
+
+@cache
+def properties_of(of: Any) -> Mapping[str, in_json]:
+    """The properties of a type that are keys of its JSON document, by key."""
+    members = {name: member for base in reversed(of.__mro__) for name, member in vars(base).items()}
+    return {_key(name): member for name, member in members.items() if type(member) is in_json}
 
 
 def _key(name: str) -> str:
@@ -55,7 +75,8 @@ def to_dict(value: Any) -> dict[str, Any]:
     """The JSON object of a dataclass or NamedTuple."""
     of: Any = type(value)
     given = ((field, getattr(value, field.name)) for field in fields_of(of))
-    return {field.key: json_of(item) for field, item in given if not field.omits(item)}
+    document = {field.key: json_of(item) for field, item in given if not field.omits(item)}
+    return document | {key: json_of(member.__get__(value)) for key, member in properties_of(of).items()}
 
 
 def json_of(value: Any) -> Any:
@@ -66,7 +87,9 @@ def json_of(value: Any) -> Any:
     if fields_of(of):
         return to_dict(value)
     if isinstance(value, Mapping):
-        return {key: json_of(item) for key, item in value.items()}
+        return {str(key): json_of(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return round(value, _DIGITS)
     return [json_of(item) for item in value] if isinstance(value, list | tuple) else value
 
 

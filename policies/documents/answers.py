@@ -1,11 +1,9 @@
-"""The types of the outputs of `classes plan`, `headroom`, `predict`, `test`, `why`, `whatif pressure` and `resize`."""
+"""The types of the outputs of `classes plan`, `test`, `why`, `whatif pressure` and `resize`, and of parts of others."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
 from forewarn.policies.documents.findings import PodLoss
 from forewarn.policies.documents.head import Head
-from forewarn.policies.documents.scale_ups import Autoscalers
-from forewarn.policies.documents.whatif import Preemptor, PriorityClass
 
 ReplicasWithClass = TypedDict(
     "ReplicasWithClass",
@@ -21,6 +19,23 @@ ReplicasWithClass = TypedDict(
 )
 """Replicas that would fit with a PriorityClass."""
 PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
+
+
+class Preemptor(TypedDict):
+    """A Pod that preempts or is preempted."""
+
+    pod: str
+    workload: str
+    priority: int
+
+
+class PriorityClass(TypedDict):
+    """A PriorityClass."""
+
+    name: str
+    value: int
+    global_default: bool
+    preemption_policy: str
 
 
 class WorkloadReference(TypedDict):
@@ -141,15 +156,6 @@ class Replicas(TypedDict):
     quota: NotRequired[int]
 
 
-class Stranded(TypedDict):
-    """Free capacity that no replica can use."""
-
-    insufficient: list[str]
-    nodes: int
-    milliCpu: int
-    memory: int
-
-
 class GroupReplicas(TypedDict):
     """Replicas for a node group."""
 
@@ -158,70 +164,6 @@ class GroupReplicas(TypedDict):
     pods: int
     atLeast: bool
     reason: NotRequired[str]
-
-
-class PodGroupHeadroom(TypedDict):
-    """PodGroups that fit. `pods`: size of a group; `withoutPreemption`, `withPreemption`: numbers of groups."""
-
-    name: str
-    pods: int
-    minCount: int
-    withoutPreemption: int
-    withPreemption: int
-
-
-class ExistingPlaceholders(TypedDict):
-    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only by preempting placeholder
-    Pods. `pending`: number of further placeholder Pods that are Pending.
-    """
-
-    pods: int
-    pending: int
-    reserve: int
-    terminationSeconds: int
-
-
-class NewPlaceholders(TypedDict):
-    """Placeholder Pods to create, with the requests of each. An empty `priorityClass`: no suitable class exists."""
-
-    pods: int
-    fitNow: int
-    milliCpu: int
-    memory: int
-    priorityClass: str
-    priority: int
-
-
-class PlaceholderPool(TypedDict):
-    """Pods that fit in a node pool: in `free` capacity, and in capacity `reserved` by placeholder Pods."""
-
-    pool: str
-    free: int
-    reserved: int
-
-
-class PlaceholderNodes(TypedDict):
-    """The number of new nodes of a node group for placeholder Pods that do not fit; null: more than the group can
-    add.
-    """
-
-    group: str
-    nodes: int | None
-
-
-class Placeholders(TypedDict):
-    """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
-
-    `capacityBuffer`: a CapacityBuffer instead of placeholder Pods; null for objects without a scale subresource.
-    """
-
-    wanted: int
-    existing: ExistingPlaceholders
-    create: NewPlaceholders
-    pools: list[PlaceholderPool]
-    nodeGroups: list[PlaceholderNodes]
-    obstacle: str
-    capacityBuffer: dict[str, Any] | None
 
 
 class BufferTarget(TypedDict):
@@ -239,61 +181,6 @@ class CapacityBuffer(TypedDict):
     replicas: int | None
     provisioned: int
     problem: str
-
-
-class OtherBuffers(TypedDict):
-    """The number of CapacityBuffers of other workloads, and of their provisioned replicas."""
-
-    buffers: int
-    provisioned: int
-
-
-class CapacityBuffers(TypedDict):
-    """The CapacityBuffers for an object, and their provisioned replicas. `needed`: with `--placeholders`.
-
-    `incomplete`: present if more CapacityBuffers exist than forewarn reads.
-    """
-
-    buffers: list[CapacityBuffer]
-    provisioned: int
-    needed: NotRequired[int]
-    incomplete: NotRequired[bool]
-    others: OtherBuffers
-
-
-class Quota(TypedDict):
-    """The ResourceQuota that rejects the Pod after `pods` more, and kube-apiserver's message."""
-
-    pods: int
-    quota: str
-    message: str
-
-
-class Headroom(TypedDict):
-    """A line of `forewarn headroom`: one object.
-
-    `podGroup`: only if the object's Pods belong to a PodGroup. `priority`, `priorityClass`: of the object's Pods.
-    `withoutPreemption`, `withPreemption`: replicas that fit. `byClass`: replicas that would fit with each
-    PriorityClass. `reasons`: number of nodes for each reason why no more replicas fit. `stranded`: unusable free
-    capacity. `nodeGroups`: replicas for each node group. `quota`: the ResourceQuota that rejects further Pods.
-    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers.
-    """
-
-    head: Head
-    object: str
-    podGroup: NotRequired[PodGroupHeadroom]
-    priority: int
-    priorityClass: str
-    withoutPreemption: WithoutPreemption
-    withPreemption: Replicas
-    byClass: list[ReplicasWithClass]
-    reasons: dict[str, int]
-    stranded: list[Stranded]
-    nodeGroups: NotRequired[list[GroupReplicas]]
-    quota: NotRequired[Quota]
-    notes: list[str]
-    placeholders: NotRequired[Placeholders]
-    capacityBuffers: NotRequired[CapacityBuffers]
 
 
 class EvictionPlace(TypedDict):
@@ -408,49 +295,6 @@ class DaemonSetVictim(TypedDict):
     node: str
 
 
-class PredictedPod(TypedDict):
-    """A line of `forewarn predict`: one Pod.
-
-    `id`: `namespace/name`. `preFilter`: the status of PreFilter, if it rejected the Pod. `feasible`: nodes that pass
-    all filters. `statuses`: the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the
-    weighted scores by plugin, and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why
-    not. `candidates`: nodes on which preemption helps. `numCandidates`: their number, if kube-scheduler does not
-    evaluate all. `dryRunStatuses`: nodes on which preemption does not help, with the reason. `selected`: nodes that
-    kube-scheduler may choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with
-    more than 100 nodes, their probabilities. `standing`: why the prediction is uncertain. `attempts`: number of
-    scheduling attempts, if several. `preemptedBy`: with several objects, the later Pod that preempts this Pod.
-    `overtaken`: true if later Pods take its free capacity. `how`: with `--explain`. `basis`: `missing-replicas`, or
-    `rollout` for the new Pods of a rollout. `losses`: what fails or is interrupted without the victims.
-    `daemonSetVictims`: victims that return on the same node only. `autoscalers`: for a Pending Pod; the line of the
-    last one contains `nodeGroups` for all.
-    """
-
-    head: Head
-    id: str
-    outcome: Literal["fits", "preempts", "pending", "not-predicted"]
-    preFilter: NotRequired[Status]
-    feasible: list[str]
-    statuses: dict[str, Status]
-    scores: NotRequired[dict[str, dict[str, int]]]
-    eligible: bool
-    ineligibleReason: NotRequired[str]
-    candidates: dict[str, Candidate]
-    dryRunStatuses: NotRequired[dict[str, Status]]
-    numCandidates: NotRequired[int]
-    selected: list[str]
-    nominatedNode: str
-    odds: NotRequired[dict[str, float]]
-    standing: list[str]
-    attempts: NotRequired[int]
-    preemptedBy: NotRequired[str]
-    overtaken: NotRequired[bool]
-    how: NotRequired[Explanation]
-    basis: NotRequired[str]
-    losses: NotRequired[list[PodLoss]]
-    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
-    autoscalers: NotRequired[Autoscalers]
-
-
 class OtherPods(TypedDict):
     """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
     also "refused" (by a ResourceQuota), "later" or "unknown".
@@ -544,6 +388,3 @@ class WorkloadWhy(TypedDict):
     endings: list[PodEnding]
     notExplained: int
     missing: list[str]
-
-
-PredictLine = PredictedPod | OtherPods | PredictedPodGroup

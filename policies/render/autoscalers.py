@@ -9,11 +9,11 @@ from forewarn.policies.render.table import TitledTable
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
-    from forewarn.policies.whatif.autoscalers import Autoscalers, Back, Counted, Launches, WithNodes
-    from forewarn.policies.whatif.scale_up import NotHelped, Plan, ScaleUp
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, WithNewNodes, WorkloadBack
+    from forewarn.policies.whatif.scale_up import NoScaleUp, ScaleUp, ScaleUps
 
 MAX_LINES: Final = 20
 _ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod scheduled")
@@ -25,14 +25,13 @@ def lines(autoscalers: Autoscalers) -> Iterator[str]:
     of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
     if not of_ca.pending:
         return
-    launches = autoscalers.launches
-    if autoscalers.plan is not None or launches is not None:
-        plan = autoscalers.plan
+    plan, launches = autoscalers.node_groups, autoscalers.node_pools
+    if plan is not None or launches is not None:
         yield _considered("cluster-autoscaler", of_ca) if plan is None else _as_planned(of_ca, plan)
         yield _considered("Karpenter", of_karpenter) if launches is None else _as_launched(of_karpenter, launches)
         yield from _planned(plan) if plan else ()
         yield from _launched(launches) if launches else ()
-    elif of_ca.counts == of_karpenter.counts == of_ca.pending:
+    elif of_ca.considered == of_karpenter.considered == of_ca.pending:
         yield f"cluster-autoscaler and Karpenter would try to scale up for {_all(of_ca.pending)}"
     else:
         yield _considered("cluster-autoscaler", of_ca)
@@ -43,38 +42,37 @@ def _all(pending: int) -> str:
     return "the Pending Pod" if pending == 1 else f"all {pending} Pending Pods"
 
 
-def _considered(name: str, counted: Counted) -> str:
-    return f"{name} would try to scale up for {_some(counted.counts, counted.pending, counted.others)}"
+def _considered(name: str, counted: Considered) -> str:
+    return f"{name} would try to scale up for {_some(counted.considered, counted.pending, counted.ignored)}"
 
 
-def _as_planned(counted: Counted, plan: Plan) -> str:
+def _as_planned(counted: Considered, plan: ScaleUps) -> str:
     """The sentence about cluster-autoscaler, if the plan for its node groups is known."""
-    helped = sum(scale_up.option.pods for scale_up in plan.scale_ups)
-    left = sum(item.pods for item in plan.not_helped)
-    others = {**counted.others, "fits on a node": plan.fit, "no node group helps": left}
+    helped = sum(scale_up.pods for scale_up in plan.scale_ups)
+    left = sum(item.pods for item in plan.no_scale_up)
+    others = {**counted.ignored, "fits on a node": plan.fit_existing_nodes, "no node group helps": left}
     return f"cluster-autoscaler would scale up for {_some(helped, counted.pending, others)}"
 
 
-def _as_launched(counted: Counted, launches: Launches) -> str:
+def _as_launched(counted: Considered, launches: Launches) -> str:
     """The sentence about Karpenter, if its NodePools and instance types are known."""
     if launches.not_predicted:
         return _considered("Karpenter", counted)
-    left = sum(launches.left.values())
-    others = {**counted.others, "no NodePool helps": left}
-    return f"Karpenter would add nodes for {_some(counted.counts - left, counted.pending, others)}"
+    others = {**counted.ignored, "no NodePool helps": launches.left}
+    return f"Karpenter would add nodes for {_some(counted.considered - launches.left, counted.pending, others)}"
 
 
 def _launched(launches: Launches) -> Iterator[str]:
     """Yield lines about the nodes that Karpenter adds, and about Pods for which no NodePool helps."""
     for launch in launches.launches[:MAX_LINES]:
-        which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in launch.workloads.items()])
+        which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in launch.workloads])
         yield f"NodePool {launch.node_pool}: {plural(launch.nodes, 'node')} of {launch.instance_type} for {which}"
     if len(launches.launches) > MAX_LINES:
         yield f"and {len(launches.launches) - MAX_LINES} more kinds of nodes"
-    for (workload, why), pods in list(launches.left.items())[:MAX_LINES]:
+    for workload, pods, why in launches.no_launch[:MAX_LINES]:
         yield f"no NodePool fits {workload} ({plural(pods, 'Pod')}): {why}"
-    if len(launches.left) > MAX_LINES:
-        yield f"and {len(launches.left) - MAX_LINES} more workloads that no NodePool fits"
+    if len(launches.no_launch) > MAX_LINES:
+        yield f"and {len(launches.no_launch) - MAX_LINES} more workloads that no NodePool fits"
     if launches.not_predicted:
         yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
@@ -86,16 +84,16 @@ def _some(count: int, pending: int, others: Mapping[str, int]) -> str:
     return f"{count} of {plural(pending, 'Pending Pod')}" + (f" ({beside})" if beside else "")
 
 
-def _planned(plan: Plan) -> Iterator[str]:
+def _planned(plan: ScaleUps) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
     for scale_up in plan.scale_ups[:MAX_LINES]:
-        yield _scaled_up(scale_up, plan.expanders)
+        yield _scaled_up(scale_up)
     if len(plan.scale_ups) > MAX_LINES:
         yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
-    if plan.lost and not plan.not_helped:
+    if plan.lost and not plan.no_scale_up:
         yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
-    by_why: dict[str, list[NotHelped]] = {}
-    for left in plan.not_helped:
+    by_why: dict[str, list[NoScaleUp]] = {}
+    for left in plan.no_scale_up:
         by_why.setdefault(_why_not(left), []).append(left)
     for why, workloads in list(by_why.items())[:MAX_LINES]:
         which = listed([f"{left.workload} ({plural(left.pods, 'Pod')})" for left in workloads])
@@ -105,62 +103,63 @@ def _planned(plan: Plan) -> Iterator[str]:
         yield f"and {sum(map(len, rest))} more workloads that no node group fits"
     if plan.not_predicted:
         yield f"new nodes not predicted: {plan.not_predicted}"
-    if plan.cut:
+    if plan.truncated:
         yield "estimate incomplete (limit reached): more nodes may be needed"
 
 
-def _scaled_up(scale_up: ScaleUp, expanders: Sequence[str]) -> str:
+def _scaled_up(scale_up: ScaleUp) -> str:
     """Return a line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for the choice
     of this group.
     """
-    option = scale_up.option
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in scale_up.workloads])
     nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in scale_up.added]
     line = f"scale-up: {listed(nodes)} for {which}"
     others = [
         f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
         for other in scale_up.options
-        if other.group != option.group
+        if other.group != scale_up.group
     ]
     if not others:
         return line
     lots = "; random choice among equals" if scale_up.ties else ""
-    return f"{line}; {','.join(expanders)}: {_idle(option)} idle, instead of {listed(others)}{lots}"
+    return f"{line}; {scale_up.expander}: {_idle(scale_up)} idle, instead of {listed(others)}{lots}"
 
 
-def arrived_table(arrived: WithNodes, reaction: Autoscalers) -> TitledTable:
+def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
     """The end with new nodes: the workloads for which new nodes matter, before, at worst and with new nodes.
 
     `reaction`: the reaction whose `lines` give the reasons for Pods that no new node helps.
     """
-    plan, launches = reaction.plan, reaction.launches
-    explained = {left.workload for left in (plan.not_helped if plan else ())}
-    explained.update(workload for workload, _ in (launches.left if launches else ()))
-    cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu.items()}
-    nodes = listed([f"{number} of {group} with {cores[group]}" for group, number in arrived.groups.items()])
-    worst = f"{arrived.worst} Pods run at the worst moment ({duration(arrived.worst_at)})"
-    omitted = f"; not simulated: {plural(arrived.omitted, 'more new node')}" if arrived.omitted else ""
+    plan, launches = reaction.node_groups, reaction.node_pools
+    explained = {left.workload for left in (plan.no_scale_up if plan else ())}
+    explained.update(left.workload for left in (launches.no_launch if launches else ()))
+    cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu_by_group.items()}
+    nodes = listed([f"{number} of {group} with {cores[group]}" for group, number in arrived.nodes.items()])
+    worst = f"{arrived.worst.running} Pods run at the worst moment ({duration(arrived.worst.at)})"
+    left = arrived.nodes_not_simulated
+    omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
     end = f"{worst}, {arrived.running} with new nodes, {arrived.pending} Pending{omitted}"
-    count = plural(sum(arrived.groups.values()), "new node")
-    rows = [row for row in arrived.workloads if row.without != row.after or row.pending]
+    count = plural(sum(arrived.nodes.values()), "new node")
+    rows = [row for row in arrived.workloads if row.without_new_nodes != row.after or row.pending]
     more = f"and {plural(len(rows) - MAX_LINES, 'more workload')}; use -o json for all" if len(rows) > MAX_LINES else ""
     cells = [(row.workload, row.before, row.worst, row.after, _back_at(row, explained)) for row in rows[:MAX_LINES]]
-    return TitledTable(f"{count} from {duration(arrived.first)} on ({nodes}): {end}", _ARRIVED, cells, _TEXTS, more)
+    title = f"{count} from {duration(arrived.first_node_at)} on ({nodes}): {end}"
+    return TitledTable(title, _ARRIVED, cells, _TEXTS, more)
 
 
-def _back_at(row: Back, explained: Container[str]) -> str:
+def _back_at(row: WorkloadBack, explained: Container[str]) -> str:
     if row.pending:
         why = f": {in_short(row.message)}" if row.message and row.workload not in explained else ""
         return f"{row.pending} Pending{why}"
     return "-" if row.at is None else duration(row.at)
 
 
-def _idle(option: Option) -> str:
+def _idle(option: Option | ScaleUp) -> str:
     """The mean idle share of cpu and memory, which upstream logs as Blended."""
     return f"{option.waste / 2:.1%}"
 
 
-def _why_not(not_helped: NotHelped) -> str:
+def _why_not(not_helped: NoScaleUp) -> str:
     """Return the reasons with their node groups, for example `Insufficient memory (small, large)`."""
     by_reason: dict[str, list[str]] = {}
     for group, reason in not_helped.reasons.items():

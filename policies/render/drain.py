@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.whatif.answer import Answer
-    from forewarn.policies.whatif.blockers import Blocker
-    from forewarn.policies.whatif.upgrade import Pool, Step
+    from forewarn.policies.whatif.blockers import DrainBlocker
+    from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep
 
 _NAMED: Final = 10
 _PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
@@ -73,21 +73,21 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
         yield TitledTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
 
 
-def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
-    of_node = {step.node: pool.name for pool in pools for step in pool.steps}
+def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | int]]:
+    of_node = {step.node: pool.pool for pool in pools for step in pool.steps}
     preempted = Counter(of_node.get(preemption.node.removesuffix("-new"), "") for preemption in answer.preemptions)
     return [
         [
-            pool.name or "(no label)",
-            f"{pool.done} of {len(pool.steps)}",
+            pool.pool or "(no label)",
+            f"{pool.upgraded} of {pool.nodes}",
             "-" if pool.seconds is None else duration(pool.seconds),
-            preempted[pool.name],
+            preempted[pool.pool],
         ]
         for pool in pools
     ]
 
 
-def _needs(blocker: Blocker) -> str:
+def _needs(blocker: DrainBlocker) -> str:
     return (
         f"needs all {blocker.expected}"
         if blocker.never
@@ -105,7 +105,7 @@ def _fix_of(answer: Answer) -> str:
     return "" if answer.summary.settled else "set a longer --until"
 
 
-def _nodes(steps: Sequence[Step]) -> str:
+def _nodes(steps: Sequence[UpgradeStep]) -> str:
     return listed([step.node for step in steps], _NAMED)
 
 

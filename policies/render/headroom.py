@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, QuotaRoom, Stranded
-    from forewarn.policies.whatif.placeholders import ForGroup, ForPool, Placeholders
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Quota, Stranded
+    from forewarn.policies.whatif.placeholders import NewPlaceholders, PlaceholderNodes, PlaceholderPool, Placeholders
 
 _SHOWN: Final = 5
 _LONGEST: Final = 40
@@ -45,8 +45,8 @@ def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
 def answer_of(headroom: Headroom) -> str:
     """The numbers of more Pods as a phrase, without and with preemption."""
     if (group := headroom.of_pod_group) is not None:
-        groups = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')}"
-        return f"{groups}, {group.preempting} with preemption"
+        groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
+        return f"{groups}, {group.with_preemption} with preemption"
     without, preempting = (within(count, headroom.quota) for count in (headroom.without, headroom.preempting))
     return f"{count_text(without)}, {number_text(preempting)} with preemption"
 
@@ -63,7 +63,7 @@ def count_text(count: Count) -> str:
     return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
 
 
-def limits_text(count: Count, quota: QuotaRoom | None, zones: str = "") -> str:
+def limits_text(count: Count, quota: Quota | None, zones: str = "") -> str:
     """Return the two limits as a phrase, `nodes: 4 more; ResourceQuota team: 0 more`; without a quota, `zones`.
 
     `zones`: a phrase with the Pods of each zone.
@@ -75,7 +75,7 @@ def limits_text(count: Count, quota: QuotaRoom | None, zones: str = "") -> str:
     return f"{on_nodes}; {name}: {quota.pods} more"
 
 
-def with_limits(count: Count, quota: QuotaRoom | None, zones: str = "") -> str:
+def with_limits(count: Count, quota: Quota | None, zones: str = "") -> str:
     """Return the number of Pods that fit and that quotas admit as a phrase, with both limits if a quota applies."""
     limits = limits_text(count, quota, zones)
     return count_text(within(count, quota)) + (f" ({limits})" if limits else "")
@@ -92,8 +92,8 @@ def size_of(pod: Pod) -> str:
 def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     style = "good" if headroom.more[0] else "warning"
     if (group := headroom.of_pod_group) is not None:
-        fit = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')} fit"
-        preempting = f"{group.preempting} with preemption for the group"
+        fit = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')} fit"
+        preempting = f"{group.with_preemption} with preemption for the group"
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in headroom.by_zone.items()], _SHOWN)
     yield paint(f"without preemption: {with_limits(headroom.without, headroom.quota, zones)}", style)
@@ -146,14 +146,14 @@ def _of_class(row: OfClass) -> str:
 
 def insufficient_text(stranded: Stranded) -> str:
     """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient Pod slots and memory`."""
-    names = ["Pod slots" if name == "pods" else name for name in stranded.scarce]
+    names = ["Pod slots" if name == "pods" else name for name in stranded.insufficient]
     return f"insufficient {' and '.join(names)}"
 
 
 def stranded_text(stranded: Stranded) -> str:
     """Return a phrase with the free amounts of cpu and memory that no replica can use."""
     free = {"cpu": cpu(stranded.milli_cpu), "memory": memory(stranded.memory)}
-    scarce = () if "pods" in stranded.scarce else stranded.scarce
+    scarce = () if "pods" in stranded.insufficient else stranded.insufficient
     return " and ".join(f"{amount} {name}" for name, amount in free.items() if name not in scarce)
 
 
@@ -174,52 +174,54 @@ def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
         yield paint(f"  placeholder Pods do not help: {reserve.obstacle}", "warning")
         yield "  Fix: use a CapacityBuffer, or a PriorityClass that preempts and has a higher value"
     else:
-        grace = f", after up to {reserve.grace} s of graceful termination" if reserve.existing and reserve.grace else ""
-        existing = plural(reserve.existing, "existing placeholder Pod")
-        capacity = f"{existing}: room for {_pods(reserve.reserved)}{grace}"
-        if reserve.existing or not reserve.pending:
-            yield f"  {capacity if reserve.existing else 'no existing placeholder Pods'}"
-        if reserve.pending:
-            fewer = "; once scheduled, they may replace some of the following" if reserve.more else ""
-            pending = plural(reserve.pending, "placeholder Pod")
+        existing, more = reserve.existing, reserve.create.pods
+        seconds = existing.termination_seconds if existing.pods else 0
+        grace = f", after up to {seconds} s of graceful termination" if seconds else ""
+        room = f"room for {_pods(existing.reserve)}{grace}"
+        if existing.pods:
+            yield f"  {plural(existing.pods, 'existing placeholder Pod')}: {room}"
+        elif not existing.pending:
+            yield "  no existing placeholder Pods"
+        if existing.pending:
+            fewer = "; once scheduled, they may replace some of the following" if more else ""
+            pending = plural(existing.pending, "placeholder Pod")
             yield paint(f"  {pending} Pending: no capacity reserved yet{fewer}", "warning")
-        yield paint(f"  create {_of_size(reserve)}", "good" if not reserve.more else "warning")
+        yield paint(f"  create {_of_size(reserve.create)}", "good" if not more else "warning")
     yield from (f"    {line}" for line in _where(reserve))
-    if reserve.buffer is not None:
+    if reserve.capacity_buffer is not None:
         yield f"  or: CapacityBuffer with replicas {reserve.wanted} (no Pods are preempted; -o json shows the manifest)"
 
 
 def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     """The CapacityBuffers of the cluster, against the number of replicas that is needed."""
-    for buffer in buffers.own[:_MAX_GROUPS]:
+    for buffer in buffers.buffers[:_MAX_GROUPS]:
         of = "" if buffer.replicas is None else f" of {buffer.replicas}"
         problem = f" ({buffer.problem})" if buffer.problem else ""
         yield f"CapacityBuffer {buffer.namespace}/{buffer.name}: {buffer.provisioned}{of} replicas provisioned{problem}"
-    if len(buffers.own) > _MAX_GROUPS:
-        yield f"and {len(buffers.own) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
+    if len(buffers.buffers) > _MAX_GROUPS:
+        yield f"and {len(buffers.buffers) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
     if buffers.needed is not None:
         provided, needed = buffers.provisioned, plural(buffers.needed, "needed replica")
         if provided >= buffers.needed:
             yield paint(f"CapacityBuffers for it provide {needed}: no placeholder Pods needed", "good")
         else:
             yield paint(f"CapacityBuffers for it provide {provided} of {needed}", "warning")
-    if buffers.others:
-        more = plural(buffers.of_others, "replica")
-        yield f"{plural(buffers.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"
-    if buffers.provisioned or buffers.of_others:
+    if buffers.others.buffers:
+        other, more = (plural(*of) for of in zip(buffers.others, ("CapacityBuffer", "replica"), strict=True))
+        yield f"{other} of other workloads or PodTemplates: {more} provisioned"
+    if buffers.provisioned or buffers.others.provisioned:
         yield "note: the counts above include the capacity of CapacityBuffers: kube-scheduler does not reserve it"
-    if buffers.omitted:
+    if buffers.incomplete:
         yield "more CapacityBuffers exist than forewarn reads"
 
 
-def _of_size(reserve: Placeholders) -> str:
-    if not reserve.more:
+def _of_size(new: NewPlaceholders) -> str:
+    if not new.pods:
         return "no more placeholder Pods"
-    asks = reserve.pod.occupies.resource
-    named = f"PriorityClass {reserve.priority_class} (value {reserve.priority})"
-    named = named if reserve.priority_class else f"a new PriorityClass with value {reserve.priority}"
-    size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} memory"
-    return f"{plural(reserve.more, 'more placeholder Pod')} of {size} each, with {named}"
+    named = f"PriorityClass {new.priority_class} (value {new.priority})"
+    named = named if new.priority_class else f"a new PriorityClass with value {new.priority}"
+    size = f"{cpu(new.milli_cpu)} cpu and {memory(new.memory)} memory"
+    return f"{plural(new.pods, 'more placeholder Pod')} of {size} each, with {named}"
 
 
 def _pods(count: int) -> str:
@@ -229,19 +231,20 @@ def _pods(count: int) -> str:
 def _where(reserve: Placeholders) -> Iterator[str]:
     if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
         yield from limited(map(_of_pool, reserve.pools), len(reserve.pools), "pool", "pools", "")
-    missing = reserve.more - reserve.fit
+    missing = reserve.create.pods - reserve.create.fit_now
     if not missing:
         return
     yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes"
-    yield from limited(map(_nodes_of_group, reserve.groups), len(reserve.groups), "node group", "node groups", "")
+    groups = reserve.node_groups
+    yield from limited(map(_nodes_of_group, groups), len(groups), "node group", "node groups", "")
 
 
-def _of_pool(pool: ForPool) -> str:
+def _of_pool(pool: PlaceholderPool) -> str:
     reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
     return f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
 
 
-def _nodes_of_group(group: ForGroup) -> str:
+def _nodes_of_group(group: PlaceholderNodes) -> str:
     return f"group {group.group}: {'not enough nodes' if group.nodes is None else plural(group.nodes, 'node')}"
 
 

@@ -2,9 +2,8 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from forewarn.policies.documents.answers import Headroom, PredictLine
 from forewarn.policies.documents.findings import Findings
-from forewarn.policies.documents.whatif import WhatIf
+from forewarn.policies.whatif.documents import Headroom, PredictLine, WhatIf
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 

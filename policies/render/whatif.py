@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WithoutEvent, WorkloadCount
-    from forewarn.policies.whatif.class_change import ClassChange, Ranked, Total
-    from forewarn.policies.whatif.new_nodes import First, Starved
+    from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked
+    from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS")
 """Columns of a table with a row for each cluster."""
@@ -72,7 +72,7 @@ def _with_new_nodes(answer: Answer) -> str:
     pending = sum(workload.pending for workload in answer.standings)
     lost = plural(answer.fewer, "lost replica"), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
-    last = max((row.at or 0.0 for row in arrived.workloads if row.after > row.without), default=0.0)
+    last = max((row.at or 0.0 for row in arrived.workloads if row.after > row.without_new_nodes), default=0.0)
     when = f" within {duration(last)}" if back > 0 else ""
     return f"; with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
 
@@ -252,14 +252,14 @@ def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     if found is None:
         yield from _pending_daemons(answer.starved, "DaemonSets with Pending Pods:", paint)
         return
-    total = sum(first.pods for first in found.first)
+    total = sum(first.pods for first in found.scheduled)
     stay = "" if total else " (running Pods do not move to new nodes)"
     yield f"scheduled on new nodes: {plural(total, 'Pod') if total else 'no Pods'}{stay}"
-    yield from limited(map(_first, found.first), len(found.first), "workload", "workloads")
-    yield from _pending_daemons(found.starved, "DaemonSets with Pending Pods on new nodes:", paint)
+    yield from limited(map(_first, found.scheduled), len(found.scheduled), "workload", "workloads")
+    yield from _pending_daemons(found.pending_daemon_sets, "DaemonSets with Pending Pods on new nodes:", paint)
 
 
-def _pending_daemons(starved: Sequence[Starved], title: str, paint: Painter) -> Iterator[str]:
+def _pending_daemons(starved: Sequence[PendingDaemonSet], title: str, paint: Painter) -> Iterator[str]:
     if starved:
         yield paint(title, "warning")
     yield from limited(map(_starved, starved), len(starved), "DaemonSet", "DaemonSets")
@@ -267,13 +267,13 @@ def _pending_daemons(starved: Sequence[Starved], title: str, paint: Painter) -> 
         yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
 
 
-def _first(first: First) -> str:
+def _first(first: ScheduledOnNewNodes) -> str:
     last = duration(first.last)
     when = last if last == duration(first.first) else f"{duration(first.first)} to {last}"
     return f"{when}: {plural(first.pods, 'Pod')} of {first.workload} (priority {first.priority})"
 
 
-def _starved(each: Starved) -> str:
+def _starved(each: PendingDaemonSet) -> str:
     why = "; no Pod on a node has a lower priority" if each.ranks_too_low else ""
     return f"{each.workload} (priority {each.priority}): {plural(each.pods, 'Pod')}{why}"
 
@@ -422,13 +422,14 @@ def _rank(resolved: Resolved | None) -> str:
     return f"{resolved.priority}{' (never preempts)' if resolved.preemption_policy == 'Never' else ''}"
 
 
-def _totals(totals: Iterable[Total]) -> Iterator[str]:
+def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
     """A line for the classes that share the numbers, with the workloads of which they preempt more or fewer Pods."""
     classes: dict[str, list[str]] = {}
     for total in totals:
-        which = listed(total.workloads, _FEW)
-        name = f"class {total.priority_class}" if total.priority_class else "Pods without a class"
-        classes.setdefault(f"{total.before} → {total.meanwhile} → {total.end} (changed: {which})", []).append(name)
+        which = listed(total.changed, _FEW)
+        name = f"class {total.class_}" if total.class_ else "Pods without a class"
+        counts = f"{total.before} → {total.during_rollout} → {total.after} (changed: {which})"
+        classes.setdefault(counts, []).append(name)
     yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from forewarn.policies.controllers.recreated import Recreator
-from forewarn.policies.whatif import autoscalers, blockers, class_change, new_nodes
+from forewarn.policies.documents import json_of
+from forewarn.policies.whatif.class_change import ranked_as_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.autoscalers import Autoscalers, WithNodes
-    from forewarn.policies.whatif.blockers import Blocker
+    from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
+    from forewarn.policies.whatif.blockers import DrainBlocker
     from forewarn.policies.whatif.class_change import Ranked
-    from forewarn.policies.whatif.new_nodes import NewNodes, Starved
+    from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.upgrade import Upgrade
 
@@ -102,9 +103,8 @@ class WithoutEvent(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Several runs of a simulation with random ties and races, and how many of them end as fast as the answer's.
-
-    `longest`: seconds until the steady state in the slowest of these; `others`: in the slowest of the other runs.
+    """Runs with random ties and races. `alike`: the number of runs like the answer, which take at most `longest`
+    seconds; the others take up to `others` seconds.
     """
 
     total: int
@@ -145,17 +145,17 @@ class Answer(NamedTuple):
     upgrade: Upgrade | None = None
     drained: Sequence[str] = ()
     """The nodes of a drain without upgrade, in order."""
-    blockers: Sequence[Blocker] = ()
+    blockers: Sequence[DrainBlocker] = ()
     """The PDBs that block drains of an upgrade at the start."""
     new_nodes: NewNodes | None = None
     """The added nodes; None without any."""
-    starved: Sequence[Starved] = ()
+    starved: Sequence[PendingDaemonSet] = ()
     """If a workload is restarted: DaemonSets with Pending Pods."""
     losses: Sequence[PodLoss] = ()
     """What fails or is interrupted because a Pod of it is lost."""
     runs: Runs | None = None
     """If races decide how long it takes: several runs, of which this answer is a typical one."""
-    arrived: WithNodes | None = None
+    arrived: WithNewNodes | None = None
     """The end if cluster-autoscaler adds nodes; None without node groups, or if it adds none."""
     new_pods: Sequence[Ranked] = ()
     """The workloads that stay as they are and whose new Pods change priority, because a PriorityClass changes."""
@@ -208,8 +208,8 @@ def as_dict(answer: Answer) -> dict[str, Any]:
     document: dict[str, Any] = {
         "change": answer.title,
         "settled": answer.summary.settled,
-        "settledAt": round(answer.summary.settled_at, 4),
-        **({"typicalOf": answer.runs._asdict()} if answer.runs else {}),
+        "settledAt": answer.summary.settled_at,
+        **({"typicalOf": answer.runs} if answer.runs else {}),
         "running": {"before": answer.running_before, "after": answer.running_after},
         "fewer": answer.fewer,
         "daemonPodsOfLostNodes": answer.with_nodes,
@@ -232,11 +232,11 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             name: dict(answer.count_pending(what))
             for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
         },
-        "autoscalers": autoscalers.as_dict(answer.autoscalers),
-        **({"withNewNodes": autoscalers.arrived_as_dict(answer.arrived)} if answer.arrived else {}),
+        "autoscalers": answer.autoscalers,
+        **({"withNewNodes": answer.arrived} if answer.arrived else {}),
         "preempted": [
             {
-                "t": round(p.t, 4),
+                "t": p.t,
                 "cascadeDepth": p.level,
                 "node": p.node,
                 "by": {"pod": p.by, "workload": p.by_workload, "priority": p.by_priority},
@@ -250,26 +250,22 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             }
             for p in answer.preemptions
         ],
-        **({"podLosses": [loss.to_dict() for loss in answer.losses]} if answer.losses else {}),
+        **({"podLosses": answer.losses} if answer.losses else {}),
         "pdbs": {
-            "violatedByPreemption": dict(answer.summary.violated_pdbs),
+            "violatedByPreemption": answer.summary.violated_pdbs,
             "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.pdbs.items())},
         },
         "rejectedByQuota": {each.group: each.pods for each in answer.summary.missing},
-        "notDrained": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
-        "evictionBlockedBy": {pod: list(pdbs) for pod, pdbs in sorted(answer.forbidden.items())},
-        "notSimulated": list(answer.unread),
-        "notModelled": list(answer.not_modelled),
+        "notDrained": dict(sorted(answer.stuck.items())),
+        "evictionBlockedBy": dict(sorted(answer.forbidden.items())),
+        "notSimulated": answer.unread,
+        "notModelled": answer.not_modelled,
+        **({"newPods": [*map(ranked_as_dict, answer.new_pods)]} if answer.new_pods else {}),
+        **({} if answer.new_nodes is None else {"newNodes": answer.new_nodes}),
+        **({"pendingDaemonSets": answer.starved} if answer.starved else {}),
     }
-    if answer.new_pods:
-        document["newPods"] = [class_change.ranked_as_dict(workload) for workload in answer.new_pods]
-    if answer.new_nodes is not None:
-        document["newNodes"] = new_nodes.as_dict(answer.new_nodes)
-    if answer.starved:
-        document["pendingDaemonSets"] = new_nodes.starved_as_dicts(answer.starved)
     if answer.upgrade is not None:
-        blocking = [blockers.as_dict(each) for each in answer.blockers]
-        document["upgrade"] = answer.upgrade.to_dict() | {"blockers": blocking}
+        document["upgrade"] = {**answer.upgrade.to_dict(), "blockers": answer.blockers}
     if answer.without_event is not None:
         document["withoutChange"] = answer.without_event.summary.to_dict() | {"fewer": answer.without_event.fewer}
-    return document
+    return cast("dict[str, Any]", json_of(document))

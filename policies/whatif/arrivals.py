@@ -22,7 +22,14 @@ from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Names, names_in, waiting_in
 from forewarn.policies.whatif.answer import WorkloadCount
-from forewarn.policies.whatif.autoscalers import Back, WithNodes, after_predictions, after_simulation, not_predicted
+from forewarn.policies.whatif.autoscalers import (
+    WithNewNodes,
+    WorkloadBack,
+    WorstMoment,
+    after_predictions,
+    after_simulation,
+    not_predicted,
+)
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.node_groups import free_names
 
@@ -50,10 +57,9 @@ _REMOVED: Final = ("deleted", "preempted", "gone")
 
 
 class Worst(NamedTuple):
-    """The lowest number of running Pods at any time: of all workloads, after `at` seconds, and of each workload."""
+    """The lowest number of running Pods at any time: of all workloads, and of each workload."""
 
-    running: int
-    at: float
+    moment: WorstMoment
     by_workload: Mapping[Workload, int]
 
     @classmethod
@@ -88,7 +94,7 @@ class Worst(NamedTuple):
                 lowest[workload] = min(lowest[workload], running[workload])
             if total < worst:
                 worst, at = total, event.t
-        return cls(worst, at, lowest)
+        return cls(WorstMoment(worst, at), lowest)
 
 
 class End(NamedTuple):
@@ -230,7 +236,7 @@ def arrivals_of(nodes: Iterable[tuple[str, Node, float]]) -> list[Arrival]:
     ]
 
 
-def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> WithNodes | None:
+def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> WithNewNodes | None:
     """Simulate the event with the nodes that autoscalers add; None without any.
 
     `autoscaling`: after the loss of the question. `branch`: ran the simulation of the event. Raises ValueError.
@@ -244,34 +250,34 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
     for group, node, _ in nodes:
         milli_cpu[group] += node.allocatable.milli_cpu
     rows = list(_rows(answer, end))
-    return WithNodes(
-        groups=dict(Counter(group for group, _, _ in nodes)),
-        milli_cpu=milli_cpu,
-        first=min(at for _, _, at in nodes),
-        worst=end.worst.running,
-        worst_at=end.worst.at,
+    return WithNewNodes(
+        nodes=dict(Counter(group for group, _, _ in nodes)),
+        milli_cpu=milli_cpu.total(),
+        milli_cpu_by_group=milli_cpu,
+        first_node_at=min(at for _, _, at in nodes),
+        worst=end.worst.moment,
         running=sum(running for running, _ in end.counts.values()),
         fewer=sum(missed for _, missed in rows),
         pending=sum(pending for _, pending in end.counts.values()),
         settled_at=end.settled_at,
         workloads=[back for back, _ in rows],
-        omitted=len(added) - len(nodes),
+        nodes_not_simulated=len(added) - len(nodes),
     )
 
 
-def _rows(answer: Answer, end: End) -> Iterator[tuple[Back, int]]:
+def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:
     """Yield the workloads of the answer, and those that miss Pods only with new nodes, with their missed replicas."""
     names = answer.summary.names
     workloads = {names.of(workload): workload for workload in {**end.worst.by_workload, **end.counts}}
     for standing in (*answer.standings, *_only_with_nodes(answer, end)):
         workload = workloads.get(standing.workload, ("", standing.workload))
         running, pending = end.counts.get(workload, (0, 0))
-        back = Back(
+        back = WorkloadBack(
             workload=standing.workload,
             before=standing.before,
             worst=end.worst.by_workload.get(workload, 0),
             after=running,
-            without=standing.after,
+            without_new_nodes=standing.after,
             pending=pending,
             at=None if pending else end.last.get(workload),
             message=end.messages.get(standing.workload, "") if pending else "",
@@ -304,13 +310,13 @@ def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autos
         reaction = after_predictions(predictions, cluster, autoscaling)
     except InvalidObject as fault:
         return NewNodes(0, 0, 0.0, one_line(str(fault)))
-    plan, launches = reaction.plan, reaction.launches
+    plan, launches = reaction.node_groups, reaction.node_pools
     scale_ups = plan.scale_ups if plan else ()
-    nodes, pods = sum(number for each in scale_ups for _, number in each.added), plan.fit if plan else 0
-    pods += sum(each.option.pods for each in scale_ups)
+    nodes, pods = sum(number for each in scale_ups for _, number in each.added), plan.fit_existing_nodes if plan else 0
+    pods += sum(each.pods for each in scale_ups)
     if launches is not None and not launches.not_predicted:
         nodes += len(launches.arrivals)
-        pods += reaction.karpenter.counts - sum(launches.left.values())
+        pods += reaction.karpenter.considered - launches.left
     seconds = (autoscaling.node_delay or 0.0) + SCAN * max(len(scale_ups), 1)
     why = "" if nodes else next(not_predicted(reaction), "")
     return NewNodes(nodes, min(pods, reaction.cluster_autoscaler.pending), seconds, why)
@@ -331,7 +337,7 @@ def _names(taken: Container[str]) -> Callable[[str], str]:
 
 def _launched(reaction: Autoscalers, ready: float, name_of: Callable[[str], str]) -> Iterator[tuple[str, Node, float]]:
     """Yield the nodes that Karpenter launches."""
-    launches = reaction.launches
+    launches = reaction.node_pools
     for arrival in launches.arrivals if launches else ():
         metadata = {**arrival.node["metadata"], "name": name_of(arrival.group)}
         yield arrival.group, read_node({**arrival.node, "metadata": metadata}), ready + BATCH
@@ -341,7 +347,7 @@ def _new_nodes(
     reaction: Autoscalers, autoscaling: Autoscaling, ready: float, name_of: Callable[[str], str]
 ) -> Iterator[tuple[str, Node, float]]:
     """Yield the nodes that cluster-autoscaler adds, those of one scan after those of the scan before."""
-    plan, groups = reaction.plan, {group.name: group for group in autoscaling.groups}
+    plan, groups = reaction.node_groups, {group.name: group for group in autoscaling.groups}
     for scan, scale_up in enumerate(plan.scale_ups if plan else (), 1):
         for group, number in scale_up.added:
             for _ in range(number):

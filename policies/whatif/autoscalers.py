@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import starmap
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.whatif.scale_up import Plan
+    from forewarn.policies.whatif.scale_up import ScaleUps
 
 
 MAX_ROUNDS: Final = 20
@@ -53,25 +54,45 @@ _LONGEST: Final = 300
 """Maximum characters of Karpenter's reason for a Pod without a node."""
 
 
+class PodsOfWorkload(NamedTuple):
+    """A number of Pods of a workload."""
+
+    workload: str
+    pods: int
+
+
 class Launch(NamedTuple):
-    """Equal nodes: their NodePool and instance type. `workloads`: workload -> number of Pods that need these nodes."""
+    """Equal nodes that Karpenter adds. `workloads`: whose Pods need these nodes."""
 
     node_pool: str
     instance_type: str
     nodes: int
-    workloads: dict[str, int]
+    workloads: Sequence[PodsOfWorkload]
+
+
+class NoLaunch(NamedTuple):
+    """Pods for which no NodePool adds a node. `reason`: Karpenter's message."""
+
+    workload: str
+    pods: int
+    reason: str
 
 
 class Launches(NamedTuple):
-    """The nodes that Karpenter launches. `left`: (workload, reason) -> number of Pods without a place.
+    """The nodes that Karpenter adds. `not_predicted`: what forewarn does not model, or "".
 
-    `not_predicted`: what forewarn does not model, or "".
+    An instance type is the cheapest that Karpenter allows.
     """
 
-    launches: Sequence[Launch] = ()
-    left: Mapping[tuple[str, str], int] = MappingProxyType({})
-    arrivals: Sequence[Arrival] = ()
-    not_predicted: str = ""
+    launches: Sequence[Launch]
+    no_launch: Sequence[NoLaunch]
+    not_predicted: str
+    arrivals: Hidden[Sequence[Arrival]]
+
+    @property
+    def left(self) -> int:
+        """The number of Pods for which no NodePool adds a node."""
+        return sum(item.pods for item in self.no_launch)
 
 
 def launch(
@@ -87,10 +108,11 @@ def launch(
             if not more:
                 break
     except NotPredicted as reason:
-        return Launches(not_predicted=str(reason))
+        return Launches([], [], str(reason), [])
     workloads = {pod.key: workload_of(pod) for pod in pods}
     left = Counter((workloads[key], cut(one_line(why), _LONGEST)) for key, why in errors.items())
-    return Launches(_merged(arrivals, workloads), dict(left), arrivals)
+    no_launch = [NoLaunch(workload, number, why) for (workload, why), number in left.items()]
+    return Launches(_merged(arrivals, workloads), no_launch, "", arrivals)
 
 
 def _merged(arrivals: Sequence[Arrival], workloads: dict[str, str]) -> list[Launch]:
@@ -100,26 +122,7 @@ def _merged(arrivals: Sequence[Arrival], workloads: dict[str, str]) -> list[Laun
         kind = arrival.group, str(at(arrival.node, "metadata", "labels", "node.kubernetes.io/instance-type"))
         counts[kind] += 1
         pods.setdefault(kind, Counter()).update(workloads[key] for key in arrival.pods)
-    return [Launch(*kind, nodes, dict(pods[kind])) for kind, nodes in counts.items()]
-
-
-def launches_as_dict(launches: Launches) -> dict[str, Any]:
-    """Return the nodes as a JSON object."""
-    return {
-        "launches": [
-            {
-                "nodePool": item.node_pool,
-                "instanceType": item.instance_type,
-                "nodes": item.nodes,
-                "workloads": [{"workload": name, "pods": pods} for name, pods in item.workloads.items()],
-            }
-            for item in launches.launches
-        ],
-        "noLaunch": [
-            {"workload": workload, "pods": pods, "reason": why} for (workload, why), pods in launches.left.items()
-        ],
-        "notPredicted": launches.not_predicted,
-    }
+    return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
 
 
 NODE_DELAY: Final = 180.0
@@ -187,65 +190,68 @@ class Waiting(NamedTuple):
     tried: bool = True
 
 
-class Counted(NamedTuple):
-    """The numbers of `pending` Pods and of those that an autoscaler considers (`counts`); reason -> number of the
-    others.
-    """
+class Considered(NamedTuple):
+    """The number of Pods for which an autoscaler would scale up, and of the other Pending Pods by reason."""
 
-    pending: int
-    counts: int
-    others: Mapping[str, int]
+    considered: int
+    ignored: Mapping[str, int]
+    pending: Hidden[int]
 
 
 class Autoscalers(NamedTuple):
-    """The reaction of each autoscaler to the Pods that are Pending at the end.
+    """The reaction of autoscalers to Pending Pods.
 
-    `plan`: the nodes that cluster-autoscaler adds; None without node groups. `launches`: the nodes that Karpenter adds;
-    None without NodePools and instance types.
+    `node_groups`: of cluster-autoscaler; None without node groups. `node_pools`: of Karpenter; None without NodePools
+    and instance types.
     """
 
-    cluster_autoscaler: Counted
-    karpenter: Counted
-    plan: Plan | None = None
-    launches: Launches | None = None
+    cluster_autoscaler: Considered
+    karpenter: Considered
+    node_groups: ScaleUps | None = None
+    node_pools: Launches | None = None
 
 
-class Back(NamedTuple):
-    """The running Pods of a workload: before the event, at the workload's worst moment, and at the end.
+class WorkloadBack(NamedTuple):
+    """Running Pods of a workload: before the event, at its worst moment, at the end, and at the end without new nodes.
 
-    `without`: at the end without new nodes. `at`: seconds until its last Pod was scheduled; None if Pods stay Pending,
-    for the reason `message`.
+    `pending`: Pods that stay Pending, for the reason `message`. `at`: seconds until its last Pod was scheduled; null if
+    Pods stay Pending.
     """
 
     workload: str
     before: int
     worst: int
     after: int
-    without: int
+    without_new_nodes: int
     pending: int
+    message: str
     at: float | None
-    message: str = ""
 
 
-class WithNodes(NamedTuple):
-    """The end of a simulation in which nodes arrive. `groups`: numbers of new nodes. `milli_cpu`: their cpu by group.
+class WorstMoment(NamedTuple):
+    """The lowest number of running Pods, and the seconds until then."""
 
-    `first`: seconds until the first new node. `worst`, `worst_at`: the lowest number of running Pods, and the seconds
-    until then. `fewer`: replicas that do not run at the end. `omitted`: number of nodes that did not arrive because of
-    MAX_NODES.
+    running: int
+    at: float
+
+
+class WithNewNodes(NamedTuple):
+    """The end of the simulation if autoscalers add nodes. `nodes`: by node group or NodePool.
+
+    `fewer`: replicas that do not run at the end. `nodes_not_simulated`: the nodes beyond the limit of a simulation.
     """
 
-    groups: Mapping[str, int]
-    milli_cpu: Mapping[str, int]
-    first: float
-    worst: int
-    worst_at: float
+    nodes: Mapping[str, int]
+    milli_cpu: int
+    milli_cpu_by_group: Mapping[str, int]
+    first_node_at: float
+    worst: WorstMoment
     running: int
     fewer: int
     pending: int
     settled_at: float
-    workloads: Sequence[Back]
-    omitted: int = 0
+    workloads: Sequence[WorkloadBack]
+    nodes_not_simulated: int
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
@@ -308,13 +314,13 @@ def autoscalers(
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
-    return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)), to_scale, launches)
+    return Autoscalers(_considered(of_ca, len(waiting)), _considered(of_karpenter, len(waiting)), to_scale, launches)
 
 
 def without_help(reaction: Autoscalers) -> Iterator[str]:
     """Yield sentences about Pending Pods that no number of nodes helps."""
-    plan, by_why = reaction.plan, Counter[str](reaction.cluster_autoscaler.others)
-    for left in plan.not_helped if plan else ():
+    plan, by_why = reaction.node_groups, Counter[str](reaction.cluster_autoscaler.ignored)
+    for left in plan.no_scale_up if plan else ():
         by_why[f"{left.workload}: {', '.join(left.reasons.values())}"] += left.pods
     for why, pods in by_why.most_common(_MAX_LINES):
         if pods:
@@ -326,8 +332,8 @@ def without_help(reaction: Autoscalers) -> Iterator[str]:
 
 def not_predicted(reaction: Autoscalers) -> Iterator[str]:
     """Yield sentences about new nodes that forewarn does not predict."""
-    plan, launches = reaction.plan, reaction.launches
-    if plan is not None and (plan.cut or plan.not_predicted):
+    plan, launches = reaction.node_groups, reaction.node_pools
+    if plan is not None and (plan.truncated or plan.not_predicted):
         yield f"number of nodes not predicted: {plan.not_predicted or 'the estimate takes too long'}"
     if launches is not None and launches.not_predicted:
         yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
@@ -365,9 +371,8 @@ def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
             yield Waiting(state.pod, state.pod.key in tried and reason != SCHEDULER_ERROR)
 
 
-def _counted(counts: Counter[str], pending: int) -> Counted:
-    others = {why: count for why, count in sorted(counts.items()) if why and count}
-    return Counted(pending, counts[""], others)
+def _considered(counts: Counter[str], pending: int) -> Considered:
+    return Considered(counts[""], {why: count for why, count in sorted(counts.items()) if why and count}, pending)
 
 
 def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: int) -> str:
@@ -401,63 +406,3 @@ def _lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
     """Report whether a PersistentVolumeClaim of the Pod does not exist, so that no new node helps."""
     names = [volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral]
     return CLAIM not in objects.unlisted and any(name and (pod.namespace, name) not in objects.claims for name in names)
-
-
-def as_dict(autoscalers: Autoscalers) -> dict[str, Any]:
-    """Return the autoscalers' reaction as a JSON object."""
-    names = (("clusterAutoscaler", autoscalers.cluster_autoscaler), ("karpenter", autoscalers.karpenter))
-    document: dict[str, Any] = {name: {"considered": item.counts, "ignored": dict(item.others)} for name, item in names}
-    document |= {"nodeGroups": _plan_as_dict(autoscalers.plan)} if autoscalers.plan else {}
-    return document | ({"nodePools": launches_as_dict(autoscalers.launches)} if autoscalers.launches else {})
-
-
-def _plan_as_dict(plan: Plan) -> dict[str, Any]:
-    return {
-        "scaleUps": [
-            {
-                "group": scale_up.option.group,
-                "nodes": scale_up.option.nodes,
-                "pods": scale_up.option.pods,
-                "expander": ",".join(plan.expanders),
-                "options": [option._asdict() | {"waste": round(option.waste, 4)} for option in scale_up.options],
-                "ties": list(scale_up.ties),
-                "workloads": [workload._asdict() for workload in scale_up.workloads],
-                "added": [{"group": group, "nodes": nodes} for group, nodes in scale_up.added],
-            }
-            for scale_up in plan.scale_ups
-        ],
-        "noScaleUp": [{**item._asdict(), "reasons": dict(item.reasons)} for item in plan.not_helped],
-        "fitExistingNodes": plan.fit,
-        "lost": list(plan.lost),
-        "truncated": plan.cut,
-        "notPredicted": plan.not_predicted,
-    }
-
-
-def arrived_as_dict(arrived: WithNodes) -> dict[str, Any]:
-    """Return the end with new nodes as a JSON object."""
-    return {
-        "nodes": dict(arrived.groups),
-        "milliCpu": sum(arrived.milli_cpu.values()),
-        "milliCpuByGroup": dict(arrived.milli_cpu),
-        "firstNodeAt": round(arrived.first, 4),
-        "worst": {"running": arrived.worst, "at": round(arrived.worst_at, 4)},
-        "running": arrived.running,
-        "fewer": arrived.fewer,
-        "pending": arrived.pending,
-        "settledAt": round(arrived.settled_at, 4),
-        "workloads": [
-            {
-                "workload": workload.workload,
-                "before": workload.before,
-                "worst": workload.worst,
-                "after": workload.after,
-                "withoutNewNodes": workload.without,
-                "pending": workload.pending,
-                "message": workload.message,
-                "at": None if workload.at is None else round(workload.at, 4),
-            }
-            for workload in arrived.workloads
-        ],
-        "nodesNotSimulated": arrived.omitted,
-    }

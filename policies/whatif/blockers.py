@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.disruption import PdbStatus
+from forewarn.policies.documents import in_json
 from forewarn.policies.simulation.drain import forbidden_by, is_skipped
 from forewarn.policies.simulation.workload_index import PDB
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
 
 
-class Blocker(NamedTuple):
-    """A PDB (`budget`: `namespace/name`) that blocks the eviction of `pods` on `nodes`.
+class DrainBlocker(NamedTuple):
+    """A PodDisruptionBudget that allows no disruptions before the upgrade.
 
-    `healthy`, `desired`, `expected`: numbers of Pods in its status. If `never` is false, drains continue when enough
-    Pods are healthy.
+    `pods`: the protected Pods on `nodes`. `healthy`, `desired`, `expected`: numbers of Pods in the status. `never`:
+    all Pods are required; otherwise, drains wait until enough Pods are healthy.
     """
 
     budget: str
@@ -28,13 +29,12 @@ class Blocker(NamedTuple):
     desired: int
     expected: int
 
-    @property
+    @in_json
     def never(self) -> bool:
-        """Whether the PDB requires all Pods, so that it never allows a disruption."""
         return self.desired >= self.expected
 
 
-def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
+def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[DrainBlocker]:
     """Return the PDBs that block evictions from these nodes now: first those with `never`, then those that affect
     most nodes.
     """
@@ -48,15 +48,10 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
     return sorted(blockers, key=lambda item: (not item.never, -len(item.nodes), -len(item.pods), item.budget))
 
 
-def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) -> Blocker:
+def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) -> DrainBlocker:
     namespace, _, name = pdb.partition("/")
     status = simulation.api.workloads[PDB, namespace, name].status
     counts = status if isinstance(status, PdbStatus) else PdbStatus()
     nodes = sorted({node for _, node in pods})
     healthy, desired, expected = counts.current_healthy, counts.desired_healthy, counts.expected_pods
-    return Blocker(pdb, [pod for pod, _ in pods], nodes, healthy, desired, expected)
-
-
-def as_dict(blocker: Blocker) -> dict[str, Any]:
-    """Return the blocker as a JSON object."""
-    return blocker._asdict() | {"never": blocker.never}
+    return DrainBlocker(pdb, [pod for pod, _ in pods], nodes, healthy, desired, expected)

@@ -6,7 +6,7 @@ never fails: a field of the wrong type counts as absent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import at, group_kind, ref_of
@@ -14,6 +14,7 @@ from forewarn.policies.objects.fields import at, group_kind, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from forewarn.policies.documents.answers import CapacityBuffer
     from forewarn.policies.objects.fields import ApiObject
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
@@ -38,7 +39,7 @@ class Buffer(NamedTuple):
     provisioned: int
     problem: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CapacityBuffer:
         """Return the CapacityBuffer as a JSON object."""
         return {
             "name": f"{self.namespace}/{self.name}",
@@ -49,29 +50,24 @@ class Buffer(NamedTuple):
         }
 
 
-class Buffers(NamedTuple):
-    """The CapacityBuffers for an object (`own`), and the number and the provisioned replicas of the others.
+class OtherBuffers(NamedTuple):
+    """The number of CapacityBuffers of other workloads, and of their provisioned replicas."""
 
-    `needed`: the number of replicas that the user requests, or None. `omitted`: whether the cluster has more than
-    MAX_BUFFERS.
+    buffers: int
+    provisioned: int
+
+
+class Buffers(NamedTuple):
+    """The CapacityBuffers for an object, and their provisioned replicas. `needed`: with `--placeholders`.
+
+    `incomplete`: present if more CapacityBuffers exist than forewarn reads.
     """
 
-    own: Sequence[Buffer]
-    others: int
-    of_others: int
+    buffers: Sequence[Buffer]
+    provisioned: int
+    others: OtherBuffers
     needed: int | None = None
-    omitted: bool = False
-
-    @property
-    def provisioned(self) -> int:
-        return sum(buffer.provisioned for buffer in self.own)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the CapacityBuffers as a JSON object."""
-        document = {"buffers": [item.to_dict() for item in self.own], "provisioned": self.provisioned}
-        needed = {} if self.needed is None else {"needed": self.needed}
-        cut_short = {"incomplete": True} if self.omitted else {}
-        return {**document, **needed, **cut_short, "others": {"buffers": self.others, "provisioned": self.of_others}}
+    incomplete: Literal[True] | None = None
 
 
 class CapacityBuffers:
@@ -79,7 +75,7 @@ class CapacityBuffers:
 
     def __init__(self) -> None:
         self.buffers: dict[tuple[str, str], Buffer] = {}
-        self.omitted = False
+        self.omitted: Literal[True] | None = None
 
     def collect(self, obj: ApiObject) -> bool | None:
         """Add or replace a CapacityBuffer. Returns None for other objects (see `Cache`)."""
@@ -103,7 +99,8 @@ class CapacityBuffers:
         mine = ref.namespace, (group_kind(obj), ref.name)
         own = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) == mine]
         others = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) != mine]
-        return Buffers(own, len(others), sum(other.provisioned for other in others), needed, self.omitted)
+        of_others = OtherBuffers(len(others), sum(other.provisioned for other in others))
+        return Buffers(own, sum(buffer.provisioned for buffer in own), of_others, needed, self.omitted)
 
 
 def _read(obj: ApiObject) -> Buffer:

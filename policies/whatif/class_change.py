@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.documents import in_json, json_of
 from forewarn.policies.findings import ObjectRef, cut, plural
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.dump import DumpCache
 
@@ -76,30 +78,34 @@ class Ranked(NamedTuple):
         return _rank(self.before) != _rank(self.after)
 
 
-class Cell(NamedTuple):
+class MayPreempt(NamedTuple):
     """How many Pods of a workload a new Pod of a PriorityClass may preempt.
 
-    `before`: before the change. `meanwhile`: after the change, with the old Pods. `end`: after all Pods are recreated.
+    `during_rollout`: after the change, with the old Pods. `after`: after all Pods are recreated.
     """
 
-    priority_class: str
+    class_: str
     workload: str
     before: int
-    meanwhile: int
-    end: int
+    during_rollout: int
+    after: int
 
 
-class Total(NamedTuple):
-    """How many running Pods a new Pod of a PriorityClass may preempt, as in Cell.
+class PreemptionTotal(NamedTuple):
+    """How many running Pods a new Pod of a PriorityClass may preempt, and the number of workloads for which it changes.
 
-    `workloads`: those of which the number changes, most Pods first.
+    `changed`: these workloads, most Pods first.
     """
 
-    priority_class: str
+    class_: str
     before: int
-    meanwhile: int
-    end: int
-    workloads: list[str]
+    during_rollout: int
+    after: int
+    changed: Hidden[list[str]]
+
+    @in_json
+    def workloads(self) -> int:
+        return len(self.changed)
 
 
 class ClassChange(NamedTuple):
@@ -114,8 +120,8 @@ class ClassChange(NamedTuple):
     new: PriorityClass | None
     taken_from: str
     ranked: Sequence[Ranked]
-    cells: Sequence[Cell]
-    totals: Sequence[Total]
+    cells: Sequence[MayPreempt]
+    totals: Sequence[PreemptionTotal]
     templates: Mapping[Key, ApiObject]
     restarted: bool = True
 
@@ -182,7 +188,7 @@ def effect_of(
     defaults = (c.name for c in before.priority_classes.values() if moved and c.global_default and c.name != name)
     rows = list(ranked(before, after, templates))
     cells = list(_cells(before, after, rows))
-    differing = sorted(filter(_differs, cells), key=lambda c: (-max(c[2:]), c.priority_class, c.workload))
+    differing = sorted(filter(_differs, cells), key=lambda c: (-max(c[2:]), c.class_, c.workload))
     return ClassChange(old, new, next(defaults, ""), rows, differing, [*_totals(cells)], templates)
 
 
@@ -306,34 +312,34 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
     return None if resolved is None else (resolved.priority, resolved.preemption_policy == PREEMPT_NEVER)
 
 
-def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> Iterator[Cell]:
+def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> Iterator[MayPreempt]:
     for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
         old, new = _level(name, before), _level(name, after)
         for workload in ranked:
             count = sum(workload.running.values())
             one, other = _below(workload.running, old), _below(workload.running, new)
             last = count if new is not None and workload.after is not None and workload.after.priority < new else 0
-            yield Cell(name, workload.workload, one, other, last)
+            yield MayPreempt(name, workload.workload, one, other, last)
 
 
-def _differs(cell: Cell) -> bool:
-    return not cell.before == cell.meanwhile == cell.end
+def _differs(cell: MayPreempt) -> bool:
+    return not cell.before == cell.during_rollout == cell.after
 
 
-def _totals(cells: Iterable[Cell]) -> Iterator[Total]:
+def _totals(cells: Iterable[MayPreempt]) -> Iterator[PreemptionTotal]:
     """Yield the sums of the classes for which a number changes, most Pods first."""
-    by_class: dict[str, list[Cell]] = {}
+    by_class: dict[str, list[MayPreempt]] = {}
     for cell in cells:
-        by_class.setdefault(cell.priority_class, []).append(cell)
-    totals = [Total(name, *_sums(of_class), _changing(of_class)) for name, of_class in by_class.items()]
-    yield from sorted((total for total in totals if total.workloads), key=lambda t: (-max(t[1:4]), t.priority_class))
+        by_class.setdefault(cell.class_, []).append(cell)
+    totals = [PreemptionTotal(name, *_sums(of_class), _changing(of_class)) for name, of_class in by_class.items()]
+    yield from sorted((total for total in totals if total.changed), key=lambda t: (-max(t[1:4]), t.class_))
 
 
-def _sums(cells: Sequence[Cell]) -> tuple[int, int, int]:
-    return sum(c.before for c in cells), sum(c.meanwhile for c in cells), sum(c.end for c in cells)
+def _sums(cells: Sequence[MayPreempt]) -> tuple[int, int, int]:
+    return sum(c.before for c in cells), sum(c.during_rollout for c in cells), sum(c.after for c in cells)
 
 
-def _changing(cells: Iterable[Cell]) -> list[str]:
+def _changing(cells: Iterable[MayPreempt]) -> list[str]:
     return [cell.workload for cell in sorted(cells, key=lambda c: -max(c[2:])) if _differs(cell)]
 
 
@@ -353,29 +359,11 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
     """Return the effect of the change as a JSON object."""
     return {
         "class": (change.new or change.old or PriorityClass("", 0)).name,
-        "before": change.old._asdict() if change.old else None,
-        "after": change.new._asdict() if change.new else None,
+        "before": change.old and change.old._asdict(),
+        "after": change.new and change.new._asdict(),
         "workloads": [ranked_as_dict(workload) for workload in change.changed],
-        "mayPreempt": [
-            {
-                "class": cell.priority_class,
-                "workload": cell.workload,
-                "before": cell.before,
-                "duringRollout": cell.meanwhile,
-                "after": cell.end,
-            }
-            for cell in change.cells
-        ],
-        "totals": [
-            {
-                "class": total.priority_class,
-                "before": total.before,
-                "duringRollout": total.meanwhile,
-                "after": total.end,
-                "workloads": len(total.workloads),
-            }
-            for total in change.totals
-        ],
+        "mayPreempt": json_of(change.cells),
+        "totals": json_of(change.totals),
     }
 
 

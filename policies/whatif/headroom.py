@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, EquivalenceGroup, Estimate
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template_info
@@ -15,6 +15,7 @@ from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
+from forewarn.policies.documents import json_of
 from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -53,15 +54,15 @@ _MOST: Final = 2**31 - 1
 """Maximum replicas of a workload: quotas that admit more limit nothing."""
 
 
-class QuotaRoom(NamedTuple):
-    """The number of further Pods that all quotas admit, the quota that rejects the next Pod, and upstream's message."""
+class Quota(NamedTuple):
+    """The ResourceQuota that rejects the Pod after `pods` more, and kube-apiserver's message."""
 
     pods: int
     quota: str
     message: str
 
 
-def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_name: str) -> QuotaRoom | None:
+def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_name: str) -> Quota | None:
     """Return the room in the quotas for Pods like `pod`; None if no quota limits them. Raises InvalidObject, TooLarge.
 
     `pod`: the API object before admission. `class_name`: its PriorityClass after admission; "" without.
@@ -76,7 +77,7 @@ def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_n
     if not first:
         return None
     fault = check.faults[0]
-    return QuotaRoom(first - 1, fault.quota, fault.message)
+    return Quota(first - 1, fault.quota, fault.message)
 
 
 def without_status(cluster: ClusterSnapshot, namespace: str) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ class Count(NamedTuple):
     is_exact: bool = True
     by_node: Mapping[str, int] | None = None
 
-    def to_dict(self, quota: QuotaRoom | None = None) -> dict[str, Any]:
+    def to_dict(self, quota: Quota | None = None) -> dict[str, Any]:
         """The JSON object; with a quota, the smaller of both numbers, and each of them."""
         count = within(self, quota)
         limits = {} if quota is None else {"nodes": self.pods, "quota": quota.pods}
@@ -123,7 +124,7 @@ class OfClass(NamedTuple):
     priority: int
     preempts: bool
     fitting: Count
-    quota: QuotaRoom | None = None
+    quota: Quota | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object."""
@@ -132,20 +133,15 @@ class OfClass(NamedTuple):
 
 
 class Stranded(NamedTuple):
-    """The free amounts of full nodes: cpu in thousandths, memory in bytes.
+    """Free capacity that no replica can use, in thousandths of a core and bytes.
 
-    `scarce`: the resources of which these nodes lack the requested amount, in the order of NodeResourcesFit.
+    `insufficient`: the resources of which these nodes lack the requested amount, in the order of NodeResourcesFit.
     """
 
-    scarce: tuple[str, ...]
+    insufficient: tuple[str, ...]
     nodes: int
     milli_cpu: int
     memory: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object."""
-        free = {"milliCpu": self.milli_cpu, "memory": self.memory}
-        return {"insufficient": list(self.scarce), "nodes": self.nodes, **free}
 
 
 class OfGroup(NamedTuple):
@@ -167,22 +163,17 @@ class OfGroup(NamedTuple):
         return {"group": self.name, "nodes": self.nodes, **self.more.to_dict(), **why}
 
 
-class OfPodGroup(NamedTuple):
-    """The number of further PodGroups of `size` Pods that fit, without preemption and with it.
+class PodGroupHeadroom(NamedTuple):
+    """PodGroups that fit. `pods`: size of a group; `without_preemption`, `with_preemption`: numbers of groups.
 
     Of the last PodGroup, possibly only `min_count` Pods fit. Applies to a PodGroup of which no Pod runs yet.
     """
 
     name: str
-    size: int
+    pods: int
     min_count: int
-    without: int
-    preempting: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object."""
-        counts = {"withoutPreemption": self.without, "withPreemption": self.preempting}
-        return {"name": self.name, "pods": self.size, "minCount": self.min_count, **counts}
+    without_preemption: int
+    with_preemption: int
 
 
 class Headroom(NamedTuple):
@@ -205,9 +196,9 @@ class Headroom(NamedTuple):
     notes: Sequence[str] = ()
     groups: Sequence[OfGroup] | None = None
     assumes: Sequence[str] = ()
-    of_pod_group: OfPodGroup | None = None
+    of_pod_group: PodGroupHeadroom | None = None
     """The number of PodGroups, if the Pods belong to one."""
-    quota: QuotaRoom | None = None
+    quota: Quota | None = None
 
     @property
     def pods(self) -> tuple[Count, Count]:
@@ -219,27 +210,28 @@ class Headroom(NamedTuple):
         """The number of replicas or PodGroups that fit and that quotas admit, without and with preemption."""
         if self.of_pod_group is None:
             return self.pods[0].pods, self.pods[1].pods
-        return self.of_pod_group.without, self.of_pod_group.preempting
+        return self.of_pod_group.without_preemption, self.of_pod_group.with_preemption
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object."""
-        return {
+        """The JSON object without the head."""
+        document: dict[str, Any] = {
             "object": self.name,
-            **({} if self.of_pod_group is None else {"podGroup": self.of_pod_group.to_dict()}),
+            **({} if self.of_pod_group is None else {"podGroup": self.of_pod_group}),
             "priority": self.pod.effective_priority,
             "priorityClass": self.pod.priority_class_name,
-            "withoutPreemption": self.without.to_dict(self.quota) | {"byZone": dict(self.by_zone)},
+            "withoutPreemption": self.without.to_dict(self.quota) | {"byZone": self.by_zone},
             "withPreemption": self.preempting.to_dict(self.quota),
-            "byClass": [row.to_dict() for row in self.by_class],
+            "byClass": self.by_class,
             "reasons": dict(self.reasons),
-            "stranded": [stranded.to_dict() for stranded in self.stranded],
-            **({} if self.groups is None else {"nodeGroups": [group.to_dict() for group in self.groups]}),
-            **({} if self.quota is None else {"quota": self.quota._asdict()}),
-            "notes": list(self.notes),
+            "stranded": self.stranded,
+            **({} if self.groups is None else {"nodeGroups": self.groups}),
+            **({} if self.quota is None else {"quota": self.quota}),
+            "notes": self.notes,
         }
+        return cast("dict[str, Any]", json_of(document))
 
 
-def within(count: Count, quota: QuotaRoom | None) -> Count:
+def within(count: Count, quota: Quota | None) -> Count:
     """Return the smaller of the Pods that fit on nodes and the Pods that quotas admit."""
     return Count(quota.pods) if quota is not None and quota.pods < count.pods else count
 
@@ -300,7 +292,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
 
 def _of_pod_group(
     cluster: ClusterSnapshot, obj: ApiObject, pod: Pod, without: Count, preempting: Count
-) -> OfPodGroup | None:
+) -> PodGroupHeadroom | None:
     """Return how many PodGroups of an object fit. Raises InvalidObject.
 
     `without`, `preempting`: the numbers of single Pods that fit, and that quotas admit, without and with preemption.
@@ -314,7 +306,7 @@ def _of_pod_group(
         whole, rest = divmod(count.pods, size)
         return whole + (rest >= group.pods_to_schedule)
 
-    return OfPodGroup(group.key, size, group.min_count, groups(without), groups(preempting))
+    return PodGroupHeadroom(group.key, size, group.min_count, groups(without), groups(preempting))
 
 
 def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, ApiObject, list[str]]:
@@ -451,7 +443,7 @@ def _by_class(
     cluster: ClusterSnapshot,
     pod: Pod,
     without: Count,
-    quota_for: Callable[[str], QuotaRoom | None],
+    quota_for: Callable[[str], Quota | None],
     *,
     as_group: bool,
 ) -> list[OfClass]:
@@ -497,7 +489,7 @@ def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
             one, allocatable = rows.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
             cpu, memory = max(allocatable.milli_cpu - info.milli_cpu, 0), max(allocatable.memory - info.memory, 0)
             rows[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
-    return sorted(rows.values(), key=lambda left: (-left.nodes, left.scarce))
+    return sorted(rows.values(), key=lambda left: (-left.nodes, left.insufficient))
 
 
 def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:

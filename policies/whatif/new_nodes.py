@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.documents import in_json
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
 
 
-class First(NamedTuple):
-    """The Pods of one workload on new nodes.
-
-    `first`, `last`: seconds until the workload's first and last Pod was scheduled on a new node.
-    """
+class ScheduledOnNewNodes(NamedTuple):
+    """Pods of a workload on new nodes. `first`, `last`: seconds until the first and the last of them is scheduled."""
 
     workload: str
     priority: int
@@ -26,47 +25,44 @@ class First(NamedTuple):
     last: float
 
 
-class Starved(NamedTuple):
-    """A DaemonSet with Pending Pods for some nodes.
+class PendingDaemonSet(NamedTuple):
+    """A DaemonSet with Pending Pods for some nodes. `ranks_too_low`: no Pod on such a node has a lower priority.
 
-    `lowest`: the lowest priority of the Pods on these nodes; None if the nodes have no Pods. A DaemonSet's Pod preempts
-    only Pods of lower priority.
+    `lowest`: the lowest priority of the Pods on these nodes; None if the nodes have no Pods.
     """
 
     workload: str
     priority: int
     pods: int
-    lowest: int | None
+    lowest: Hidden[int | None]
 
-    @property
+    @in_json
     def ranks_too_low(self) -> bool:
         return self.lowest is not None and self.priority <= self.lowest
 
 
 class NewNodes(NamedTuple):
-    """The new nodes: the workloads in the order of their first Pod on a new node, and the DaemonSets with Pending
-    Pods.
-    """
+    """The new nodes. `scheduled`: the workloads in the order of their first Pods there."""
 
-    names: Sequence[str]
-    first: Sequence[First]
-    starved: Sequence[Starved]
+    nodes: Sequence[str]
+    scheduled: Sequence[ScheduledOnNewNodes]
+    pending_daemon_sets: Sequence[PendingDaemonSet]
 
 
 def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
     """Return the workloads on added nodes after a simulation. `nodes`: names of the added nodes."""
-    wanted, firsts = set(nodes), dict[str, First]()
+    wanted, firsts = set(nodes), dict[str, ScheduledOnNewNodes]()
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
             name = names.of(event.origin.workload)
-            earlier = firsts.get(name, First(name, event.origin.priority, 0, event.t, event.t))
+            earlier = firsts.get(name, ScheduledOnNewNodes(name, event.origin.priority, 0, event.t, event.t))
             firsts[name] = earlier._replace(pods=earlier.pods + 1, last=event.t)
     return NewNodes(nodes, list(firsts.values()), starved_on(simulation, wanted, names))
 
 
-def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> list[Starved]:
+def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> list[PendingDaemonSet]:
     """The DaemonSets with Pending Pods for these nodes."""
-    api, rows = simulation.api, dict[str, Starved]()
+    api, rows = simulation.api, dict[str, PendingDaemonSet]()
     for state in api.pods.values():
         owner = None if state.pod.node_name or not state.active else controller_of(state.pod)
         node = state.pod.spec.node_affinity.only_node if owner is not None and owner[0] == "apps/DaemonSet" else ""
@@ -75,26 +71,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
         neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]
         origin = simulation.timeline.origins[state.pod.key]
         name, lowest = names.of(origin.workload), min(neighbours, default=None)
-        earlier = rows.get(name, Starved(name, origin.priority, 0, lowest))
+        earlier = rows.get(name, PendingDaemonSet(name, origin.priority, 0, lowest))
         least = min((row for row in (earlier.lowest, lowest) if row is not None), default=None)
         rows[name] = earlier._replace(pods=earlier.pods + 1, lowest=least)
     return sorted(rows.values(), key=lambda item: (-item.pods, item.workload))
-
-
-def as_dict(new_nodes: NewNodes) -> dict[str, Any]:
-    """Return the added nodes as a JSON object."""
-    return {
-        "nodes": list(new_nodes.names),
-        "scheduled": [
-            row._asdict() | {"first": round(row.first, 4), "last": round(row.last, 4)} for row in new_nodes.first
-        ],
-        "pendingDaemonSets": starved_as_dicts(new_nodes.starved),
-    }
-
-
-def starved_as_dicts(starved: Sequence[Starved]) -> list[dict[str, Any]]:
-    """Return the DaemonSets with Pending Pods as JSON objects."""
-    return [
-        {"workload": row.workload, "priority": row.priority, "pods": row.pods, "ranksTooLow": row.ranks_too_low}
-        for row in starved
-    ]

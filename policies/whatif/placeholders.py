@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
@@ -32,73 +32,58 @@ _USUAL: Final = -5
 """Priority for placeholder Pods if no PriorityClass is suitable: lower than that of Pods without a class."""
 
 
-class ForPool(NamedTuple):
-    """The number of Pods that fit in a node pool: `free`, and `reserved` by placeholder Pods that these Pods may
-    preempt.
+class ExistingPlaceholders(NamedTuple):
+    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only by preempting placeholder
+    Pods. `pending`: number of further placeholder Pods that are Pending.
     """
+
+    pods: int
+    pending: int
+    reserve: int
+    termination_seconds: int
+
+
+class NewPlaceholders(NamedTuple):
+    """Placeholder Pods to create, with the requests of each. An empty `priority_class`: no suitable class exists."""
+
+    pods: int
+    fit_now: int
+    milli_cpu: int
+    memory: int
+    priority_class: str
+    priority: int
+
+
+class PlaceholderPool(NamedTuple):
+    """Pods that fit in a node pool: in `free` capacity, and in capacity `reserved` by placeholder Pods."""
 
     pool: str
     free: int
     reserved: int
 
 
-class ForGroup(NamedTuple):
-    """The number of new nodes in a group for placeholder Pods that do not fit; None if the group is too small."""
+class PlaceholderNodes(NamedTuple):
+    """The number of new nodes of a node group for placeholder Pods that do not fit; null: more than the group can
+    add.
+    """
 
     group: str
     nodes: int | None
 
 
 class Placeholders(NamedTuple):
-    """The placeholder Pods for `wanted` Pods of an object.
+    """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
 
-    - `existing`: number of placeholder Pods that the Pods may preempt; `grace`: seconds until the last of these has
-      terminated; `reserved`: number of Pods that fit only if these are preempted. `pending`: number of placeholder Pods
-      that are not scheduled.
-    - `more`: number of placeholder Pods to create, each with the requests of `pod`; `fit`: how many of these fit now;
-      `priority` and `priority_class` ("" if no class is suitable): for these.
-    - `obstacle`: the reason why placeholder Pods do not help; "" if they do. `buffer`: the equivalent CapacityBuffer.
+    `capacity_buffer`: a CapacityBuffer instead of placeholder Pods; null for objects without a scale subresource.
     """
 
     wanted: int
-    pod: Pod
-    existing: int
-    pending: int
-    grace: int
-    reserved: int
-    more: int
-    fit: int
-    priority: int
-    priority_class: str
-    pools: Sequence[ForPool]
-    groups: Sequence[ForGroup]
-    buffer: ApiObject | None
-    obstacle: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object."""
-        requests = self.pod.occupies.resource
-        return {
-            "wanted": self.wanted,
-            "existing": {
-                "pods": self.existing,
-                "pending": self.pending,
-                "reserve": self.reserved,
-                "terminationSeconds": self.grace,
-            },
-            "create": {
-                "pods": self.more,
-                "fitNow": self.fit,
-                "milliCpu": requests.milli_cpu,
-                "memory": requests.memory,
-                "priorityClass": self.priority_class,
-                "priority": self.priority,
-            },
-            "pools": [pool._asdict() for pool in self.pools],
-            "nodeGroups": [group._asdict() for group in self.groups],
-            "obstacle": self.obstacle,
-            "capacityBuffer": self.buffer,
-        }
+    existing: ExistingPlaceholders
+    create: NewPlaceholders
+    pools: Sequence[PlaceholderPool]
+    node_groups: Sequence[PlaceholderNodes]
+    obstacle: str
+    capacity_buffer: ApiObject | None
 
 
 def placeholders(
@@ -118,21 +103,16 @@ def placeholders(
     more = 0 if never else max(wanted - reserved, 0)
     fit = min(more, headroom.without.pods)
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
+    grace = max((other.spec.termination_grace_period for other in usable), default=0)
+    requests = pod.occupies.resource
     return Placeholders(
-        wanted=wanted,
-        pod=pod,
-        existing=len(usable),
-        pending=len(alive) - len(all_of_them),
-        grace=max((other.spec.termination_grace_period for other in usable), default=0),
-        reserved=reserved,
-        more=more,
-        fit=fit,
-        priority=priority,
-        priority_class=name,
-        pools=_pools(cluster, headroom.without.by_node or {}, without.by_node or {}),
-        groups=_groups(headroom, more - fit),
-        buffer=_buffer(obj, wanted),
-        obstacle=_obstacle(pod, priority, cutoff),
+        wanted,
+        ExistingPlaceholders(len(usable), len(alive) - len(all_of_them), reserved, grace),
+        NewPlaceholders(more, fit, requests.milli_cpu, requests.memory, name, priority),
+        _pools(cluster, headroom.without.by_node or {}, without.by_node or {}),
+        _groups(headroom, more - fit),
+        _obstacle(pod, priority, cutoff),
+        _buffer(obj, wanted),
     )
 
 
@@ -175,16 +155,17 @@ def _obstacle(pod: Pod, priority: int, cutoff: int) -> str:
     return ""
 
 
-def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[str, int]) -> list[ForPool]:
+def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[str, int]) -> list[PlaceholderPool]:
     nodes = {node.name: node for node in cluster.objects.nodes.values()}
     now, later = Counter[str](), Counter[str]()
     for counts, total in ((free, now), (without, later)):
         for name, count in counts.items():
             total[pool_of(nodes[name])] += count
-    return [ForPool(pool, now[pool], max(later[pool] - now[pool], 0)) for pool in sorted(later | now) if later[pool]]
+    pools = (pool for pool in sorted(later | now) if later[pool])
+    return [PlaceholderPool(pool, now[pool], max(later[pool] - now[pool], 0)) for pool in pools]
 
 
-def _groups(headroom: Headroom, missing: int) -> list[ForGroup]:
+def _groups(headroom: Headroom, missing: int) -> list[PlaceholderNodes]:
     """Return the nodes to add, for each node group in which a placeholder Pod fits.
 
     `missing`: number of Pods without a place.
@@ -192,7 +173,7 @@ def _groups(headroom: Headroom, missing: int) -> list[ForGroup]:
     groups = [group for group in headroom.groups or () if group.nodes and group.more.pods]
     if not missing:
         return []
-    return [ForGroup(group.name, _nodes(missing, group.more.pods, group.nodes)) for group in groups]
+    return [PlaceholderNodes(group.name, _nodes(missing, group.more.pods, group.nodes)) for group in groups]
 
 
 def _nodes(missing: int, pods: int, nodes: int) -> int | None:

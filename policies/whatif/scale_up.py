@@ -7,6 +7,7 @@ order.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimate
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -37,51 +39,58 @@ _USUAL: Final = Settings()
 LOST: Final = "its nodes would be in what is lost"
 
 
-class ForWorkload(NamedTuple):
-    """The number of a workload's Pods that fit on a number of new nodes."""
+class WorkloadOnNodes(NamedTuple):
+    """Pods of a workload on new nodes."""
 
     workload: str
     pods: int
     nodes: int
 
 
-class ScaleUp(NamedTuple):
-    """One scale-up: the chosen node group, and all `options` in the file's order.
+class NewNodesOfGroup(NamedTuple):
+    """A number of new nodes of a group."""
 
-    `ties`: other groups that are equally good; upstream chooses randomly among these. `workloads`: whose Pods get
-    nodes. `added`: the groups that grow, with the numbers of nodes; several if similar groups are balanced.
+    group: str
+    nodes: int
+
+
+class ScaleUp(NamedTuple):
+    """A scale-up of cluster-autoscaler. `options`: in the file's order. `ties`: other groups that are equally suitable,
+    of which upstream chooses randomly. `added`: the new nodes, of several groups if similar groups are balanced.
     """
 
-    option: Option
+    group: str
+    nodes: int
+    pods: int
+    expander: str
     options: Sequence[Option]
     ties: Sequence[str]
-    workloads: Sequence[ForWorkload]
-    added: Sequence[tuple[str, int]]
+    workloads: Sequence[WorkloadOnNodes]
+    added: Sequence[NewNodesOfGroup]
+    waste: Hidden[float]
 
 
-class NotHelped(NamedTuple):
-    """Pods of a workload for which no node group adds a node. `reasons`: node group -> upstream's message."""
+class NoScaleUp(NamedTuple):
+    """Pods for which no group adds a node. `reasons`: cluster-autoscaler's message for each group."""
 
     workload: str
     pods: int
     reasons: Mapping[str, str]
 
 
-class Plan(NamedTuple):
-    """The scale-ups in sequence, and the Pods that remain Pending.
+class ScaleUps(NamedTuple):
+    """The scale-ups in their order. `lost`: node groups whose nodes would be in what is lost.
 
-    `fit`: number of Pods that fit on existing nodes. `cut`: true if the work exceeded MAX_WORK, so that further
-    scale-ups are unknown. `lost`: the node groups whose nodes would be in what is lost. `not_predicted`: what forewarn
-    does not model, or "".
+    `truncated`: whether the work exceeded a limit, so that further scale-ups are unknown. `not_predicted`: what
+    forewarn does not model, or "".
     """
 
     scale_ups: Sequence[ScaleUp]
-    not_helped: Sequence[NotHelped]
-    fit: int = 0
-    cut: bool = False
-    lost: Sequence[str] = ()
-    expanders: Sequence[str] = ()
-    not_predicted: str = ""
+    no_scale_up: Sequence[NoScaleUp]
+    fit_existing_nodes: int
+    lost: Sequence[str]
+    truncated: bool
+    not_predicted: str
 
 
 def plan(
@@ -91,7 +100,7 @@ def plan(
     daemon_sets: Iterable[ApiObject],
     workload_of: Callable[[Pod], str],
     settings: Settings = _USUAL,
-) -> Plan:
+) -> ScaleUps:
     """Return the nodes to add for these Pending Pods. Raises InvalidObject.
 
     `pods`: including Pods of DaemonSets, which only use existing nodes. `snapshot`: the cluster as cluster-autoscaler
@@ -116,10 +125,11 @@ def plan(
         cut = True
     except NotPredicted as reason:
         unknown = str(reason)
-    scale_ups = [_described(decision, chosen, workload_of) for decision, chosen in sequence.decisions]
+    expander = ",".join(settings.expanders)
+    scale_ups = [_described(decision, chosen, workload_of, expander) for decision, chosen in sequence.decisions]
     not_helped = _not_helped(sequence.unhelped, groups, workload_of)
     lost = [group.name for group in groups if group.blocked == LOST]
-    return Plan(scale_ups, not_helped, sequence.fit, cut, lost, settings.expanders, unknown)
+    return ScaleUps(scale_ups, not_helped, sequence.fit, lost, cut, unknown)
 
 
 class _Sequence:
@@ -175,7 +185,7 @@ class _Sequence:
 
 def _not_helped(
     equivalence_groups: Iterable[EquivalenceGroup], groups: Sequence[NodeGroup], workload_of: Callable[[Pod], str]
-) -> list[NotHelped]:
+) -> list[NoScaleUp]:
     """Return the Pods that no node group helps, by workload and reasons."""
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for equivalence_group in equivalence_groups:
@@ -184,7 +194,7 @@ def _not_helped(
             counts[workload_of(pod), reasons] += 1
     names = [group.name for group in groups]
     return [
-        NotHelped(workload, count, dict(zip(names, why, strict=True)))
+        NoScaleUp(workload, count, dict(zip(names, why, strict=True)))
         for (workload, why), count in sorted(counts.items())
     ]
 
@@ -202,13 +212,15 @@ def without_daemon_pods(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if not is_daemon_pod(pod)]
 
 
-def _described(decision: Decision, chosen: Estimate, workload_of: Callable[[Pod], str]) -> ScaleUp:
-    nodes: dict[str, set[str]] = {}
+def _described(decision: Decision, chosen: Estimate, workload_of: Callable[[Pod], str], expander: str) -> ScaleUp:
+    used: dict[str, set[str]] = {}
     pods = Counter[str]()
     for pod, node in chosen.placed:
         workload = workload_of(pod)
-        nodes.setdefault(workload, set()).add(node)
+        used.setdefault(workload, set()).add(node)
         pods[workload] += 1
-    workloads = [ForWorkload(name, pods[name], len(nodes[name])) for name in sorted(pods)]
+    workloads = [WorkloadOnNodes(name, pods[name], len(used[name])) for name in sorted(pods)]
     ties = [option.group for option in decision.best[1:]]
-    return ScaleUp(decision.best[0], decision.options, ties, workloads, decision.added)
+    group, nodes, number, waste = decision.best[0]
+    added = [*starmap(NewNodesOfGroup, decision.added)]
+    return ScaleUp(group, nodes, number, expander, decision.options, ties, workloads, added, waste)

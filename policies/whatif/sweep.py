@@ -134,12 +134,12 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> 
     if growth is None:
         return None
     reaction, end = growth
-    plan, nodes = reaction.plan, Counter[str]()
+    plan, nodes = reaction.node_groups, Counter[str]()
     for scale_up in plan.scale_ups if plan else ():
-        nodes[scale_up.option.group] += scale_up.option.nodes
-    nodes.update(arrival.group for arrival in (reaction.launches.arrivals if reaction.launches else ()))
-    not_helped = sum(item.pods for item in plan.not_helped) if plan else 0
-    needs = Needs(nodes, not_helped, plan is not None and plan.cut)
+        nodes[scale_up.group] += scale_up.nodes
+    nodes.update(arrival.group for arrival in (reaction.node_pools.arrivals if reaction.node_pools else ()))
+    not_helped = sum(item.pods for item in plan.no_scale_up) if plan else 0
+    needs = Needs(nodes, not_helped, plan is not None and plan.truncated)
     return needs if end is None else needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
 
 

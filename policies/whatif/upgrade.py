@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from forewarn.policies.documents import in_json, json_of
 from forewarn.policies.simulation.drain import drain, remaining_on
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
@@ -14,6 +15,7 @@ from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.node import Node
     from forewarn.policies.simulation.simulation import Simulation
 
@@ -24,19 +26,19 @@ _DRAINING: Final = 600.0
 
 
 @dataclass(slots=True)
-class Step:
-    """The upgrade of one node.
+class UpgradeStep:
+    """The upgrade of a node; null: the upgrade did not reach this event. `pool`: empty if the node belongs to no pool.
 
-    `started`, `emptied` (drained), `back` (the node or its replacement is in service): times in seconds; None if not
-    reached in the simulation. `forced`: Pods that were deleted after the drain timeout.
+    `emptied_at`: drained. `back_at`: the node or its replacement is in service. `forced`: Pods that were deleted after
+    the drain timeout.
     """
 
     node: str
-    pool: str = ""
-    started: float | None = None
-    emptied: float | None = None
-    back: float | None = None
-    forced: Sequence[str] = ()
+    pool: str
+    started_at: float | None
+    emptied_at: float | None
+    back_at: float | None
+    forced: Hidden[Sequence[str]]
 
 
 @dataclass(slots=True)
@@ -48,32 +50,32 @@ class _Progress:
     """
 
     node: Node
-    step: Step
+    step: UpgradeStep
     ready: float
     draining: float | None = None
 
 
-class Pool(NamedTuple):
-    """The upgrade steps of one node pool."""
+class UpgradedPool(NamedTuple):
+    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes; `seconds`: null if the upgrade is
+    incomplete.
+    """
 
-    name: str
-    steps: Sequence[Step]
+    pool: str
+    steps: Hidden[Sequence[UpgradeStep]]
 
-    @property
-    def done(self) -> int:
-        return sum(step.back is not None for step in self.steps)
+    @in_json
+    def nodes(self) -> int:
+        return len(self.steps)
 
-    @property
+    @in_json
+    def upgraded(self) -> int:
+        return sum(step.back_at is not None for step in self.steps)
+
+    @in_json
     def seconds(self) -> float | None:
-        """The seconds from the start of the first node until the last node is back; None for an incomplete pool."""
-        back = [step.back for step in self.steps if step.back is not None]
-        started = [step.started for step in self.steps if step.started is not None]
+        back = [step.back_at for step in self.steps if step.back_at is not None]
+        started = [step.started_at for step in self.steps if step.started_at is not None]
         return max(back) - min(started) if back and len(back) == len(self.steps) else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the pool's progress as a JSON object."""
-        seconds = None if self.seconds is None else round(self.seconds, 4)
-        return {"pool": self.name, "nodes": len(self.steps), "upgraded": self.done, "seconds": seconds}
 
 
 class Upgrade:
@@ -88,8 +90,8 @@ class Upgrade:
         self._nodes, self.max_unavailable, self.away, self.surge, self.force = list(nodes), most, away, surge, force
         self.steps = self._new_steps()
 
-    def _new_steps(self) -> list[Step]:
-        return [Step(node.name, pool_of(node)) for node in self._nodes]
+    def _new_steps(self) -> list[UpgradeStep]:
+        return [UpgradeStep(node.name, pool_of(node), None, None, None, ()) for node in self._nodes]
 
     @property
     def _batches(self) -> int:
@@ -106,18 +108,18 @@ class Upgrade:
         return self._batches * (self.away + _DRAINING + self.force)
 
     @property
-    def done(self) -> Sequence[Step]:
-        return [step for step in self.steps if step.back is not None]
+    def done(self) -> Sequence[UpgradeStep]:
+        return [step for step in self.steps if step.back_at is not None]
 
     @property
-    def under_way(self) -> Sequence[Step]:
+    def under_way(self) -> Sequence[UpgradeStep]:
         """The nodes that are being drained or away when the simulation ends."""
-        return [step for step in self.steps if step.started is not None and step.back is None]
+        return [step for step in self.steps if step.started_at is not None and step.back_at is None]
 
     @property
-    def not_reached(self) -> Sequence[Step]:
+    def not_reached(self) -> Sequence[UpgradeStep]:
         """The nodes whose drain has not started."""
-        return [step for step in self.steps if step.started is None]
+        return [step for step in self.steps if step.started_at is None]
 
     @property
     def complete(self) -> bool:
@@ -127,15 +129,15 @@ class Upgrade:
     @property
     def seconds(self) -> float:
         """The time in seconds at which the last upgraded node was back; 0 if none was."""
-        return max((step.back for step in self.steps if step.back is not None), default=0.0)
+        return max((step.back_at for step in self.steps if step.back_at is not None), default=0.0)
 
     @property
-    def pools(self) -> Sequence[Pool]:
+    def pools(self) -> Sequence[UpgradedPool]:
         """The progress of each pool, in the order of the upgrade."""
-        by_pool: dict[str, list[Step]] = {}
+        by_pool: dict[str, list[UpgradeStep]] = {}
         for step in self.steps:
             by_pool.setdefault(step.pool, []).append(step)
-        return [Pool(name, steps) for name, steps in by_pool.items()]
+        return [UpgradedPool(name, steps) for name, steps in by_pool.items()]
 
     @property
     def forced(self) -> Sequence[str]:
@@ -158,10 +160,10 @@ class Upgrade:
         while left or under_way:
             for each in under_way:
                 self._continue(simulation, each)
-            under_way = [each for each in under_way if each.step.back is None]
+            under_way = [each for each in under_way if each.step.back_at is None]
             while left and len(under_way) < self.max_unavailable:
                 node, step = left.popleft()
-                step.started = clock.now
+                step.started_at = clock.now
                 under_way.append(_Progress(node, step, clock.now + (self.away if self.surge else 0.0)))
                 if self.surge:
                     simulation.awaited += 1
@@ -177,16 +179,16 @@ class Upgrade:
                 simulation.awaited -= 1
                 api.put_node(new_node_like(progress.node, f"{step.node}-new"))
                 self._drain(simulation, progress)
-        elif step.emptied is None:
+        elif step.emptied_at is None:
             remaining = remaining_on(api, step.node)
             if remaining and self.force and clock.now >= progress.draining + self.force and not step.forced:
                 self._force(simulation, step, remaining)
             if not remaining:
-                step.emptied = clock.now
+                step.emptied_at = clock.now
                 simulation.awaited -= bool(self.force and not step.forced)
                 self._empty(simulation, step)
-        elif clock.now >= step.emptied + self.away:
-            step.back = clock.now
+        elif clock.now >= step.emptied_at + self.away:
+            step.back_at = clock.now
             simulation.awaited -= 1
             api.put_node(progress.node)
 
@@ -195,7 +197,7 @@ class Upgrade:
         simulation.awaited += bool(self.force)
         drain(simulation.clock, simulation.api, Latencies(), progress.step.node)
 
-    def _force(self, simulation: Simulation, step: Step, remaining: Sequence[str]) -> None:
+    def _force(self, simulation: Simulation, step: UpgradeStep, remaining: Sequence[str]) -> None:
         """Delete the remaining Pods of a node, regardless of PodDisruptionBudgets. `remaining`: their keys."""
         api = simulation.api
         keys = [(namespace, name) for namespace, _, name in (pod.partition("/") for pod in remaining)]
@@ -204,31 +206,23 @@ class Upgrade:
         for key in keys:
             api.delete_pod(key, "deleted", message=f"drain timeout of {step.node}")
 
-    def _empty(self, simulation: Simulation, step: Step) -> None:
+    def _empty(self, simulation: Simulation, step: UpgradeStep) -> None:
         if self.surge:
-            step.back = simulation.clock.now
+            step.back_at = simulation.clock.now
             simulation.api.remove_node(step.node)
         else:
             simulation.awaited += 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the upgrade's progress as a JSON object."""
-        return {
+        """Return the upgrade's progress as a JSON object, without `blockers`."""
+        document: dict[str, Any] = {
             "complete": self.complete,
-            "seconds": round(self.seconds, 4),
-            "leastSeconds": round(self.least, 4),
+            "seconds": self.seconds,
+            "leastSeconds": self.least,
             "surge": self.surge,
-            "pools": [pool.to_dict() for pool in self.pools],
-            "forced": list(self.forced),
-            "order": [_as_dict(step) for step in self.steps],
+            "pools": self.pools,
+            "forced": self.forced,
+            "order": self.steps,
             "notReached": [step.node for step in self.not_reached],
         }
-
-
-def _as_dict(step: Step) -> dict[str, Any]:
-    times = {"startedAt": step.started, "emptiedAt": step.emptied, "backAt": step.back}
-    return {
-        "node": step.node,
-        "pool": step.pool,
-        **{name: None if t is None else round(t, 4) for name, t in times.items()},
-    }
+        return cast("dict[str, Any]", json_of(document))

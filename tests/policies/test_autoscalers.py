@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.documents import json_of
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, as_dict, autoscalers
+from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, autoscalers
 from tests.builders import MadePod, make_claim, make_node, make_pod
 
 
@@ -46,9 +47,9 @@ def daemon(name: str, version: str = "apps/v1") -> MadePod:
 )
 def test_who_is_passed_over(pod: MadePod, of_cluster_autoscaler: Any, of_karpenter: Any) -> None:
     found = asked(pod)
-    assert (found.cluster_autoscaler.others, found.karpenter.others) == (of_cluster_autoscaler, of_karpenter)
-    assert found.cluster_autoscaler.counts == (0 if of_cluster_autoscaler else 1)
-    assert found.karpenter.counts == (0 if of_karpenter else 1)
+    assert (found.cluster_autoscaler.ignored, found.karpenter.ignored) == (of_cluster_autoscaler, of_karpenter)
+    assert found.cluster_autoscaler.considered == (0 if of_cluster_autoscaler else 1)
+    assert found.karpenter.considered == (0 if of_karpenter else 1)
 
 
 @pytest.mark.parametrize(("claim", "others"), [("data", {}), ("none", {"its PersistentVolumeClaim does not exist": 1})])
@@ -60,26 +61,26 @@ def test_no_new_node_helps_a_pod_without_its_claim(claim: str, others: dict[str,
     pod = make_pod("p").priority(0)
     pod.obj["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
     found = autoscalers([Waiting(Pod.from_api(pod.obj))], cache.snapshot().scheduling, Autoscaling())
-    assert found.cluster_autoscaler.others == found.karpenter.others == others
+    assert found.cluster_autoscaler.ignored == found.karpenter.ignored == others
 
 
 def test_a_pod_that_the_scheduler_has_not_tried_is_nobodys_concern_yet() -> None:
     found = asked(make_pod("p").priority(0), tried=False)
-    assert found.cluster_autoscaler.others == found.karpenter.others == {"not marked Unschedulable": 1}
+    assert found.cluster_autoscaler.ignored == found.karpenter.ignored == {"not marked Unschedulable": 1}
 
 
 def test_who_is_nominated_to_a_node_that_is_gone_is_passed_over_since_1_36() -> None:
     gone = make_pod("p").priority(0).nominated("gone")
-    assert asked(gone, minor=35).cluster_autoscaler.counts == 1
-    assert asked(gone, minor=36).cluster_autoscaler.others == {"nominated to a node": 1}
+    assert asked(gone, minor=35).cluster_autoscaler.considered == 1
+    assert asked(gone, minor=36).cluster_autoscaler.ignored == {"nominated to a node": 1}
 
 
 def test_the_cutoff_is_as_it_is_given() -> None:
-    assert asked(make_pod("p").priority(5), cutoff=6).cluster_autoscaler.others == {"priority below cutoff 6": 1}
+    assert asked(make_pod("p").priority(5), cutoff=6).cluster_autoscaler.ignored == {"priority below cutoff 6": 1}
 
 
 def test_programs_are_told_of_both() -> None:
-    assert as_dict(asked(make_pod("a").priority(-11), make_pod("b").priority(5))) == {
+    assert json_of(asked(make_pod("a").priority(-11), make_pod("b").priority(5))) == {
         "clusterAutoscaler": {"considered": 1, "ignored": {"priority below cutoff -10": 1}},
         "karpenter": {"considered": 2, "ignored": {}},
     }

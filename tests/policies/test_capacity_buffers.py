@@ -46,8 +46,8 @@ def test_buffers_of_the_workload_and_others(version: str) -> None:
     )
     found = cache.of(CACHE, 8)
     assert found is not None
-    assert [(each.name, each.replicas, each.provisioned) for each in found.own] == [("one", 5, 3), ("two", None, 1)]
-    assert (found.provisioned, found.needed, found.others, found.of_others) == (4, 8, 2, 12)
+    assert [(each.name, each.replicas, each.provisioned) for each in found.buffers] == [("one", 5, 3), ("two", None, 1)]
+    assert (found.provisioned, found.needed, found.others) == (4, 8, (2, 12))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_hostile_sizes_are_bounded() -> None:
     assert "\n" not in first.problem
     found = cache.of(CACHE, None)
     assert found is not None
-    assert found.to_dict()["incomplete"] is True
-    assert len(found.own) + found.others == MAX_BUFFERS
+    assert found.incomplete
+    assert len(found.buffers) + found.others.buffers == MAX_BUFFERS
 
 
 def test_text_markdown_and_json_show_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,5 +70,5 @@ def test_headroom_counts_as_many_groups_as_fit_in_turn(seed: int) -> None:
     found = headroom(cluster, new.obj).of_pod_group
     assert found is not None
     without = groups_in_turn(cluster.scheduling, cluster, new, size, preempting=False)
-    assert (found.size, found.without) == (size, without)
-    assert found.preempting == groups_in_turn(cluster.scheduling, cluster, new, size, preempting=True)
+    assert (found.pods, found.without_preemption) == (size, without)
+    assert found.with_preemption == groups_in_turn(cluster.scheduling, cluster, new, size, preempting=True)

@@ -81,7 +81,7 @@ def test_the_worst_moment_has_the_lowest_numbers_at_any_time(seed: int) -> None:
     simulation.api.watchers.append(lambda _: running.append(running_in(simulation)))
     simulation.run()
     worst = Worst.of(simulation)
-    assert worst.running == min(counts.total() for counts in running)
+    assert worst.moment.running == min(counts.total() for counts in running)
     for workload in {workload for counts in running for workload in counts}:
         assert worst.by_workload.get(workload, 0) == min(counts[workload] for counts in running)
 
@@ -344,5 +344,5 @@ def test_python_programs_get_the_node_groups_of_a_cluster(tmp_path: Path) -> Non
     cluster = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9))))
     reaction = forewarn.predict(cluster, [manifest(tmp_path, "batch", "3")]).autoscalers
     assert reaction is not None
-    assert reaction.plan is not None
-    assert [each.option.group for each in reaction.plan.scale_ups] == ["a"]
+    assert reaction.node_groups is not None
+    assert [each.group for each in reaction.node_groups.scale_ups] == ["a"]

@@ -54,16 +54,16 @@ def test_as_many_pods_as_are_reported_start_and_preempt_placeholder_pods_alone(s
     state, wanted = cluster(*random_cluster(seed)), 1 + seed % 7
     new = make_pod("new").priority(10).request(cpu=str(1 + seed % 3))
     found, pod = asked(state, new, wanted), headroom(state, new.obj).pod
-    assert found.more == max(wanted - found.reserved, 0)
+    assert found.create.pods == max(wanted - found.existing.reserve, 0)
     assert sum(pool.free for pool in found.pools) <= fill(state.scheduling, pod)[0].pods
     snapshot = state.scheduling
-    for number in range(found.fit):  # the new placeholder Pods that fit now
+    for number in range(found.create.fit_now):  # the new placeholder Pods that fit now
         own = replace(pod, name=f"own-{number}", uid=f"own-{number}", priority=-5, priority_class_name="")
         own = replace(own, spec=replace(own.spec, images=("pause",)))
         prediction = Prediction(snapshot, own)
         assert prediction.fits
         snapshot = prediction.in_the_end()
-    for number in range(min(wanted, found.reserved + found.fit)):
+    for number in range(min(wanted, found.existing.reserve + found.create.fit_now)):
         prediction = Prediction(snapshot, replace(pod, name=f"new-{number}", uid=f"new-{number}"))
         assert prediction.fits or prediction.outcome == "preempts"
         assert all(is_placeholder(victim, Options()) for victim in prediction.victims)
@@ -73,7 +73,7 @@ def test_as_many_pods_as_are_reported_start_and_preempt_placeholder_pods_alone(s
 def test_pending_placeholder_pods_reserve_nothing() -> None:
     state = cluster(make_node("n1").has(cpu="8"), placeholder("p", 4, "n1"), placeholder("q", 9, ""))
     found = asked(state, make_pod("new").priority(10).request(cpu="4"), 3)
-    assert (found.existing, found.pending, found.reserved, found.more) == (1, 1, 1, 2)
+    assert (found.existing[:3], found.create.pods) == ((1, 1, 1), 2)
     room = headroom(state, make_pod("new").priority(10).request(cpu="4").obj)
     shown = [*render(ObjectHeadroom(room, found, None))]
     pending = "    1 placeholder Pod Pending: no capacity reserved yet"
@@ -85,7 +85,7 @@ def test_pending_placeholder_pods_reserve_nothing() -> None:
 def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:
     state = cluster(make_node("n1"), placeholder("p", 4, "n1"))
     found = asked(state, make_pod("new").priority(10).spec(preemptionPolicy="Never").request(cpu="1"), 2)
-    assert (found.existing, found.reserved, found.more) == (0, 0, 0)
+    assert (found.existing.pods, found.existing.reserve, found.create.pods) == (0, 0, 0)
     assert found.obstacle == "preemptionPolicy Never: the Pods cannot preempt placeholder Pods"
 
 
@@ -100,19 +100,19 @@ def test_the_class_of_placeholder_pods_is_proposed_first() -> None:
         classes.append(Made("scheduling.k8s.io/v1", "PriorityClass", name))
         classes[-1].obj.update(PriorityClass(name, value).to_api())
     new = make_pod("new").request(cpu="1")
-    assert asked(cluster(make_node("n1"), *classes), new, 1).priority_class == "idle"
+    assert asked(cluster(make_node("n1"), *classes), new, 1).create.priority_class == "idle"
     used = placeholder("p", 4, "n1").spec(priorityClassName="pause")
-    assert asked(cluster(make_node("n1"), used, *classes), new, 1).priority_class == "pause"
+    assert asked(cluster(make_node("n1"), used, *classes), new, 1).create.priority_class == "pause"
 
 
 def test_a_capacity_buffer_names_the_workload() -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
     deployment = Made("apps/v1", "Deployment", "web", "shop").spec(replicas=1, template=template)
     found = asked(cluster(make_node("n1")), deployment, 3)
-    assert found.buffer is not None
-    assert found.buffer["metadata"] == {"name": "web", "namespace": "shop"}
-    assert found.buffer["spec"] == {
+    assert found.capacity_buffer is not None
+    assert found.capacity_buffer["metadata"] == {"name": "web", "namespace": "shop"}
+    assert found.capacity_buffer["spec"] == {
         "scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"},
         "replicas": 3,
     }
-    assert asked(cluster(make_node("n1")), make_pod("bare"), 3).buffer is None
+    assert asked(cluster(make_node("n1")), make_pod("bare"), 3).capacity_buffer is None

@@ -51,7 +51,7 @@ def test_placeholder_pods_that_may_not_be_preempted_reserve_nothing(priority: in
     made = [make_node("n1").has(cpu="4"), group(priority), grouped(placeholder("a")), placeholder("b")]
     state, new = cluster(SEMANTICS, *made), make_pod("new").priority(10).request(cpu="2").obj
     found = placeholders(state, new, headroom(state, new), 2, Options(), -10)
-    assert (found.existing, found.reserved) == (existing, existing)
+    assert (found.existing.pods, found.existing.reserve) == (existing, existing)
 
 
 def test_a_placeholder_pod_that_takes_other_pods_with_it_reserves_nothing() -> None:
@@ -61,7 +61,7 @@ def test_a_placeholder_pod_that_takes_other_pods_with_it_reserves_nothing() -> N
     for node in "n1", "removed":
         state = cluster(SEMANTICS, make_node("n1").has(cpu="4"), whole, grouped(placeholder("a")), other.on(node))
         found = placeholders(state, new, headroom(state, new), 2, Options(), -10)
-        assert (found.existing, found.reserved) == (0, 0)
+        assert (found.existing.pods, found.existing.reserve) == (0, 0)
 
 
 def test_the_pod_in_the_way_may_have_a_lower_priority_than_its_group() -> None:

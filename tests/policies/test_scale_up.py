@@ -26,7 +26,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.whatif import scale_up
 from forewarn.policies.whatif.node_groups import MAX_GROUPS, read_node_groups
-from forewarn.policies.whatif.scale_up import Plan
+from forewarn.policies.whatif.scale_up import ScaleUps
 from tests.builders import Made, MadeNode, MadePod, make_node, make_pod
 from tests.cases import cases
 
@@ -54,7 +54,7 @@ def replicas(name: str, count: int, cpu: str, memory: str, change: Any = None) -
     return made
 
 
-def planned(groups: list[NodeGroup], pods: list[MadePod], *made: Made, daemons: list[Any] | None = None) -> Plan:
+def planned(groups: list[NodeGroup], pods: list[MadePod], *made: Made, daemons: list[Any] | None = None) -> ScaleUps:
     cache = Cache()
     for each in made:
         cache.add(each.obj)
@@ -63,9 +63,9 @@ def planned(groups: list[NodeGroup], pods: list[MadePod], *made: Made, daemons: 
     return scale_up.plan(waiting, cache.snapshot().scheduling, groups, daemons or [], named)
 
 
-def told(plan: Plan) -> list[tuple[str, int, int]]:
+def told(plan: ScaleUps) -> list[tuple[str, int, int]]:
     """(group, nodes, pods) of each scale-up."""
-    return [(each.option.group, each.option.nodes, each.option.pods) for each in plan.scale_ups]
+    return [(each.group, each.nodes, each.pods) for each in plan.scale_ups]
 
 
 def estimate_of(base: Snapshot, of: NodeGroup, most: int) -> Estimate:
@@ -163,7 +163,7 @@ def test_cases_of_the_expanders_own_tests(given: dict[str, tuple[str, str]], cho
 
 def test_of_groups_that_are_as_good_the_others_are_told() -> None:
     (scale_up,) = planned([group("a", "4", "8Gi"), group("b", "4", "8Gi")], replicas("web", 3, "1", "1Gi")).scale_ups
-    assert (scale_up.option.group, scale_up.ties) == ("a", ["b"])
+    assert (scale_up.group, scale_up.ties) == ("a", ["b"])
 
 
 def test_why_no_group_helps_is_in_upstreams_words() -> None:
@@ -174,7 +174,7 @@ def test_why_no_group_helps_is_in_upstreams_words() -> None:
     ]
     plan = planned(groups, replicas("web", 2, "2", "1Gi"))
     assert plan.scale_ups == []
-    ((left),) = plan.not_helped
+    ((left),) = plan.no_scale_up
     assert (left.workload, left.pods) == ("default/web", 2)
     assert left.reasons == {
         "small": "Insufficient cpu",
@@ -187,13 +187,13 @@ def test_who_is_left_gets_nodes_of_another_group_as_in_the_next_loop() -> None:
     pods = [*replicas("web", 2, "3", "1Gi"), *replicas("db", 1, "1", "30Gi")]
     plan = planned([group("cpu", "4", "8Gi"), group("memory", "2", "32Gi")], pods)
     assert sorted(told(plan)) == [("cpu", 2, 2), ("memory", 1, 1)]
-    assert plan.not_helped == []
+    assert plan.no_scale_up == []
 
 
 def test_a_group_gets_no_more_nodes_than_it_may_have() -> None:
     plan = planned([group("g", "1", "4Gi", most=5, size=2)], replicas("web", 10, "1", "1Gi"))
     assert told(plan) == [("g", 3, 3)]
-    ((left),) = plan.not_helped
+    ((left),) = plan.no_scale_up
     assert (left.pods, left.reasons) == (7, {"g": MAX_SIZE_REACHED})
 
 
@@ -208,14 +208,14 @@ def test_one_scale_up_brings_a_thousand_nodes_at_most_and_the_next_one_goes_on()
 def test_who_would_fit_already_brings_no_node() -> None:
     here = make_node("here").has(cpu="1", memory="4Gi", pods="10")
     plan = planned([group("g", "4", "8Gi")], replicas("web", 3, "1", "1Gi"), here)
-    assert (plan.fit, told(plan)) == (1, [("g", 1, 2)])
+    assert (plan.fit_existing_nodes, told(plan)) == (1, [("g", 1, 2)])
 
 
 def test_too_much_to_work_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale_up, "MAX_WORK", 1000)
     plan = planned([group("g", "1", "4Gi")], replicas("web", 500, "1", "1Gi"))
-    assert plan.cut
-    assert sum(left.pods for left in plan.not_helped) == 500
+    assert plan.truncated
+    assert sum(left.pods for left in plan.no_scale_up) == 500
 
 
 def daemon_set(**spec: Any) -> Any:
@@ -350,15 +350,15 @@ def test_every_pod_is_placed_once_or_told_and_no_node_holds_more_than_it_has(
 ) -> None:
     pods = pods_of(sets)
     plan = planned([group("small", "1", "4Gi", pods=4, most=most), group("large", "4", "8Gi", most=most)], pods)
-    placed = sum(each.option.pods for each in plan.scale_ups)
-    assert placed + plan.fit + sum(left.pods for left in plan.not_helped) == len(pods)
+    placed = sum(each.pods for each in plan.scale_ups)
+    assert placed + plan.fit_existing_nodes + sum(left.pods for left in plan.no_scale_up) == len(pods)
     for name in ("small", "large"):
-        assert sum(each.option.nodes for each in plan.scale_ups if each.option.group == name) <= most
+        assert sum(each.nodes for each in plan.scale_ups if each.group == name) <= most
     for each in plan.scale_ups:
-        assert 1 <= each.option.nodes <= each.option.pods
-        assert 0 <= each.option.waste <= 2
-        assert each.option.waste == min(option.waste for option in each.options)
-        assert sum(of.pods for of in each.workloads) == each.option.pods
+        assert 1 <= each.nodes <= each.pods
+        assert 0 <= each.waste <= 2
+        assert each.waste == min(option.waste for option in each.options)
+        assert sum(of.pods for of in each.workloads) == each.pods
 
 
 @settings(max_examples=cases(20), deadline=None)
@@ -369,8 +369,8 @@ def test_one_more_pod_of_a_kind_never_needs_fewer_nodes(count: int, cpu: int, ap
     large = [group("g", "2", "16Gi")]
     fewer, more = (planned(large, replicas("web", n, f"{cpu}m", "64Mi", change)) for n in (count, count + 1))
     per_node = 1 if apart else 2000 // cpu
-    assert [each.option.nodes for each in fewer.scale_ups] == [-(-count // per_node)]
-    assert more.scale_ups[0].option.nodes >= fewer.scale_ups[0].option.nodes
+    assert [each.nodes for each in fewer.scale_ups] == [-(-count // per_node)]
+    assert more.scale_ups[0].nodes >= fewer.scale_ups[0].nodes
 
 
 @settings(max_examples=cases(20), deadline=None)

@@ -52,7 +52,7 @@ def _header(headroom: Headroom) -> Element:
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
-    first = " and ".join(headroom.stranded[0].scarce) if headroom.stranded else "-"
+    first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
     figures = element(
         "dl",
         *(tile(name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True)),
@@ -75,7 +75,7 @@ def _number(count: Count) -> str:
 def _why(headroom: Headroom) -> Iterator[Element]:
     rows = [(in_short(reason), count) for reason, count in headroom.reasons]
     shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
-    stranded = [(" and ".join(s.scarce), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
+    stranded = [(" and ".join(s.insufficient), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
     beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))
     if headroom.quota is not None:
         limits = limits_text(headroom.without, headroom.quota)

@@ -61,10 +61,10 @@ def test_a_daemon_set_that_ranks_no_higher_than_its_neighbours_stays_pending(age
     question = added(cache.snapshot(), "node", "n1", 1)
     answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
     assert answer.new_nodes is not None
-    assert [(each.workload, each.ranks_too_low) for each in answer.new_nodes.starved] == (
+    assert [(each.workload, each.ranks_too_low) for each in answer.new_nodes.pending_daemon_sets] == (
         [("default/agent", True)] if starved else []
     )
-    assert [first.workload for first in answer.new_nodes.first][:2] == ["default/w0", "default/w1"]
+    assert [first.workload for first in answer.new_nodes.scheduled][:2] == ["default/w0", "default/w1"]
     assert len(answer.preemptions) == (0 if starved else 1)
 
 

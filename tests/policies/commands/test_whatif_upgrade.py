@@ -60,12 +60,12 @@ def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
     assert sorted(answer.simulation.api.nodes) == ["n0-new", "n1-new", "n2-new"]
     assert answer.upgrade.complete
     assert answer.running_after == 3
-    assert [(pool.name, pool.done) for pool in answer.upgrade.pools] == [("a", 1), ("b", 2)]
+    assert [(pool.pool, pool.upgraded) for pool in answer.upgrade.pools] == [("a", 1), ("b", 2)]
     assert sum(pool.seconds or 0 for pool in answer.upgrade.pools) <= answer.upgrade.seconds
     for step in answer.upgrade.steps:
-        assert step.started is not None
-        assert step.back is not None
-        assert step.back - step.started >= 120.0
+        assert step.started_at is not None
+        assert step.back_at is not None
+        assert step.back_at - step.started_at >= 120.0
 
 
 @pytest.mark.parametrize("surge", [False, True])

@@ -1,10 +1,38 @@
-"""The types of the outputs of `whatif`."""
+"""The types of the outputs of `whatif`, `headroom` and `predict`."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from __future__ import annotations
 
-from forewarn.policies.documents.findings import PodLoss
-from forewarn.policies.documents.head import Head
-from forewarn.policies.documents.scale_ups import Autoscalers, WithNewNodes
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+from forewarn.policies.documents.answers import (
+    Candidate,
+    DaemonSetVictim,
+    Explanation,
+    GroupReplicas,
+    OtherPods,
+    PredictedPodGroup,
+    Preemptor,
+    PriorityClass,
+    Replicas,
+    ReplicasWithClass,
+    Status,
+    WithoutPreemption,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.documents.findings import PodLoss
+    from forewarn.policies.documents.head import Head
+    from forewarn.policies.whatif.answer import Runs
+    from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
+    from forewarn.policies.whatif.blockers import DrainBlocker
+    from forewarn.policies.whatif.capacity_buffers import Buffers
+    from forewarn.policies.whatif.class_change import MayPreempt, PreemptionTotal
+    from forewarn.policies.whatif.headroom import PodGroupHeadroom, Quota, Stranded
+    from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
+    from forewarn.policies.whatif.placeholders import Placeholders
+    from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep
 
 
 class BeforeAfter(TypedDict):
@@ -36,14 +64,6 @@ class PendingPods(TypedDict):
     byClass: dict[str, int]
     byNamespace: dict[str, int]
     byWorkload: dict[str, int]
-
-
-class Preemptor(TypedDict):
-    """A Pod that preempts or is preempted."""
-
-    pod: str
-    workload: str
-    priority: int
 
 
 class Victim(TypedDict):
@@ -84,72 +104,6 @@ class DisruptionBudgets(TypedDict):
     tooFewHealthy: dict[str, HealthyPods]
 
 
-class ScheduledOnNewNodes(TypedDict):
-    """Pods of a workload on new nodes. `first`, `last`: seconds until the first and the last of them is scheduled."""
-
-    workload: str
-    priority: int
-    pods: int
-    first: float
-    last: float
-
-
-class PendingDaemonSet(TypedDict):
-    """A DaemonSet with Pending Pods for some nodes. `ranksTooLow`: no Pod on such a node has a lower priority."""
-
-    workload: str
-    priority: int
-    pods: int
-    ranksTooLow: bool
-
-
-class NewNodes(TypedDict):
-    """The new nodes. `scheduled`: the workloads in the order of their first Pods there."""
-
-    nodes: list[str]
-    scheduled: list[ScheduledOnNewNodes]
-    pendingDaemonSets: list[PendingDaemonSet]
-
-
-class UpgradeStep(TypedDict):
-    """The upgrade of a node; null: the upgrade did not reach this event. `pool`: empty if the node belongs to no
-    pool.
-    """
-
-    node: str
-    pool: str
-    startedAt: float | None
-    emptiedAt: float | None
-    backAt: float | None
-
-
-class UpgradedPool(TypedDict):
-    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes; `seconds`: null if the upgrade is
-    incomplete.
-    """
-
-    pool: str
-    nodes: int
-    upgraded: int
-    seconds: float | None
-
-
-class DrainBlocker(TypedDict):
-    """A PodDisruptionBudget that allows no disruptions before the upgrade.
-
-    `pods`: the protected Pods on `nodes`. `healthy`, `desired`, `expected`: numbers of Pods in the status. `never`:
-    all Pods are required; otherwise, drains wait until enough Pods are healthy.
-    """
-
-    budget: str
-    pods: list[str]
-    nodes: list[str]
-    healthy: int
-    desired: int
-    expected: int
-    never: bool
-
-
 class Upgrade(TypedDict):
     """The upgrade of all nodes. `surge`: new nodes are added first. `forced`: Pods deleted after the drain timeout."""
 
@@ -157,20 +111,11 @@ class Upgrade(TypedDict):
     seconds: float
     leastSeconds: float
     surge: bool
-    pools: list[UpgradedPool]
-    forced: list[str]
-    order: list[UpgradeStep]
+    pools: Sequence[UpgradedPool]
+    forced: Sequence[str]
+    order: Sequence[UpgradeStep]
     notReached: list[str]
-    blockers: list[DrainBlocker]
-
-
-class PriorityClass(TypedDict):
-    """A PriorityClass."""
-
-    name: str
-    value: int
-    global_default: bool
-    preemption_policy: str
+    blockers: Sequence[DrainBlocker]
 
 
 class NewPodPriority(TypedDict):
@@ -195,18 +140,6 @@ class ChangedWorkload(TypedDict):
     running: dict[str, int]
 
 
-MayPreempt = TypedDict(
-    "MayPreempt",
-    {"class": str, "workload": str, "before": Any, "duringRollout": Any, "after": Any},
-)
-"""Whether Pods of a PriorityClass may preempt a workload."""
-PreemptionTotal = TypedDict(
-    "PreemptionTotal",
-    {"class": str, "before": int, "duringRollout": int, "after": int, "workloads": int},
-)
-"""How many running Pods a Pod of a PriorityClass may preempt, and the number of workloads for which it changes."""
-
-
 ClassChange = TypedDict(
     "ClassChange",
     {
@@ -214,8 +147,8 @@ ClassChange = TypedDict(
         "before": PriorityClass | None,
         "after": PriorityClass | None,
         "workloads": list[ChangedWorkload],
-        "mayPreempt": list[MayPreempt],
-        "totals": list[PreemptionTotal],
+        "mayPreempt": "Sequence[MayPreempt]",
+        "totals": "Sequence[PreemptionTotal]",
     },
 )
 """The effect of a changed PriorityClass."""
@@ -266,17 +199,6 @@ class Outcome(TypedDict):
     summary: SimulationSummary
 
 
-class Runs(TypedDict):
-    """Runs with random ties and races. `alike`: the number of runs like the answer, which take at most `longest`
-    seconds; the others take up to `others` seconds.
-    """
-
-    total: int
-    alike: int
-    longest: float
-    others: float
-
-
 class WhatIf(TypedDict):
     """The output of `forewarn whatif`.
 
@@ -317,7 +239,7 @@ class WhatIf(TypedDict):
     notModelled: list[str]
     newPods: NotRequired[list[ChangedWorkload]]
     newNodes: NotRequired[NewNodes]
-    pendingDaemonSets: NotRequired[list[PendingDaemonSet]]
+    pendingDaemonSets: NotRequired[Sequence[PendingDaemonSet]]
     upgrade: NotRequired[Upgrade]
     withoutChange: NotRequired[SimulationSummary]
     classChange: NotRequired[ClassChange]
@@ -327,3 +249,76 @@ class WhatIf(TypedDict):
     seed: NotRequired[int]
     outcomes: NotRequired[list[Outcome]]
     notes: NotRequired[list[str]]
+
+
+class Headroom(TypedDict):
+    """A line of `forewarn headroom`: one object.
+
+    `podGroup`: only if the object's Pods belong to a PodGroup. `priority`, `priorityClass`: of the object's Pods.
+    `withoutPreemption`, `withPreemption`: replicas that fit. `byClass`: replicas that would fit with each
+    PriorityClass. `reasons`: number of nodes for each reason why no more replicas fit. `stranded`: unusable free
+    capacity. `nodeGroups`: replicas for each node group. `quota`: the ResourceQuota that rejects further Pods.
+    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers.
+    """
+
+    head: Head
+    object: str
+    podGroup: NotRequired[PodGroupHeadroom]
+    priority: int
+    priorityClass: str
+    withoutPreemption: WithoutPreemption
+    withPreemption: Replicas
+    byClass: list[ReplicasWithClass]
+    reasons: dict[str, int]
+    stranded: Sequence[Stranded]
+    nodeGroups: NotRequired[list[GroupReplicas]]
+    quota: NotRequired[Quota]
+    notes: list[str]
+    placeholders: NotRequired[Placeholders]
+    capacityBuffers: NotRequired[Buffers]
+
+
+class PredictedPod(TypedDict):
+    """A line of `forewarn predict`: one Pod.
+
+    `id`: `namespace/name`. `preFilter`: the status of PreFilter, if it rejected the Pod. `feasible`: nodes that pass
+    all filters. `statuses`: the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the
+    weighted scores by plugin, and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why
+    not. `candidates`: nodes on which preemption helps. `numCandidates`: their number, if kube-scheduler does not
+    evaluate all. `dryRunStatuses`: nodes on which preemption does not help, with the reason. `selected`: nodes that
+    kube-scheduler may choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with
+    more than 100 nodes, their probabilities. `standing`: why the prediction is uncertain. `attempts`: number of
+    scheduling attempts, if several. `preemptedBy`: with several objects, the later Pod that preempts this Pod.
+    `overtaken`: true if later Pods take its free capacity. `how`: with `--explain`. `basis`: `missing-replicas`, or
+    `rollout` for the new Pods of a rollout. `losses`: what fails or is interrupted without the victims.
+    `daemonSetVictims`: victims that return on the same node only. `autoscalers`: for a Pending Pod; the line of the
+    last one contains `nodeGroups` for all.
+    """
+
+    head: Head
+    id: str
+    outcome: Literal["fits", "preempts", "pending", "not-predicted"]
+    preFilter: NotRequired[Status]
+    feasible: list[str]
+    statuses: dict[str, Status]
+    scores: NotRequired[dict[str, dict[str, int]]]
+    eligible: bool
+    ineligibleReason: NotRequired[str]
+    candidates: dict[str, Candidate]
+    dryRunStatuses: NotRequired[dict[str, Status]]
+    numCandidates: NotRequired[int]
+    selected: list[str]
+    nominatedNode: str
+    odds: NotRequired[dict[str, float]]
+    standing: list[str]
+    attempts: NotRequired[int]
+    preemptedBy: NotRequired[str]
+    overtaken: NotRequired[bool]
+    how: NotRequired[Explanation]
+    basis: NotRequired[str]
+    losses: NotRequired[list[PodLoss]]
+    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
+    autoscalers: NotRequired[Autoscalers]
+
+
+PredictLine = PredictedPod | OtherPods | PredictedPodGroup
