@@ -64,12 +64,12 @@ _MAX_CHARACTERS: Final = 2_000
 """Maximum characters of a message."""
 _NOT_EVALUATED: Final = "not evaluated: "
 _OF_PARTS: Final = frozenset((
-    "job-fails-on-eviction", "parse-error", "pinned-priority", "preemption-policy-invalid",
-    "preemption-policy-mismatch", "priority-class-name-invalid", "priority-mismatch", "priority-value-invalid",
-    "priority-value-too-high", "removed-api-version", "reserved-system-name", "system-class-outside-kube-system",
-    "unknown-field",
+    "daemon-set-without-class", "empty-selector", "evictions-blocked", "job-fails-on-eviction", "parse-error",
+    "pinned-priority", "preemption-policy-invalid", "preemption-policy-mismatch", "priority-class-name-invalid",
+    "priority-mismatch", "priority-value-invalid", "priority-value-too-high", "removed-api-version",
+    "reserved-system-name", "system-class-outside-kube-system", "unknown-field",
 ))  # fmt: skip
-"""Rules that check single fields, independent of all other fields of the object."""
+"""Rules that check single fields, or read `ReviewedObject.whole` before they report an absent one."""
 _RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
     target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
 }

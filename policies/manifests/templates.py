@@ -9,20 +9,27 @@ mark their scalar as unknown. Only the first branch of `if … else` remains. Te
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import ObjectRef
-from forewarn.policies.kinds.registry import KINDS, RELEASE_NAMESPACE, removed_version
+from forewarn.policies.kinds.registry import (
+    DAEMON_SET,
+    DISRUPTION_BUDGET,
+    KINDS,
+    RELEASE_NAMESPACE,
+    removed_version,
+)
 from forewarn.policies.manifests.documents import as_utf8
 from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
 from forewarn.policies.manifests.yaml.source import YamlSource
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import at, group_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.findings import Location
+    from forewarn.policies.findings import Location, Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
@@ -45,22 +52,28 @@ _UNPRINTED: Final = frozenset(("define", "macro"))
 _ALONE: Final = re.compile(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
 _INDENT: Final = re.compile(r"\bn?indent\s++(\d{1,3})")
 _BEFORE_LINES: Final = re.compile(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
+_BETWEEN_VALUES: Final = re.compile(r"[\"'\]},\[{][ \t]*+\Z")
+"""The end of text after which an action that does not print separates values, instead of parts of one value."""
+_INLINE: Final = re.compile(rf"([ \t]*+){_CONTROL}[{_CONTROL} \t]*+([^{_CONTROL}\r]++)[{_CONTROL} \t]*+\r?")
+"""A line whose text is within the actions of one line, such as `{{ if .x }}key: value{{ end }}`."""
 _VISIBLE: Final = re.compile(r"\S")
 _CHARACTER: Final = re.compile(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 100
-_NO_COLUMN: Final = 1 << 30
+_NOTHING: Final = 1 << 30
+_AFTER_TEXT: Final = 1 << 29
+"""The column of further text within a line."""
 
 
 class Masked(NamedTuple):
     """A masked template. For each line: `blocks`, the numbers of the template blocks that contain the line, and
-    `lost`, whether the template prints further text there.
+    `lost`, the column (from 0) of further text that the template prints there; _NOTHING for none.
     """
 
     text: str
     blocks: Sequence[tuple[int, ...]]
-    lost: Sequence[bool]
+    lost: Sequence[int]
 
 
 class _Action(NamedTuple):
@@ -83,12 +96,15 @@ class _Block(NamedTuple):
     is_lost: bool
 
 
-def mask(text: str) -> Masked | None:
-    """The text with its actions masked; None if an action has no end, or if there are too many."""
+def mask(text: str, *, last: bool = False) -> Masked | None:
+    """The text with its actions masked; None if an action has no end, or if there are too many.
+
+    `last`: of `if … else`, keep the last branch instead of the first.
+    """
     actions = list(_actions(text)) if len(text) <= _LONGEST else None
     if actions is None or len(actions) > _MAX_ACTIONS or (actions and actions[-1].end < 0):
         return None
-    pieces, position = _Pieces(), 0
+    pieces, position = _Pieces(_last_branches(actions) if last else {}), 0
     for number, action in enumerate(actions):
         pieces.text(text[position : action.start])
         pieces.action(text[action.start : action.end], action, number)
@@ -97,6 +113,21 @@ def mask(text: str) -> Masked | None:
         position = action.end
     pieces.text(text[position:])
     return pieces.masked()
+
+
+def _last_branches(actions: Sequence[_Action]) -> dict[int, int]:
+    """The numbers of actions with which blocks with several branches begin, and of those with which the last branch
+    begins.
+    """
+    opened, branches = list[int](), dict[int, int]()
+    for number, action in enumerate(actions):
+        if action.word in _OPENS:
+            opened.append(number)
+        elif action.word in _CLOSES:
+            del opened[-1:]
+        elif action.word in _ELSE and opened:
+            branches[opened[-1]] = number
+    return branches
 
 
 def _actions(text: str) -> Iterator[_Action]:
@@ -123,35 +154,46 @@ def _actions(text: str) -> Iterator[_Action]:
 
 
 class _Pieces:
-    """Builds the masked text, and tracks open blocks."""
+    """Builds the masked text, and tracks open blocks. `last_branches`: those to keep instead of the first ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_branches: Mapping[int, int]) -> None:
+        self._last_of, self._begins_last = last_branches, frozenset(last_branches.values())
         self.stack: list[_Block] = []
         self._pieces: list[str] = []
         self._blocks: list[tuple[int, ...]] = [()]
-        self._lost: set[int] = set()
+        self._lost = defaultdict[int, int](lambda: _NOTHING)
+        """Columns of removed text, by the lines where it begins."""
         self._printed: dict[int, int] = {}
         """Columns of what actions print, by the lines of these."""
+        self._line = ""
+        """The masked text of the current line."""
 
     def text(self, text: str) -> None:
         """Add text between actions; in a removed branch, add blanks instead."""
         if self.stack and self.stack[-1].is_out:
             if self.stack[-1].is_lost and _VISIBLE.search(text):
-                self._lost.add(len(self._blocks) - 1)
+                number = len(self._blocks) - 1
+                self._lost[number] = min(self._lost[number], self._column_of(text))
             text = _CHARACTER.sub(" ", text)
         self._add(text)
 
     def action(self, text: str, action: _Action, number: int) -> None:
         """Add an action: its mask, and its effect on the open blocks."""
         out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
-        if action.word in _ELSE and self.stack:
+        if number in self._begins_last:
+            outer = self.stack[-2] if len(self.stack) > 1 else _Block(-1, is_out=False, is_lost=False)
+            self.stack[-1] = outer._replace(number=number)
+        elif action.word in _ELSE and self.stack:
             self.stack[-1] = _Block(number, is_out=True, is_lost=out.is_lost or not out.is_out)
         elif action.word in _CLOSES:
             del self.stack[-1:]
         elif action.word in _OPENS:
-            unprinted = action.word in _UNPRINTED
-            self.stack.append(_Block(number, out.is_out or unprinted, out.is_lost and not unprinted))
+            unprinted, is_other = action.word in _UNPRINTED, number in self._last_of
+            is_lost = (out.is_lost or (is_other and not out.is_out)) and not unprinted
+            self.stack.append(_Block(number, out.is_out or unprinted or is_other, is_lost))
         sign = " " if out.is_out else _OUTPUT if action.prints else _CONTROL
+        if sign == _CONTROL and _BETWEEN_VALUES.search(self._line) and _is_unquoted(self._line):
+            sign = " "
         if sign == _OUTPUT and (indent := _INDENT.search(text)) is not None:
             self._printed[len(self._blocks) - 1] = int(indent[1])
             if indent[0][0] == "n" and _BEFORE_LINES.fullmatch(self._pieces[-1].rpartition("\n")[2]):
@@ -159,32 +201,56 @@ class _Pieces:
         first, newline, rest = text.partition("\n")
         self._add(sign * len(first) + newline + (_CHARACTER.sub(" ", rest) if rest else ""))
 
+    def _column_of(self, removed: str) -> int:
+        """The lowest column of removed text."""
+        first, *others = removed.split("\n")
+        columns = [_indent(line) for line in others if line.strip()]
+        if first.strip():
+            columns.append(_AFTER_TEXT if _VISIBLE.search(UNKNOWN.sub(" ", self._line)) else 0)
+        return min(columns)
+
     def _add(self, text: str) -> None:
         self._pieces.append(text)
-        if lines := text.count("\n"):
-            self._blocks += [tuple([block.number for block in self.stack])] * lines
+        above, newline, last = text.rpartition("\n")
+        self._line = last if newline else self._line + text
+        if newline:
+            self._blocks += [tuple([block.number for block in self.stack])] * (above.count("\n") + 1)
 
     def masked(self) -> Masked:
         """The complete masked text. Lines with only actions become blank."""
-        lines, lost = "".join(self._pieces).split("\n"), [False] * len(self._blocks)
-        column = _NO_COLUMN
+        lines, lost = "".join(self._pieces).split("\n"), [_NOTHING] * len(self._blocks)
+        column = _NOTHING
         for number, line in enumerate(lines):
             is_alone = _ALONE.fullmatch(line) is not None
-            lost[number] = number in self._lost or number in self._printed or (is_alone and _OUTPUT in line)
+            printed = self._printed.get(number, 0 if is_alone and _OUTPUT in line else _NOTHING)
+            lost[number] = min(self._lost[number], printed)
             if line.strip() and not is_alone:
-                is_below = len(line) - len(line.lstrip()) > column
-                lost[number] |= is_below
-                column = column if is_below else _NO_COLUMN
+                is_below = _indent(line) > column
+                lost[number] = min(lost[number], _indent(line)) if is_below else lost[number]
+                column = column if is_below else _NOTHING
                 is_alone = is_below
+                if (inline := _INLINE.fullmatch(line)) is not None:
+                    self._blocks[number] = (*self._blocks[number], -1 - number)
+                    line = (inline[1] + inline[2]).ljust(len(line))
             lines[number] = "" if is_alone else line
             column = self._printed.get(number, column)
         return Masked("\n".join(lines), self._blocks, lost)
 
 
+def _is_unquoted(before: str) -> bool:
+    return before.count('"') % 2 == before.count("'") % 2 == 0
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+_ANY_ELSE: Final = re.compile(r"\{[{%]-?\s*+el(?:se|if)\b")
+_TYPED: Final = re.compile(r"^(?:kind|apiVersion):[ \t]", re.MULTILINE)
 _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind"))
 """Rules about text that are valid for an outline."""
 _KIND: Final = re.compile(rb"^kind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})", re.MULTILINE)
-_VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template}
+_VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template or spec.is_applied}
 _BY_CLUSTER: Final = re.compile(r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion")
 """The words of a template that chooses the version of its objects by the version of the cluster."""
 _SINCE: Final = re.compile(r"that begins on line (\d+)$")
@@ -213,28 +279,102 @@ def outline(
 ) -> Outline:
     """Return the outline of a template. `before`: objects of documents that need no rendering."""
     given = as_utf8(data).decode("utf-8", "replace") if _may_have(data, wanted) else ""
-    masked = mask(given) if given else None
-    if masked is None:
-        return Outline([], [], [])
-    depends_on_cluster = _BY_CLUSTER.search(given) is not None
-    text = _UNKNOWN_VERSION.sub(_with_version, masked.text)
-    reading = read(text, file, wanted, namespace=namespace, again=True)
-    objects = Outline([], [], list(_certain(reading.diagnostics, masked, given)))
+    objects = Outline([], [], [])
+    for text in filter(None, (given, _defined_in(given))):
+        for last in (False, True) if _ANY_ELSE.search(text) else (False,):
+            masked = mask(text, last=last)
+            if masked is None:
+                continue
+            known = _UNKNOWN_VERSION.sub(_with_version, masked.text)
+            reading = read(known, file, wanted, namespace=namespace, again=True)
+            if not last:
+                objects.diagnostics.extend(_certain(reading.diagnostics, masked, text))
+            is_first = text is given and not last
+            _sort(reading.subjects, masked, text, objects if is_first else objects._replace(complete=[]), before)
+    return objects
+
+
+def _sort(
+    subjects: Iterable[ReviewedObject],
+    masked: Masked,
+    text: str,
+    objects: Outline,
+    before: Sequence[ReviewedObject],
+) -> None:
+    """Add the objects of a masked template to an outline. `before`: see `outline`."""
     starts = {lines.start for subject in before if (lines := lines_of(subject))}
-    for subject in reading.subjects:
+    known = {lines_of(subject).start: subject.object for subject in objects.partial}
+    shown, by_cluster = masked.text.split("\n"), _BY_CLUSTER.search(text) is not None
+    for subject in subjects:
         lines = lines_of(subject)
         if not lines or lines.start in starts:
             continue
         rest = _known(subject.object)
-        if rest == subject.object and not any(masked.lost[lines.start : lines.stop]):
+        if rest == subject.object and min(masked.lost[lines.start : lines.stop], default=_NOTHING) == _NOTHING:
             objects.complete.append(subject)
-        elif _has_one_type(rest, subject, masked):
+        elif known.get(lines.start) != rest and _has_one_type(rest, subject, masked):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace
-            removed = removed_version(rest["apiVersion"], rest["kind"]) if depends_on_cluster else None
+            removed = removed_version(rest["apiVersion"], rest["kind"]) if by_cluster else None
             rest = {**rest, "apiVersion": removed.replacement} if removed else rest
-            objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True))
-    return objects
+            rest, whole = _without_alternatives(rest, subject, masked), _whole(subject, shown, masked.lost)
+            objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True, whole=whole))
+
+
+_LIMITS: Final = ("minAvailable", "maxUnavailable")
+
+
+def _without_alternatives(rest: ApiObject, subject: ReviewedObject, masked: Masked) -> ApiObject:
+    """Return the known fields without the limits of a PodDisruptionBudget that the template does not print together."""
+    paths = [("spec", limit) for limit in _LIMITS if at(rest, "spec", limit) is not None]
+    blocks = {masked.blocks[subject.source.locate(path, key=True).line - 1] for path in paths}
+    if len(blocks) < len(_LIMITS) or group_kind(rest) != DISRUPTION_BUDGET:
+        return rest
+    return {**rest, "spec": {key: value for key, value in rest["spec"].items() if key not in _LIMITS}}
+
+
+_READ_WHOLE: Final = {DISRUPTION_BUDGET: ("spec",), DAEMON_SET: ("spec", "template", "spec")}
+"""Kind -> the mapping of whose absent fields rules report."""
+
+
+def _whole(subject: ReviewedObject, lines: Sequence[str], lost: Sequence[int]) -> Path | None:
+    """The path of the mapping in an object of which rules report absent fields, if the template surely prints no
+    further fields there; else None. `lines`, `lost`: of the masked template.
+    """
+    path = _READ_WHOLE.get(group_kind(subject.object))
+    fields = at(subject.object, *path) if path else None
+    if path is None or not isinstance(fields, dict) or not fields or any(map(UNKNOWN.search, fields)):
+        return None
+    column = min(subject.source.locate((*path, field), key=True).column for field in fields) - 1
+    start = subject.source.locate(path, key=True).line - 1
+    if lost[start] <= column:
+        return None
+    above = ""
+    for number in range(start + 1, len(lines)):
+        line = lines[number]
+        if line.strip() and _indent(line) < column:
+            break
+        is_list = lost[number] == column and _indent(above) == column and above.rstrip().endswith(":")
+        if lost[number] <= column and not is_list:
+            return None
+        above = line if line.strip() else above
+    return path
+
+
+def _defined_in(text: str) -> str:
+    """The texts of each `define` that contains an object, as documents on their lines; "" if there are none."""
+    pieces, done, start, opened, depth = list[str](), 0, 0, 0, 0
+    for action in _actions(text):
+        depth += (action.word in _OPENS) - (action.word in _CLOSES)
+        if action.word in _UNPRINTED and depth == 1:
+            start, opened = action.start, action.end
+        elif depth == 0 and opened:
+            inside = text[opened : action.start]
+            if _TYPED.search(inside) and not inside.partition("\n")[0].strip():
+                pieces += ["\n" * text.count("\n", done, start), "---", inside]
+                done = action.start
+            opened = 0
+    return "".join(pieces)
 
 
 def _may_have(data: bytes, wanted: Collection[str]) -> bool:
@@ -254,8 +394,8 @@ def _has_one_type(certain: ApiObject, subject: ReviewedObject, masked: Masked) -
     """Report whether the object's kind is known, and is the same in all branches of the template."""
     if not (certain.get("kind") and certain.get("apiVersion")):
         return False
-    kind, metadata = (subject.source.locate((field,), key=True).line - 1 for field in ("kind", "metadata"))
-    return masked.blocks[kind] == masked.blocks[metadata]
+    roots = ("kind", "metadata", *({"spec"} & certain.keys()))
+    return len({masked.blocks[subject.source.locate((field,), key=True).line - 1] for field in roots}) == 1
 
 
 def lines_of(subject: ReviewedObject) -> range:
@@ -303,7 +443,7 @@ def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
     is_text = not any(
         _OTHER_ENGINE.search(line) or (_ACTION.search(line) and not _VALUE_ONLY.match(line)) for line in part
     )
-    return is_text and not any(masked.lost[first : last + 1]) and len(set(masked.blocks[first : last + 1])) == 1
+    return is_text and min(masked.lost[first : last + 1]) == _NOTHING and len(set(masked.blocks[first : last + 1])) == 1
 
 
 def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> bool:

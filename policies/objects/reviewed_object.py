@@ -55,7 +55,8 @@ class ReviewedObject(NamedTuple):
 
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
-    unknown fields. `is_patched`: whether a kustomization changes fields that are not read here.
+    unknown fields, except at the path `whole`. `is_patched`: whether a kustomization changes fields that are not read
+    here.
     """
 
     object: ApiObject
@@ -68,6 +69,7 @@ class ReviewedObject(NamedTuple):
     part: PodTemplate | None = None
     within: str = ""
     is_partial: bool = False
+    whole: Path | None = None
     is_patched: bool = False
 
     @property

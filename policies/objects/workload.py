@@ -84,9 +84,7 @@ def is_fragment(obj: ApiObject, template: PodTemplate) -> bool:
     if not isinstance(containers, list) or not containers:
         return True
     lacks_selector = group_kind(obj).startswith("apps/") and at(obj, "spec", "selector") is None
-    return lacks_selector or not any(
-        at(container, "image") for container in containers if isinstance(container, OBJECT)
-    )
+    return lacks_selector or not any("image" in container for container in containers if isinstance(container, OBJECT))
 
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:

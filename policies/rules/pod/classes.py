@@ -466,6 +466,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     template = context.template(subject) if group_kind(subject.object) == DAEMON_SET else None
     if template is None or context.phase is not Phase.LINT or is_fragment(subject.object, template):
         return
+    if subject.is_partial and ("priorityClassName" in template.spec or subject.whole is None):
+        return
     name = class_to_be(template, subject.effective_namespace, context)
     own = resolved(template, context)
     if name and (name not in context.classes or own is None):

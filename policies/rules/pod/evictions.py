@@ -67,10 +67,9 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Fix: write the labels of the workload's Pods into the selector. If a PodDisruptionBudget is meant for all Pods of
     the namespace, suppress the finding.
     """
-    if subject.is_partial:
-        return
     if group_kind(subject.object) == DISRUPTION_BUDGET:
         yield from _of_pdb(subject, context)
+    if subject.is_partial:
         return
     template = context.template(subject)
     constraints = template.spec.get("topologySpreadConstraints") if template else None
@@ -87,6 +86,8 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
 def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     spec = at(subject.object, "spec")
     if subject.object.get("apiVersion") != "policy/v1" or not isinstance(spec, dict):
+        return
+    if subject.is_partial and ("selector" in spec or subject.whole != ("spec",)):
         return
     path = ("spec", *_present(spec, "selector"))
     if spec.get("selector") is None:
@@ -194,7 +195,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
     limits = [field for field in ("minAvailable", "maxUnavailable") if at(subject.object, "spec", field) is not None]
-    if len(limits) > 1 and not subject.is_partial:
+    if len(limits) > 1:
         message = "kube-apiserver rejects minAvailable and maxUnavailable together"
         yield Problem(message, ("spec", limits[0]), f"remove {limits[0]}")
     for field, values in (("maxUnavailable", (0, "0", "0%")), ("minAvailable", ("100%",))):

@@ -216,6 +216,8 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "values": lambda: "priorityClassName: {{ " + ".Values.a" * 100_000 + " }}\n",
     "documents": lambda: "kind: PriorityClass\n---\n" * 50_000,
     "classes": lambda: (CLASS % "{{ x }}" + "---\n") * 3_000,
+    "defined": lambda: ("{{ define }}\n" + CLASS % "{{ x }}" + "{{ else }}\n{{ end }}\n") * 1_000,
+    "budgets": lambda: ("apiVersion: policy/v1\nkind: PodDisruptionBudget\nspec:\n  a: {{ x }}\n---\n") * 3_000,
     "keys": lambda: POD + "{{ x }}\n" + "a: 1\n" * 30_000,
     "blocks": lambda: "".join(" " * (n % 100) + "a: {{ x }}\n" for n in range(20_000)) + "b: [\n",
 }
