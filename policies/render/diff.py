@@ -161,7 +161,7 @@ def _effects(diff: Diff) -> str:
         return f"{affected[0].cluster}: {_effect(affected[0])}"
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     rows = [*map(whatif.row, answers)]
-    rejected = sum(len(cluster.rejected) for cluster in affected)
+    rejected = len({reason for cluster in affected for reason in cluster.rejected})
     unanswered = sum(cluster.answer is None for cluster in affected)
     sums = [
         *([plural(rejected, "object") + " rejected"] if rejected else []),

@@ -596,6 +596,7 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
+    assert lines[0] == "### 1 object rejected, 2 replicas lost, 2 Pods preempted in 2 of 2 clusters"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
     assert [line for line in lines if "**" in line] == [
         f'- **one, two**: 1 object rejected (Deployment shop/wrong: {fault}; did you mean "high"?).',
