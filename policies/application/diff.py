@@ -26,7 +26,7 @@ from forewarn.policies.lint.versions import (
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import differences, supporting
-from forewarn.policies.objects.fields import NOTHING, InvalidInput, group_kind, mapping
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.whatif.questions import Question
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
 
+PODS_OF: Final = "Pods of "
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
     "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
@@ -61,12 +62,21 @@ class AffectedNamespace(NamedTuple):
     lost: int
 
 
+class ScaledDown(NamedTuple):
+    """A workload and its numbers of replicas: in the cluster, and in the second version."""
+
+    workload: str
+    before: int
+    after: int
+
+
 class OnCluster(NamedTuple):
     """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
 
-    `rejected`: objects that the API server rejects, with the reason. `namespaces`: the most affected first. `absent`:
-    workloads that change and are not in the cluster, so that they are simulated as new. `placeholders`: preempted
-    workloads whose Pods only reserve capacity.
+    `rejected`: objects that the API server rejects, or whose Pods it rejects (PODS_OF), with the reason. `namespaces`:
+    the most affected first. `absent`: workloads that change and are not in the cluster, so that they are simulated as
+    new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`: workloads that have more
+    replicas in the cluster than in both versions.
     """
 
     cluster: str
@@ -74,6 +84,7 @@ class OnCluster(NamedTuple):
     namespaces: Sequence[AffectedNamespace]
     absent: Sequence[str] = ()
     placeholders: Sequence[str] = ()
+    scaled_down: Sequence[ScaledDown] = ()
     reason: str = ""
     answer: WhatIf | None = None
 
@@ -183,13 +194,33 @@ def _on_cluster(
         change = _Applied(concerned, beside, request.prune, places.order)
         answer = whatif(cluster, change, until=request.until)
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
-        rejected = [one_line(str(fault)) for fault in answer.faults]
+        rejected = [one_line(_reason(fault)) for fault in answer.faults]
         affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         reserved = _placeholders(answer, cluster.snapshot, request.config)
-        return OnCluster(name, rejected, affected, absent, reserved, answer=answer)
+        scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
+        return OnCluster(name, rejected, affected, absent, reserved, scaled_down, answer=answer)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
+
+
+def _reason(fault: Exception) -> str:
+    """The error, of the Pods if the API server accepts the object itself."""
+    of_class = isinstance(fault, InvalidObject) and fault.path[-1:] == ("priorityClassName",)
+    return f"{PODS_OF if of_class and not str(fault).startswith('Pod ') else ''}{fault}"
+
+
+def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:
+    """Yield the workloads that something else has scaled up, such as a HorizontalPodAutoscaler."""
+    for changed, before, after in concerned:
+        if before is None or after is None or (kind := group_kind(after.object)) not in _WORKLOADS:
+            continue
+        workload = snapshot.workloads.get((kind, changed.namespace, changed.name))
+        old, new, now = (
+            at(obj, "spec", "replicas") for obj in (before.object, after.object, workload.object if workload else {})
+        )
+        if isinstance(now, int) and isinstance(new, int) and new < now != old:
+            yield ScaledDown(f"{changed.namespace}/{changed.name}", now, new)
 
 
 def _placeholders(applied: WhatIf, snapshot: ClusterSnapshot, config: Config) -> list[str]:

@@ -8,20 +8,22 @@ from html import escape
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.diff import PODS_OF
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import limited, markdown_table, table, titles
+from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.manifests.differences import ChangedObject
-    from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
+    from forewarn.policies.whatif.answer import Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
@@ -31,19 +33,24 @@ _MAX_FIELDS: Final = 6
 _FEW_ROWS: Final = 10
 _NAMED: Final = 3
 _LONGEST: Final = 160
-_HEADS: Final = ("CLUSTER", "STATE AT", *whatif.HEADS, "REJECTED")
+_HEADS: Final = ("CLUSTER", "STATE AT", *whatif.HEADS, "PLACEHOLDERS PREEMPTED", "REJECTED")
 _HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", *whatif.HEADS[:3])
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _LEGEND: Final = (
-    "Preempted: kube-scheduler terminates the Pod for a Pod of higher priority. At the end of the simulation, lost "
-    "replicas do not run, and Pending Pods fit on no node."
+    "Preempted: kube-scheduler deletes the Pod so that a Pod of higher priority fits on its node.",
+    "More Pending: at the end of the simulation, the Pods cannot be scheduled.",
+    "Replicas lost: they run now, but not at the end.",
+    "PDB violations: Pods preempted although their PodDisruptionBudget allows no disruption.",
 )
+"""The meanings of `whatif.HEADS`."""
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
 )  # fmt: skip
 """Fields that are shown of created and deleted objects."""
+_NO_EVICTION: Final = {("minAvailable", "100%"), ("maxUnavailable", "0"), ("maxUnavailable", "0%")}
+_OF_NEW: Final = ("replicas", "requests")
 
 
 def for_audience(diff: Diff, disclose: Disclose) -> Diff:
@@ -64,14 +71,13 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     yield f"compared: {diff.base} → {diff.head}; {_counts(diff)}"
     yield from (f"note: {note}" for note in diff.notes)
     yield from _not_compared(diff)
-    yield from _kept(diff)
     for directory, objects in groupby(diff.objects[:_MAX_OBJECTS], key=lambda changed: changed.directory):
         yield f"{directory}:"
         yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
     if (more := len(diff.objects) - _MAX_OBJECTS) > 0:
         yield f"and {plural(more, 'more object')}; use -o json for all"
     if len(diff.clusters) > 1:
-        yield from table(_HEADS, [_row(cluster) for cluster in diff.clusters], paint, texts=_HEADS[:2])
+        yield from table(*_table(diff.clusters), paint, texts=_HEADS[:2])
     for cluster in diff.clusters:
         yield paint(f"{cluster.cluster}: {_explained(diff, cluster) if details else _effect(cluster)}", "bold")
         if cluster.answer is not None:
@@ -94,11 +100,9 @@ def _not_compared(diff: Diff) -> Iterator[str]:
     return limited(lines, len(lines), "line", "lines", "")
 
 
-def _kept(diff: Diff) -> Iterator[str]:
-    deleted = sum(changed.operation == "deleted" for changed in diff.objects)
-    if deleted and diff.clusters and not diff.prunes:
-        what = plural(deleted, "object", "objects") + f" that the manifests lack {'stays' if deleted == 1 else 'stay'}"
-        yield f"simulated: {what} in the clusters, as without pruning; --prune deletes them"
+def _kept(diff: Diff) -> int:
+    """The number of objects that the second version lacks and that stay in the clusters, as without pruning."""
+    return sum(changed.operation == "deleted" for changed in diff.objects) if diff.clusters and not diff.prunes else 0
 
 
 def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
@@ -133,14 +137,24 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
 
 def verdict(diff: Diff) -> str:
     """Return one sentence: how many objects change, and the effects on clusters that need attention."""
-    others = [plural(len(diff.not_compared), "changed object") + " not compared"] if diff.not_compared else []
+    kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
+    others = [f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"] if kinds else []
     others += ["not everything could be compared"] if diff.notes else []
+    if pdbs := _blocking(diff):
+        others.insert(0, f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     if not diff.objects:
         return f"{', '.join(others)}; no other{NOTHING.removeprefix('no')}" if others else NOTHING
-    absent = sum(len(cluster.absent) for cluster in diff.clusters)
-    others += [f"{plural(absent, 'object')} simulated as new"] if absent else []
+    absent = len({name for cluster in diff.clusters for name in cluster.absent})
+    others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
+    others += [f"{plural(kept, 'deleted object')} kept (--prune deletes)"] if (kept := _kept(diff)) else []
     effect = _effects(diff) if diff.clusters else _counts(diff)
     return "; ".join(filter(None, [effect, ", ".join(others)]))
+
+
+def _blocking(diff: Diff) -> int:
+    """The number of created and changed PDBs that block every drain."""
+    fields = [{(field.name, field.after) for field in changed.fields} for changed in diff.objects]
+    return sum(not _NO_EVICTION.isdisjoint(of_object) for of_object in fields)
 
 
 def _counts(diff: Diff) -> str:
@@ -159,23 +173,16 @@ def _effects(diff: Diff) -> str:
         return whatif.NO_EFFECT
     if len(affected) == 1:
         return f"{affected[0].cluster}: {_effect(affected[0])}"
-    answers = [cluster.answer.answer for cluster in affected if cluster.answer]
-    rows = [*map(whatif.row, answers)]
-    rejected = len({reason for cluster in affected for reason in cluster.rejected})
     unanswered = sum(cluster.answer is None for cluster in affected)
-    sums = [
-        *([plural(rejected, "object") + " rejected"] if rejected else []),
-        *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods]),
-        *(whatif.numbers(_sums(rows), _sums([_of_placeholders(cluster) for cluster in affected])) if rows else []),
-        *([plural(unanswered, "cluster") + " without an answer"] if unanswered else []),
-    ]
-    return f"{', '.join(sums) or 'effects'} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
+    sums = [*_phrases(affected), *([plural(unanswered, "cluster") + " without an answer"] if unanswered else [])]
+    return f"{', '.join(sums)} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
 
 
 def needs_comment(diff: Diff) -> bool:
     """Report whether a pull request should hear of a change: it affects a cluster, or not everything is compared."""
     changes = diff.objects and not diff.clusters
-    return bool(changes or diff.notes or diff.not_compared) or any(map(needs_attention, diff.clusters))
+    unread = diff.notes or diff.not_compared
+    return bool(changes or unread or _blocking(diff)) or any(map(needs_attention, diff.clusters))
 
 
 def needs_attention(cluster: OnCluster) -> bool:
@@ -187,27 +194,56 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None:
         return cluster.reason or "not concerned"
-    answer = cluster.answer.answer
-    effects = [
-        *_rejected(cluster.rejected),
-        *whatif.on_new_pods(answer.new_pods),
-        *whatif.numbers(whatif.row(answer), _of_placeholders(cluster)),
-        *_others(answer),
+    return ", ".join(_phrases([cluster])) or whatif.NO_EFFECT
+
+
+def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
+    """The effects on clusters, summed up. Placeholder Pods, which only reserve capacity, come last."""
+    answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
+    placeholders = _sums([_placeholders(cluster) for cluster in clusters])
+    counts = _sums([_counts_of(cluster) for cluster in clusters])
+    scaled_down = sum(item.before - item.after for cluster in clusters for item in cluster.scaled_down)
+    unread = sum(len(answer.unread) for answer in answers)
+    phrases = [
+        *_rejected({reason: None for cluster in clusters for reason in cluster.rejected}),
+        f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
+        *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
+        *whatif.numbers(counts),
+        *whatif.other_effects(answers),
+        f"{plural(placeholders[0], 'placeholder Pod')} preempted" if placeholders[0] else "",
+        f"{plural(placeholders[1], 'placeholder Pod')} Pending" if placeholders[1] else "",
+        f"{plural(unread, 'object')} not simulated" if unread else "",
     ]
-    return ", ".join(effects) or whatif.NO_EFFECT
+    return [phrase for phrase in phrases if phrase]
 
 
-def _others(answer: Answer) -> list[str]:
-    unread = [f"{plural(len(answer.unread), 'object')} not simulated"] if answer.unread else []
-    return [*whatif.other_effects(answer), *unread]
+def _rejected(reasons: Iterable[str], *, explained: bool = False) -> list[str]:
+    """Phrases with the number of rejected objects, and of objects whose Pods are rejected."""
+    of_pods = [reason for reason in reasons if reason.startswith(PODS_OF)]
+    others = [reason for reason in reasons if reason not in of_pods]
+    kinds = (others, plural(len(others), "object")), (of_pods, f"{PODS_OF}{plural(len(of_pods), 'workload')}")
+    return [
+        f"{what} rejected"
+        + (f" ({cut(alike[0].removeprefix(PODS_OF), _LONGEST)})" if explained and len(alike) == 1 else "")
+        for alike, what in kinds
+        if alike
+    ]
 
 
 def _sums(rows: Sequence[Sequence[int]]) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def _of_placeholders(cluster: OnCluster) -> list[int]:
-    """The first numbers of the cluster's row for Pods that only reserve capacity."""
+def _counts_of(cluster: OnCluster) -> list[int]:
+    """The numbers below `whatif.HEADS`, without placeholder Pods."""
+    if cluster.answer is None:
+        return [0, 0, 0, 0]
+    numbers = whatif.row(cluster.answer.answer)
+    return [all_ - reserved for all_, reserved in zip(numbers, [*_placeholders(cluster), 0], strict=True)]
+
+
+def _placeholders(cluster: OnCluster) -> list[int]:
+    """The first numbers below `whatif.HEADS` of Pods that only reserve capacity."""
     if cluster.answer is None:
         return [0, 0, 0]
     answer = cluster.answer.answer
@@ -216,37 +252,52 @@ def _of_placeholders(cluster: OnCluster) -> list[int]:
     return whatif.row(answer._replace(standings=standings, preemptions=preemptions))[:3]
 
 
-def _rejected(reasons: Sequence[str]) -> list[str]:
-    reason = f" ({cut(reasons[0], _LONGEST)})" if len(reasons) == 1 else ""
-    return [f"{plural(len(reasons), 'object')} rejected{reason}"] if reasons else []
-
-
 def _explained(diff: Diff, cluster: OnCluster) -> str:
     """The effect on a cluster in sentences: the workloads that cause it, and the workloads with fewer Pods."""
     if cluster.answer is None or not needs_attention(cluster):
         return _effect(cluster)
     answer = cluster.answer.answer
     fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
-    fields = _named(diff, cluster)
-    ends = [_end(item, fields) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
-    rest = f"; {plural(len(ends) - _NAMED, 'more workload')}" if len(ends) > _NAMED else ""
+    named = _named(diff, cluster)
+    ends = [_end(item, named) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
+    scaled = [f"{one_line(item.workload)} {item.before} → {item.after}" for item in cluster.scaled_down]
+    violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
+    pdbs = [f"{one_line(name)} ({healthy} of {desired})" for name, (healthy, desired) in sorted(answer.pdbs.items())]
+    failed = [one_line(standing.workload) for standing in answer.standings if standing.failure]
     sentences = [
-        ", ".join(_rejected(cluster.rejected)),
+        ", ".join(_rejected(cluster.rejected, explained=True)),
+        f"The replicas in the manifests scale down {_all_of(scaled, 'workload')}" if scaled else "",
         ", ".join(whatif.on_new_pods(answer.new_pods)),
-        _preempting(answer.preemptions, fields),
-        f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else "",
-        ", ".join([*whatif.numbers([0, 0, 0, whatif.row(answer)[3]]), *_others(answer)]),
+        _preempting(answer.preemptions, named),
+        f"At the end, {_all_of(ends, 'workload', '; ')}" if ends else "",
+        f"PDB violations: {_all_of([f'{one_line(name)} ({count})' for name, count in violations], 'PDB')}"
+        if violations
+        else "",
+        f"Fewer healthy Pods than the PDB asks for: {_all_of(pdbs, 'PDB')}" if pdbs else "",
+        f"Failed: {_all_of(failed, 'Job')}" if failed else "",
+        ", ".join(whatif.other_effects([answer._replace(standings=(), pdbs={})])),
+        f"{plural(len(answer.unread), 'object')} not simulated" if answer.unread else "",
     ]
     return ". ".join(filter(None, sentences))
+
+
+def _all_of(items: Sequence[str], noun: str, separator: str = ", ") -> str:
+    """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
+    more = [f"{plural(len(items) - _NAMED, f'more {noun}')}"] if len(items) > _NAMED else []
+    *first, last = [*items[:_NAMED], *more]
+    return f"{separator.join(first)} and {last}" if first else last
 
 
 def _named(diff: Diff, cluster: OnCluster) -> dict[str, str]:
     """Return workload -> its name with its changed fields, or with the statement that its Pods are placeholders."""
     named = {name: f"{one_line(name)} (placeholder Pods)" for name in cluster.placeholders}
     for changed in diff.objects:
-        fields = [one_line(str(field)) for field in changed.fields] if changed.operation == "changed" else []
-        if name := f"{changed.namespace}/{changed.name}" if fields and changed.kind in _WORKLOADS else "":
-            named[name] = f"{one_line(name)} ({listed(fields, 2)})"
+        if changed.kind in _WORKLOADS and changed.operation != "deleted":
+            new = changed.operation == "created"
+            fields = [f"{field.name} {field.after}" for field in changed.fields if field.name in _OF_NEW]
+            fields = ["new", *fields] if new else [str(field) for field in changed.fields]
+            name = f"{changed.namespace}/{changed.name}"
+            named[name] = f"{one_line(name)} ({listed([one_line(field) for field in fields], _NAMED if new else 2)})"
     return named
 
 
@@ -254,23 +305,28 @@ def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str]) -> 
     """Which workloads preempt how many Pods; "" without preemptions. `named`: see `_named`."""
     if not preemptions:
         return ""
-    by, of = (
-        Counter(named.get(name) or one_line(name) for name in names).most_common()
-        for names in zip(*((preemption.by_workload, preemption.workload) for preemption in preemptions), strict=True)
-    )
-    names = [name for name, _ in by]
+    by = Counter(preemption.by_workload for preemption in preemptions)
+    of = Counter(named.get(item.workload) or one_line(item.workload) for item in preemptions).most_common()
+    changed = [named[name] for name, _ in by.most_common() if name in named]
+    in_turn = [one_line(name) for name, _ in by.most_common() if name not in named]
+    if changed and in_turn:
+        preemptors = f"{_all_of(changed, 'changed workload')}, and in turn {plural(len(in_turn), 'other workload')},"
+    else:
+        preemptors = _all_of(changed or in_turn, "workload")
     victims = [f"{count} of {name}" for name, count in of[:_NAMED]]
     if others := of[_NAMED:]:
         victims.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
     of_victims = f" of {of[0][0]}" if len(of) == 1 else f": {', '.join(victims)}"
-    preemptors = " and ".join(names) if len(names) == 2 else listed(names)
     return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {plural(len(preemptions), 'Pod')}{of_victims}"
 
 
 def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
     name = named.get(workload.workload) or one_line(workload.workload)
     counts = f"{workload.before} → {workload.after}" if workload.before != workload.after else workload.after
-    return f"{name}: {counts} running" + (f", {workload.pending} Pending" if workload.pending else "")
+    why = cut(one_line(in_short(workload.message)).partition(";")[0], _LONGEST)
+    return f"{name}: {counts} running" + (
+        f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
+    )
 
 
 def _object(changed: ChangedObject) -> str:
@@ -281,11 +337,18 @@ def _object(changed: ChangedObject) -> str:
     return ": ".join(filter(None, (str(changed), listed([one_line(field) for field in fields], _MAX_FIELDS))))
 
 
+def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | int, ...]]]:
+    """The heads and rows of clusters, without columns in which all numbers are 0."""
+    rows = [_row(cluster) for cluster in clusters]
+    shown = [n for n in range(len(_HEADS)) if n < 2 or any(row[n] for row in rows if row[n] != "-")]
+    return [_HEADS[n] for n in shown], [tuple(row[n] for n in shown) for row in rows]
+
+
 def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
-        return (cluster.cluster, *["-"] * 6)
+        return (cluster.cluster, *["-"] * (len(_HEADS) - 1))
     time = cluster.answer.head.origin.time or "unknown"
-    return cluster.cluster, time, *whatif.row(cluster.answer.answer), len(cluster.rejected)
+    return cluster.cluster, time, *_counts_of(cluster), _placeholders(cluster)[0], len(cluster.rejected)
 
 
 def markdown(diff: Diff, *, details: bool = True) -> str:
@@ -310,13 +373,13 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     rejected = [cluster.rejected for cluster in clusters if cluster.answer]
     common = [reason for reason in rejected[0] if all(reason in others for others in rejected)] if rejected[1:] else []
     if common:
-        sentence = text_of(", ".join(_rejected(common)))
+        sentence = text_of(", ".join(_rejected(common, explained=True)))
         yield f"- **{text_of(listed([cluster.cluster for cluster in clusters if cluster.answer]))}**: {sentence}."
     for cluster in clusters:
         left = cluster._replace(rejected=[reason for reason in cluster.rejected if reason not in common])
         alike[_explained(diff, left)].append(cluster.cluster)
     for sentence, names in islice(alike.items(), _MAX_OBJECTS):
-        yield f"- **{text_of(listed(names))}**: {text_of(sentence)}."
+        yield f"- **{text_of(listed(names))}**{' (each)' if len(names) > 1 else ''}: {text_of(sentence)}."
 
 
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
@@ -325,25 +388,27 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     if details:
         yield "\n".join(_sentences(diff, affected))
     if affected:
-        yield "\n".join(markdown_table(titles(_HEADS), [*map(_row, affected[:_MAX_OBJECTS])]))
+        heads, rows = _table(affected)
+        yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
         yield _more(affected, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
-        yield text_of(f"No effect: {listed(rest)}") if affected else ""
-    yield from _affected(diff)
-    yield _LEGEND if any(cluster.namespaces for cluster in affected) else ""
+        yield text_of(f"No effect: {listed(rest)}")
+    yield from _affected(diff, is_whole=not details)
+    sums = _sums([_counts_of(cluster) for cluster in affected]) if affected else []
+    yield " ".join(meaning for meaning, count in zip(_LEGEND, sums, strict=False) if count)
     if diff.objects:
         objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
         body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])
         yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body.strip())
-    others, notes = len(diff.not_compared), [*diff.notes, *_kept(diff)]
+    others, notes = len(diff.not_compared), diff.notes
     if others or notes:
         unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
         what = ", ".join(filter(None, [unread, plural(len(notes), "note") if notes else ""]))
         yield _folded(what, "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)]))
 
 
-def _affected(diff: Diff) -> Iterator[str]:
-    """The table of namespaces, with owners if any is known."""
+def _affected(diff: Diff, *, is_whole: bool) -> Iterator[str]:
+    """The table of namespaces, with owners if any is known. `is_whole`: also if the sentences have all of it."""
     affected = [(cluster.cluster, *namespace) for cluster in diff.clusters for namespace in cluster.namespaces]
     if affected:
         has_owner = any(owner for _, _, owner, *_ in affected)
@@ -351,7 +416,9 @@ def _affected(diff: Diff) -> Iterator[str]:
         rows = [row if has_owner else (*row[:2], *row[3:]) for row in affected[:_MAX_OBJECTS]]
         lines = [*markdown_table(heads, rows), "", _more(affected, "namespace")]
         text = "\n".join(lines).strip()
-        yield text if len(affected) <= _FEW_ROWS else _folded(plural(len(affected), "affected namespace"), text)
+        namespaces = len({namespace for _, namespace, *_ in affected})
+        if is_whole or has_owner or len(affected) > len(diff.clusters):
+            yield text if len(affected) <= _FEW_ROWS else _folded(plural(namespaces, "affected namespace"), text)
 
 
 def _more(items: Sequence[object], noun: str) -> str:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
-HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "BEYOND PDBS")
+HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS")
 """Columns of a table with a row for each cluster."""
 NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 _NAMED: Final = 10
 _FEW: Final = 4
-_MAX_EDGES: Final = 40
+_MAX_EDGES: Final = 12
 _LONGEST: Final = 300
 _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
@@ -89,47 +89,51 @@ def row(answer: Answer) -> list[int]:
     return [len(answer.preemptions), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
 
 
-def numbers(row: Sequence[int], placeholders: Sequence[int] = ()) -> list[str]:
-    """Phrases with the numbers of a row below HEADS that are not 0. `placeholders`: how many of the first are such
-    Pods.
-    """
-    preempted, more, fewer, beyond = row
-    others = [count - reserved for count, reserved in zip(row, placeholders, strict=False)] or [1]
+def numbers(row: Sequence[int]) -> list[str]:
+    """Phrases with the numbers of a row below HEADS that are not 0."""
+    preempted, more, fewer, violations = row
     effects = [
         f"{plural(fewer, 'replica')} lost" if fewer else "",
         f"{plural(more, 'more Pod')} Pending" if more else "",
         f"{plural(preempted, 'Pod')} preempted" if preempted else "",
-        f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
+        plural(violations, "PDB violation") if violations else "",
     ]
-    effects = [effect for effect in effects if effect]
-    return effects if any(others) or not effects else [f"only placeholder Pods: {effects[0]}", *effects[1:]]
+    return [effect for effect in effects if effect]
 
 
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
-    return [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects(answer)]
+    return [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects([answer])]
 
 
-def on_new_pods(changed: Sequence[Ranked]) -> list[str]:
-    """Phrases about the workloads whose new Pods change priority."""
+def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:
+    """Phrases about the workloads whose new Pods change priority. `are_named`: with names and priorities, if few."""
     rejected = [ranked for ranked in changed if ranked.after is None]
-    others = len(changed) - len(rejected)
-    effects = [f"new Pods of {plural(others, 'workload')} get another priority"] if others else []
+    others = [ranked for ranked in changed if ranked.after is not None]
+    effects = [f"new Pods of {plural(len(others), 'workload')} get another priority"] if others else []
+    if (
+        others
+        and are_named
+        and len(steps := {f"{_rank(ranked.before)} → {_rank(ranked.after)}" for ranked in others}) == 1
+    ):
+        effects = [f"{effects[0]} ({steps.pop()})"]
     if rejected:
         count = sum(sum(ranked.running.values()) for ranked in rejected)
         names = [one_line(ranked.workload) for ranked in rejected]
-        whose = listed(names, _FEW) if len(names) <= _FEW else f"{len(names)} workloads"
+        whose = listed(names, _FEW) if are_named and len(names) <= _FEW else plural(len(names), "workload")
         effects.append(f"new Pods of {whose} rejected ({count} run now)")
     return effects
 
 
-def other_effects(answer: Answer) -> list[str]:
-    """Phrases with the effects that are not in `numbers`."""
-    failed = sum(bool(standing.failure) for standing in answer.standings)
+def other_effects(answers: Sequence[Answer]) -> list[str]:
+    """Phrases with the effects that are not in `numbers`, summed up."""
+    failed = sum(bool(standing.failure) for answer in answers for standing in answer.standings)
+    pdbs = sum(len(answer.pdbs) for answer in answers)
+    stuck = sum(len(answer.stuck) for answer in answers if answer.upgrade is None)
     effects = [
-        f"{plural(len(answer.pdbs), 'PDB')} with too few healthy Pods" if answer.pdbs else "",
+        f"{plural(pdbs, 'PDB')} with too few healthy Pods" if pdbs else "",
         f"{plural(failed, 'Job')} failed" if failed else "",
-        f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck and answer.upgrade is None else "",
+        f"{plural(stuck, 'node')} not drained" if stuck else "",
     ]
     return [effect for effect in effects if effect]
 

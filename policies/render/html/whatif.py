@@ -82,7 +82,7 @@ def _header(answer: Answer, change: ClassChange | None) -> Element:
         ),
         tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
         tile("preempted", f"{len(answer.preemptions)}", bool(answer.preemptions)),
-        tile("Pods beyond PDBs", f"{broken}", bool(broken)),
+        tile("PDB violations", f"{broken}", bool(broken)),
         tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
         *([tile("Jobs failed", f"{failed}", bad=True)] if failed else ()),
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),

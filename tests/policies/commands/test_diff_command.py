@@ -105,7 +105,10 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
     assert done.stdout.startswith("full: 1 replica lost, 1 Pod preempted\n")
-    assert "full: shop/web preempts 1 Pod of shop/batch. At the end, shop/batch: 1 → 0 running\n" in done.stdout
+    sentence = (
+        "shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch. At the end, shop/batch: 1 → 0 running"
+    )
+    assert f"full: {sentence}\n" in done.stdout
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
 
 
@@ -399,8 +402,9 @@ def test_changed_objects_that_are_not_compared_are_named(
     sides = versions(before, after)
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
+    unread = "3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
     nothing = "no other change of priorities, requests, replicas, quotas or PDBs"
-    assert lines[0] == f"3 changed objects not compared, not everything could be compared; {nothing}"
+    assert lines[0] == f"{unread}, not everything could be compared; {nothing}"
     assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
         "prod/values.yaml: values of a chart",
@@ -480,17 +484,15 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    lacks = "not everything could be compared, 1 object simulated as new"
+    lacks = "not everything could be compared, 1 changed workload missing in a cluster (simulated as new), "
+    lacks += "1 deleted object kept (--prune deletes)"
     assert lines[0] == f"no replica lost, no Pod preempted or newly Pending; {lacks}"  # the PDB protects no Pod
     assert lines[1].endswith("; 1 object deleted, 1 object changed, 1 object created")
     assert "    Deployment shop/web: tolerations[] key b, operator Exists → removed" in lines
     assert "  1 changed object not in the cluster, simulated as new: Deployment shop/web" in lines
     (note,) = [line for line in lines if line.startswith("note: ")]
     assert note.startswith(f"note: {two}: new.yaml:")
-    stays = "1 object that the manifests lack stays in the clusters, as without pruning; --prune deletes them"
-    assert f"simulated: {stays}" in lines
-    pruned = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "--prune").stdout
-    assert "as without pruning" not in pruned
+    assert "--prune" not in forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "--prune").stdout
 
 
 def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_same(
@@ -577,10 +579,11 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
     kept = forewarn("diff", *given).stdout
-    assert kept.startswith("full: new Pods of 1 workload get another priority\n"), kept
+    assert kept.startswith("full: new Pods of 1 workload get another priority; 1 deleted object kept"), kept
     pruned = forewarn("diff", *given, "--prune").stdout
-    effects = "new Pods of 1 workload get another priority, new Pods of shop/named rejected (0 run now)"
+    effects = "new Pods of 1 workload get another priority, new Pods of 1 workload rejected (0 run now)"
     assert pruned.startswith(f"full: {effects}\n"), pruned
+    effects = effects.replace("1 workload rejected", "shop/named rejected").replace("priority,", "priority (0 → 20),")
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
     assert "ignored" not in pruned
     assert f"- **full**: {effects}." in forewarn("diff", *given, "--prune", "-o", "markdown").stdout
@@ -596,10 +599,33 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    assert lines[0] == "### 1 object rejected, 2 replicas lost, 2 Pods preempted in 2 of 2 clusters"
+    assert lines[0] == "### Pods of 1 workload rejected, 2 replicas lost, 2 Pods preempted in 2 of 2 clusters"
+    new = "shop/web (new, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
     assert [line for line in lines if "**" in line] == [
-        f'- **one, two**: 1 object rejected (Deployment shop/wrong: {fault}; did you mean "high"?).',
-        "- **one**: shop/web preempts 1 Pod of shop/one. At the end, shop/one: 1 → 0 running.",
-        "- **two**: shop/web preempts 1 Pod of shop/two. At the end, shop/two: 1 → 0 running.",
+        f'- **one, two**: Pods of 1 workload rejected (Deployment shop/wrong: {fault}; did you mean "high"?).',
+        f"- **one**: {new} preempts 1 Pod of shop/one. At the end, shop/one: 1 → 0 running.",
+        f"- **two**: {new} preempts 1 Pod of shop/two. At the end, shop/two: 1 → 0 running.",
     ]
+
+
+def test_replicas_that_something_else_has_added_are_scaled_down(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 8)
+    objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
+    write(tmp_path / "c.yaml", *objects, deployment("web", 5), deployment("as-written", 5))
+    before = [deployment("web", 1), deployment("as-written", 5)]
+    after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3)]}
+    done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
+    assert done.stdout.startswith("c: 3 running replicas scaled down\n"), done.stdout
+    assert "c: The replicas in the manifests scale down shop/web 5 → 2\n" in done.stdout
+
+
+@pytest.mark.parametrize("spec", [{"minAvailable": "100%"}, {"maxUnavailable": 0}])
+def test_a_pdb_that_blocks_every_drain_is_in_the_first_line(
+    spec: dict[str, Any], versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
+    sides = versions({"b.yaml": [{**budget, "spec": {"minAvailable": 1}}]}, {"b.yaml": [{**budget, "spec": spec}]})
+    assert forewarn("diff", *sides).stdout.startswith("1 object changed; 1 changed PDB never allows an eviction\n")

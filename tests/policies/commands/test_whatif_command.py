@@ -318,7 +318,7 @@ def test_markdown_and_html_begin_with_the_same_verdict(tmp_path: Path, capsys: p
     high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
     arguments = ("apply", "-f", str(high), "--cluster", str(given), "-o")
     told = run(capsys, *arguments, "markdown")[1].splitlines()[2].partition(".")[0]
-    assert "1 Pod preempted, 1 Pod beyond PDBs" in told
+    assert "1 Pod preempted, 1 PDB violation" in told
     assert f"<h1>{told}</h1>" in run(capsys, *arguments, "html")[1]
 
 
