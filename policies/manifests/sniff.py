@@ -46,6 +46,8 @@ _ODD_BREAKS: Final = tuple(map(re.compile, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\
 _OPENINGS: Final = tuple(re.compile(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
 _IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
+_BLANKS: Final = (b" ", b"\t")
+_ANCHOR: Final = re.compile(rb"&[\w-]+\Z")
 _NEAR: Final = 200
 """Maximum characters to search backwards; text with more blanks is parsed carefully."""
 _MANY: Final = 4000
@@ -59,6 +61,10 @@ _IN_PLAIN: Final = re.compile(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.
 _OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
 _ITEM_OPENS_BLOCK: Final = re.compile(rb" *-[ ]+[|>]")
 _OPENS_QUOTES: Final = re.compile(rb"[ -]*[^\s'\"#:,\[{][^'\"#:]*:[ ]+(['\"])")
+_PLAIN_VALUE: Final = re.compile(rb" *(?:- +)*[A-Za-z][\w./$-]*: +[A-Za-z0-9(]")
+_UNENDED: Final = re.compile(rb"[^'\"#,\[\]{}&*!]*")
+_UNENDED_VALUE: Final = re.compile(rb" *(?:- +)*[A-Za-z][\w./$-]*:(?=\s|\Z)")
+_FEW_LINES: Final = 4
 _STILL_QUOTED: Final = {b"'": re.compile(rb"(?:[^']|'')*+"), b'"': re.compile(rb'(?s:[^"\\]|\\.)*+')}
 _LONG_FLOW: Final = 2_000
 _BYTES_BACK: Final = 20_000
@@ -302,9 +308,15 @@ class _Texts:
         One of the less indented lines above the position starts such a text.
         """
         data = self._data
+        if self._remaining <= 0:
+            return 0
         start = data.rfind(b"\n", 0, at) + 1
         above = data[start:at]
         self._remaining -= len(above)
+        if (quote := _OPENS_QUOTES.match(above)) and _STILL_QUOTED[quote[1]].fullmatch(above, quote.end()):
+            return at
+        if _PLAIN_VALUE.match(above) and self._is_below_a_key(start):
+            return data.find(b"\n", at) + 1 or len(data)
         indent = len(above) - len(above.lstrip(b" "))
         while start and indent and self._remaining > 0:
             end, start = start - 1, data.rfind(b"\n", 0, start - 1) + 1
@@ -324,6 +336,20 @@ class _Texts:
             indent = len(line) - len(text)
         return 0
 
+    def _is_below_a_key(self, start: int) -> bool:
+        """Report whether the parser rejects a document in which the line at `start`, with a key, is inside of brackets
+        or braces: the key of a line before it has a value that nothing ends.
+        """
+        data = self._data
+        for _ in range(_FEW_LINES):
+            end, start = start - 1, data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+            self._remaining -= end - start
+            if end < 0 or not _UNENDED.fullmatch(data, start, end):
+                return False
+            if _UNENDED_VALUE.match(data, start, end):
+                return True
+        return False
+
 
 @lru_cache(maxsize=100)
 def _block(key: int) -> re.Pattern[bytes]:
@@ -333,15 +359,23 @@ def _block(key: int) -> re.Pattern[bytes]:
 def _may_be_node(data: bytes, at: int) -> bool:
     """Report whether an alias or tag may start at this position, with or without an anchor before it."""
     before = _before(data, at)
-    return not before or before[-1:] in b"\n:,[{-" or b"&" in _last_word(before)
+    last = before[-1:]
+    if last in (b"[", b"{"):
+        return _may_open(before[:-1])
+    is_entry = last == b"-" and data[at - 1 : at] in _BLANKS and before.rstrip(b" \t-")[-1:] in b"\n:?"
+    return is_entry or last in b"\n:," or _ANCHOR.search(before) is not None
 
 
 def _may_open_flow(data: bytes, at: int) -> bool:
     """Report whether a collection in brackets or braces may start at this position, with or without an anchor or tag
     before it.
     """
-    before = _before(data, at)
-    return not before or before[-1:] in b"\n:,[{-?" or _last_word(before)[:1] in b"&!"
+    return _may_open(_before(data, at))
+
+
+def _may_open(before: bytes) -> bool:
+    before = before.rstrip(b" \t[{")
+    return before[-1:] in b"\n:,-?" or _last_word(before)[:1] in b"&!"
 
 
 def _may_end_flow(data: bytes, at: int) -> bool:

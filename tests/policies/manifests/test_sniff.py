@@ -95,6 +95,12 @@ def test_what_may_be_long_or_deep_or_have_a_type_is_not_surely_without_one(text:
         "'<<': a\n",
         "a[0]: b\nc: x[d]:e [f] g[1]: h\ni.j/k-l[0]:\n- m\n",
         "a: |\n  *b\n\n  ~ : [c]: {d}: ! e !f ? g < {{h}}\n",
+        "a: (b && !c(d))\n",
+        "a: b[*].c\nd: '-* e'\nf: g -*h\n",
+        "a: 'b, !c, d'\n",
+        "- a: b c\n  d: e(f, !g(h))\n",
+        "- a: b\n    c\n  d: e(f, !g(h))\n",
+        "a: b {{ c }} [{{d}}]\n",
     ],
 )
 def test_of_ordinary_text_only_the_grammar_matters(text: str) -> None:
@@ -137,6 +143,14 @@ def test_of_ordinary_text_only_the_grammar_matters(text: str) -> None:
         "a: {{ b }}\n",
         "a: b\n: c\n",
         "a: {: b}\n",
+        "a: &b- !c d\n",
+        "a: [*b]\n",
+        "a: [[ *b]]\n",
+        "- *a\n",
+        "- - *a\n",
+        "a: {\n  b: c,\n  d: e, *f: g}\n",
+        "a: {b: c,\n  d: (e, *f }\n",
+        "a: {b: 'c',\n  d: (e, *f }\n",
     ],
 )
 def test_where_more_than_grammar_matters_it_is_seen(text: str) -> None:
