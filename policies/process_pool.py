@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
+import pickle
 import signal
+from base64 import b85decode, b85encode
 from collections import deque
 from contextlib import contextmanager, suppress
 from math import inf
@@ -165,3 +168,34 @@ def _result(output: bytearray) -> Any:
         return json.loads(output)
     except ValueError:
         return Lost("the process ended without a result; it may have been out of memory")
+
+
+def sent(value: Any, shared: object) -> str:
+    """Return a value as text for a JSON result; an object that both processes have is sent as a reference."""
+    data = io.BytesIO()
+    _Pickler(data, shared).dump(value)
+    return b85encode(data.getvalue()).decode()
+
+
+def received(text: str, shared: object) -> Any:
+    """Return the value of `sent`, from another process of this program."""
+    return _Unpickler(io.BytesIO(b85decode(text)), shared).load()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, data: io.BytesIO, shared: object) -> None:
+        super().__init__(data, pickle.HIGHEST_PROTOCOL)
+        self._shared = shared
+
+    def persistent_id(self, obj: Any) -> str | None:
+        """Return a reference for the shared object; None for other objects."""
+        return "shared" if obj is self._shared else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: io.BytesIO, shared: object) -> None:
+        super().__init__(data)
+        self._shared = shared
+
+    def persistent_load(self, _: Any) -> object:
+        return self._shared

@@ -11,7 +11,6 @@ Not reproduced: amounts beyond 10^1000 (rejected here, accepted upstream), and 6
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -48,16 +47,18 @@ class Format(Enum):
     DECIMAL_SI = "DecimalSI"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
     """An exact amount: `nano` billionths, printed in `format`. Equality and order depend only on the amount.
 
     `text`: the printed form, "" if it is the canonical form.
     """
 
-    nano: int
-    format: Format = Format.DECIMAL_SI
-    text: str = ""
+    __slots__ = ("format", "nano", "text")
+
+    def __init__(self, nano: int, notation: Format = Format.DECIMAL_SI, text: str = "") -> None:
+        self.nano: Final = nano
+        self.format: Final = notation
+        self.text: Final = text
 
     @property
     def value(self) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-from base64 import b85decode, b85encode
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
@@ -139,6 +136,8 @@ class Restarts:
         if not chosen:
             return
 
+        from forewarn.policies.process_pool import received, sent
+
         def here(batch: Iterable[int]) -> list[Restart | None]:
             return [self._restart(workloads[number]) for number in batch]
 
@@ -221,18 +220,6 @@ def restarted(obj: ApiObject) -> ReviewedObject:
     )
 
 
-def sent(value: Any, snapshot: Snapshot) -> str:
-    """Return a value as text; the Snapshot of the cluster is sent as a reference."""
-    data = io.BytesIO()
-    _Pickler(data, snapshot).dump(value)
-    return b85encode(data.getvalue()).decode()
-
-
-def received(text: str, snapshot: Snapshot) -> Any:
-    """Return the value of `sent`, from another process of this program."""
-    return _Unpickler(io.BytesIO(b85decode(text)), snapshot).load()
-
-
 def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
     """Return the impact with predictions that keep only their outcomes and this Snapshot."""
 
@@ -240,22 +227,3 @@ def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
         return tuple(prediction.settled(snapshot, not prediction.fits) for prediction in predictions)
 
     return impact._replace(predictions=plain(impact.predictions), by_waiting=plain(impact.by_waiting))
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, data: io.BytesIO, snapshot: Snapshot) -> None:
-        super().__init__(data, pickle.HIGHEST_PROTOCOL)
-        self._snapshot = snapshot
-
-    def persistent_id(self, obj: Any) -> str | None:
-        """Return a reference for the Snapshot; None for other objects."""
-        return "snapshot" if obj is self._snapshot else None
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: io.BytesIO, snapshot: Snapshot) -> None:
-        super().__init__(data)
-        self._snapshot = snapshot
-
-    def persistent_load(self, _: Any) -> Snapshot:
-        return self._snapshot
