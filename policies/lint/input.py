@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,7 +28,7 @@ from forewarn.policies.manifests.groups import Grouping, Member, grouped, matche
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.sources import SourceError, find_files, read_file
-from forewarn.policies.sources.files import TEMPLATES
+from forewarn.policies.sources.files import TEMPLATES, real_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -142,6 +143,8 @@ class Input:
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.kustomizations: list[Kustomization] = []
+        self.directories: dict[str, str] = {}
+        """The real paths of directories."""
         self.diagnostics: list[FileDiagnostic] = []
         self.texts: dict[str, bytes] = {}
         self.sources: dict[str, File] = {}
@@ -330,7 +333,8 @@ def _read(
     if os.path.basename(file.path) in KUSTOMIZATIONS:
         from forewarn.policies.manifests.groups import read_kustomization  # few trees have any
 
-        if (kustomization := read_kustomization(content, file.path)) is not None:
+        real = partial(real_directory, directories=given.directories)
+        if (kustomization := read_kustomization(content, file.path, real)) is not None:
             given.kustomizations.append(kustomization)
     if not reported:
         return

@@ -38,7 +38,7 @@ from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.options import NamedGroup
 
@@ -391,7 +391,11 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
     """
     if not kustomizations:
         return members, 0, 0
-    real = {file: os.path.realpath(file) for file in {member.file for member in members}}
+    split = {member.file: os.path.split(member.file) for member in members}
+    directories = {
+        directory: os.path.realpath(directory) for directory in {directory for directory, _ in split.values()}
+    }
+    real = {file: _real(directories[directory], name) for file, (directory, name) in split.items()}
     sizes = Counter(real[member.file] for member in members)
     patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
     named: dict[str, set[str]] = defaultdict(set)
@@ -525,15 +529,18 @@ _CHANGING: Final = ("components", "transformers", "replacements", "configuration
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
-def read_kustomization(text: bytes, path: str) -> Kustomization | None:
-    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere)."""
+def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.path.realpath) -> Kustomization | None:
+    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere).
+
+    `real`: returns the real path of a directory.
+    """
     try:
         content = next((v.value for v in values(text, path)), None)
     except Fault:
         return None
     if not isinstance(content, dict):
         return None
-    directory = os.path.realpath(os.path.dirname(path) or os.curdir)
+    directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")
     return Kustomization(
         directory,

@@ -90,10 +90,10 @@ def _real(path: str, directories: dict[str, str]) -> str:
     if os.path.islink(path):
         return os.path.realpath(path)
     parent, name = os.path.split(path)
-    return os.path.join(_real_directory(parent, directories), name)
+    return os.path.join(real_directory(parent, directories), name)
 
 
-def _real_directory(path: str, directories: dict[str, str]) -> str:
+def real_directory(path: str, directories: dict[str, str]) -> str:
     """Return the real path of a directory, starting at the nearest cached parent: trees may be thousands of levels
     deep.
     """
