@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -227,3 +229,25 @@ def test_json_says_whether_a_key_comes_again() -> None:
         _, position = reader.value(start)
         seen.append(reader.repeats(start))
     assert seen == [True, False, False]
+
+
+def test_pyyaml_resolves_and_rejects_as_ever_though_its_patterns_are_compiled_later() -> None:
+    program = """
+import datetime, re
+compile_before = re.compile
+import forewarn.policies.manifests.yaml
+import yaml
+assert re.compile is compile_before and isinstance(re.compile("a"), re.Pattern)
+assert not isinstance(yaml.reader.Reader.NON_PRINTABLE, re.Pattern)
+assert yaml.safe_load("[2001-02-03, yes, 0x1F, 1.5, ~, .inf, a]") == [
+    datetime.date(2001, 2, 3), True, 31, 1.5, None, float("inf"), "a"
+]
+assert yaml.safe_dump(["yes", "1", "a"]) == "- 'yes'\\n- '1'\\n- a\\n"
+try:
+    yaml.safe_load("a: \\x01")
+except yaml.reader.ReaderError:
+    pass
+else:
+    raise AssertionError("accepted")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
