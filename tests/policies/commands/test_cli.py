@@ -34,9 +34,7 @@ def _run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return forewarn(*arguments, stdin=stdin)
 
 
-@pytest.mark.parametrize(
-    ("text", "allowed"), [(POD, set()), (JOB, set()), (CLASS, {"forewarn.policies.quantity"})]
-)
+@pytest.mark.parametrize(("text", "allowed"), [(POD, set()), (JOB, set()), (CLASS, {"forewarn.policies.quantity"})])
 def test_lint_imports_nothing_heavy(text: str, allowed: set[str]) -> None:
     heavy = tuple(sorted(HEAVY - allowed))
     program = (
