@@ -334,10 +334,12 @@ def _target_of(kind: str, operation: Operation) -> Target | None:
 def _has_template(subject: ReviewedObject, context: Context) -> bool:
     """Report whether an object has a Pod template. Raises InvalidObject.
 
-    Also true if the object is too large for the cache: its rules then report that they were not evaluated.
+    Also true if a template prints the Pod template, and if the object is too large for the cache: its rules then report
+    that they were not evaluated.
     """
     try:
-        return context.template(subject) is not None
+        is_printed = subject.is_partial and group_kind(subject.object) in context.options.pod_template_paths
+        return is_printed or context.template(subject) is not None
     except TooLarge:
         return True
 

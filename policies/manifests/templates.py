@@ -61,6 +61,7 @@ _CHARACTER: Final = re.compile(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 100
+_LONG_CONDITION: Final = 200
 _NOTHING: Final = 1 << 30
 _AFTER_TEXT: Final = 1 << 29
 """The column of further text within a line."""
@@ -68,12 +69,14 @@ _AFTER_TEXT: Final = 1 << 29
 
 class Masked(NamedTuple):
     """A masked template. For each line: `blocks`, the numbers of the template blocks that contain the line, and
-    `lost`, the column (from 0) of further text that the template prints there; _NOTHING for none.
+    `lost`, the column (from 0) of further text that the template prints there; _NOTHING for none. `conditions`: the
+    actions with which blocks begin, by their numbers.
     """
 
     text: str
     blocks: Sequence[tuple[int, ...]]
     lost: Sequence[int]
+    conditions: Mapping[int, str]
 
 
 class _Action(NamedTuple):
@@ -167,6 +170,7 @@ class _Pieces:
         """Columns of what actions print, by the lines of these."""
         self._line = ""
         """The masked text of the current line."""
+        self._conditions: dict[int, str] = {}
 
     def text(self, text: str) -> None:
         """Add text between actions; in a removed branch, add blanks instead."""
@@ -180,6 +184,10 @@ class _Pieces:
     def action(self, text: str, action: _Action, number: int) -> None:
         """Add an action: its mask, and its effect on the open blocks."""
         out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
+        if action.word in _OPENS:
+            self._conditions[number] = text[:_LONG_CONDITION]
+        elif action.word in _ELSE:
+            self._conditions[number] = self._conditions.get(out.number, "") + text[:_LONG_CONDITION]
         if number in self._begins_last:
             outer = self.stack[-2] if len(self.stack) > 1 else _Block(-1, is_out=False, is_lost=False)
             self.stack[-1] = outer._replace(number=number)
@@ -234,7 +242,7 @@ class _Pieces:
                     line = (inline[1] + inline[2]).ljust(len(line))
             lines[number] = "" if is_alone else line
             column = self._printed.get(number, column)
-        return Masked("\n".join(lines), self._blocks, lost)
+        return Masked("\n".join(lines), self._blocks, lost, self._conditions)
 
 
 def _is_unquoted(before: str) -> bool:
@@ -246,6 +254,7 @@ def _indent(line: str) -> int:
 
 
 _ANY_ELSE: Final = re.compile(r"\{[{%]-?\s*+el(?:se|if)\b")
+_VERSION: Final = re.compile(r"^apiVersion:[ ]+(\S+)", re.MULTILINE)
 _TYPED: Final = re.compile(r"^(?:kind|apiVersion):[ \t]", re.MULTILINE)
 _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind"))
 """Rules about text that are valid for an outline."""
@@ -253,6 +262,8 @@ _KIND: Final = re.compile(rb"^kind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})", re.MULT
 _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template or spec.is_applied}
 _BY_CLUSTER: Final = re.compile(r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion")
 """The words of a template that chooses the version of its objects by the version of the cluster."""
+_MAY_BE_BY_CLUSTER: Final = re.compile(rf"{_BY_CLUSTER.pattern}|\$\w|\b(?:include|template)\b")
+"""The words of a condition that may be about the version of the cluster, in such a template."""
 _SINCE: Final = re.compile(r"that begins on line (\d+)$")
 _ACTION: Final = re.compile(r"\{[{%]|[}%]\}")
 _OTHER_ENGINE: Final = re.compile(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
@@ -304,7 +315,7 @@ def _sort(
     """Add the objects of a masked template to an outline. `before`: see `outline`."""
     starts = {lines.start for subject in before if (lines := lines_of(subject))}
     known = {lines_of(subject).start: subject.object for subject in objects.partial}
-    shown, by_cluster = masked.text.split("\n"), _BY_CLUSTER.search(text) is not None
+    shown, versions = masked.text.split("\n"), set(_VERSION.findall(text)) if _BY_CLUSTER.search(text) else None
     for subject in subjects:
         lines = lines_of(subject)
         if not lines or lines.start in starts:
@@ -315,10 +326,20 @@ def _sort(
         elif known.get(lines.start) != rest and _has_one_type(rest, subject, masked):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace
-            removed = removed_version(rest["apiVersion"], rest["kind"]) if by_cluster else None
-            rest = {**rest, "apiVersion": removed.replacement} if removed else rest
+            removed = removed_version(rest["apiVersion"], rest["kind"]) if versions is not None else None
+            if removed and _is_for_old_clusters(subject, removed.replacement, masked, versions or ()):
+                rest = {**rest, "apiVersion": removed.replacement}
             rest, whole = _without_alternatives(rest, subject, masked), _whole(subject, shown, masked.lost)
             objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True, whole=whole))
+
+
+def _is_for_old_clusters(subject: ReviewedObject, replacement: str, masked: Masked, versions: Collection[str]) -> bool:
+    """Report whether a removed version may be printed only for clusters that serve it. `versions`: of the template."""
+    version, kind = (
+        any(map(_MAY_BE_BY_CLUSTER.search, (masked.conditions.get(number, "") for number in masked.blocks[line])))
+        for line in (subject.source.locate((field,), key=True).line - 1 for field in ("apiVersion", "kind"))
+    )
+    return kind or (version and replacement in versions)
 
 
 _LIMITS: Final = ("minAvailable", "maxUnavailable")

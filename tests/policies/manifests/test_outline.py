@@ -161,14 +161,15 @@ def test_errors_in_text_that_no_action_changes_are_certain(text: str, expected: 
 
 
 @pytest.mark.parametrize(
-    ("head", "version"),
+    ("condition", "version"),
     [
-        ("", "policy/v1beta1"),
-        ('{{ if semverCompare "<1.21" .x }}{{ end }}\n', "policy/v1"),
-        ('{{ if .Capabilities.APIVersions.Has "x" }}{{ end }}\n', "policy/v1"),
+        ("if .Values.x", "policy/v1beta1"),
+        ('if semverCompare "<1.21" .x', "policy/v1"),
+        ('if .Capabilities.APIVersions.Has "x"', "policy/v1"),
+        ("with $x := .Capabilities.KubeVersion", "policy/v1"),
     ],
 )
-def test_a_version_that_may_depend_on_the_cluster_is_none_that_was_removed(head: str, version: str) -> None:
-    text = f"{head}apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: {{{{ .x }}}}\nspec: {{}}\n"
-    (subject,) = _outline(text).partial
+def test_a_version_that_may_depend_on_the_cluster_is_none_that_was_removed(condition: str, version: str) -> None:
+    head = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: {{ .x }}\nspec: {}\n"
+    (subject,) = _outline(f"{{{{ {condition} }}}}\n{head}{{{{ end }}}}\n").partial
     assert subject.object["apiVersion"] == version
