@@ -26,8 +26,8 @@ _DOCUMENTS: Final = re.compile(r"^---.*\n", re.MULTILINE)
 _LONG: Final = 200_000
 """Characters of a file that may get a plant: longer ones are generated."""
 _TYPED: Final = re.compile(r"^apiVersion:", re.MULTILINE)
-_PATCH: Final = re.compile(r"patch", re.IGNORECASE)
-"""Files that kustomize merges into others: what they hold is no object."""
+_PATCH: Final = re.compile(r"patch|assert", re.IGNORECASE)
+"""Files that kustomize merges into others, or that tests compare with others: what they hold is no object."""
 _CLASS: Final = re.compile(r"^kind: +[\"']?PriorityClass\b", re.MULTILINE)
 _NAME: Final = re.compile(r"^  name: +[\"']?([-a-z0-9.]+)", re.MULTILINE)
 _USE: Final = re.compile(
@@ -100,7 +100,7 @@ def _planted(plant: Mapping[str, Any], text: str, allowed: Mapping[str, Collecti
             continue
         if "unless" in plant and re.search(plant["unless"], document, re.MULTILINE):
             continue
-        found = re.search(plant["find"], document, re.MULTILINE)
+        found = next((f for f in re.finditer(plant["find"], document, re.MULTILINE) if not _is_comment(f)), None)
         if found is None:
             continue
         words = found.groupdict()
@@ -113,6 +113,10 @@ def _planted(plant: Mapping[str, Any], text: str, allowed: Mapping[str, Collecti
             changed = changed.rstrip("\n") + "\n---\n" + plant["append"].format(**words)
         return f"{text[:start]}{changed}{text[end:]}"
     return None
+
+
+def _is_comment(found: re.Match[str]) -> bool:
+    return found.string[: found.start()].rpartition("\n")[2].lstrip().startswith("#")
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
