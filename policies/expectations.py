@@ -145,7 +145,7 @@ def _checked(expectation: Expectation) -> Expectation:
     if expectation.by != PodPattern() and expectation.preempted is None:
         raise ValueError("by needs noPreemption")
     if expectation.fit is not None and expectation.when.operation:
-        raise ValueError("fit is evaluated on the current cluster; remove when")
+        raise ValueError("fit is evaluated on the current cluster. Fix: remove when")
     return expectation
 
 
@@ -185,7 +185,7 @@ def _object(value: Any, what: str, allowed: tuple[str, ...]) -> Mapping[str, Any
         raise ValueError(f"{what} must be an object, not {json_type(value)}")
     extra = sorted(str(key) for key in value if key not in allowed)
     if extra:
-        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}: allowed are {", ".join(allowed)}')
+        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}; known: {", ".join(allowed)}')
     return value
 
 

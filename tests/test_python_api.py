@@ -114,7 +114,7 @@ def test_an_exception_of_progress_cancels_a_question(question: str) -> None:
 
 def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
     cluster = forewarn.load(CLUSTER)
-    with pytest.raises(forewarn.InvalidInput, match="no node matches zone c; found a, b") as unknown:
+    with pytest.raises(forewarn.InvalidInput, match="no node matches zone c; known: a, b") as unknown:
         forewarn.whatif(cluster, forewarn.LoseZone("c"))
     with pytest.raises(forewarn.SourceError, match="no such file") as missing:
         forewarn.load(str(tmp_path / "cluster.json"))

@@ -13,7 +13,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.config import Config, ConfigError, load_config, load_limited_resources
 from forewarn.policies.config.scheduler import scheduler_source
-from forewarn.policies.findings import one_line
+from forewarn.policies.findings import one_line, quote
 from forewarn.policies.releases.release import BadGates, Release
 from forewarn.webhook.logs import LEVELS
 
@@ -117,7 +117,7 @@ port: Final = _between(0, 65_535)
 def log_level(text: str) -> str:
     """Parse a log level. Raises argparse.ArgumentTypeError."""
     if text not in LEVELS:
-        raise argparse.ArgumentTypeError(f'"{text}" is not one of {", ".join(LEVELS)}')
+        raise argparse.ArgumentTypeError(f'unknown value "{text}"; known: {", ".join(LEVELS)}')
     return text
 
 
@@ -150,7 +150,7 @@ def _switch(text: str) -> bool:
 
 def _tls_version(text: str) -> ssl.TLSVersion:
     if text not in TLS_VERSIONS:
-        raise argparse.ArgumentTypeError(f"{text} is not one of {', '.join(TLS_VERSIONS)}")
+        raise argparse.ArgumentTypeError(f"unknown value {quote(text)}; known: {', '.join(TLS_VERSIONS)}")
     return TLS_VERSIONS[text]
 
 
@@ -291,15 +291,15 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     except ConfigError as fault:
         parser.error(one_line(f"--scheduler-config: {fault}"))
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        parser.error("--tls-cert and --tls-key go together: set both, or neither for a self-signed certificate")
+        parser.error("--tls-cert and --tls-key go together. Fix: set both, or neither for a self-signed certificate")
     if settings.write_ca and settings.tls_cert:
-        parser.error("--write-ca works only with the self-signed certificate: remove it, or --tls-cert and --tls-key")
+        parser.error("--write-ca requires the self-signed certificate. Fix: remove it, or --tls-cert and --tls-key")
     if settings.client_names and not settings.client_ca:
         parser.error("--client-name requires --client-ca")
     if settings.audit_interval and not settings.namespace:
-        parser.error("--audit-interval requires --namespace; outside a cluster, use forewarn audit")
+        parser.error("--audit-interval requires --namespace. Fix: outside a cluster, use forewarn audit")
     if settings.ui and settings.cluster and not settings.cluster[0].startswith("live"):
-        parser.error("--ui requires a watched cluster, which knows users; for a file, use forewarn ui")
+        parser.error("--ui requires a watched cluster, which knows users. Fix: for a file, use forewarn ui")
     if settings.namespace and settings.write_ca:
         parser.error("--write-ca can't be combined with --namespace: the CA is in the Secret forewarn-ca")
     return settings

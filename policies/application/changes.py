@@ -132,7 +132,7 @@ class Add:
     def question(self, start: Start) -> Question:
         """The nodes are added."""
         if bool(self.node) == bool(self.pool):
-            raise InvalidInput("give one of node and pool")
+            raise InvalidInput("both or none of node and pool are given. Fix: give one")
         scope, name = ("node", self.node) if self.node else ("pool", self.pool)
         if self.until_scheduled:
             return _until_scheduled(start, scope, name)

@@ -10,7 +10,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITY
 from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source
-from forewarn.policies.findings import cut, listed, plural
+from forewarn.policies.findings import cut, listed, plural, quote
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.cluster.cache import ClusterSnapshot
+
+
+POD_NAMES: Final = ("pod", "pods", "po")
 
 
 def require_lists(
@@ -120,11 +123,13 @@ def load(
 
 
 def pod_key(name: str, namespace: str) -> tuple[str, str]:
-    """Namespace and name of a Pod given as NAME or NAMESPACE/NAME. Raises InvalidInput."""
-    parts = name.split("/")
-    if len(parts) > 2 or not all(parts):
-        raise InvalidInput(f"{cut(name, 80)}: use NAMESPACE/POD, or POD with -n NAMESPACE")
-    return (parts[0], parts[1]) if len(parts) == 2 else (namespace, name)
+    """Namespace and name of a Pod given as POD, pod/POD, NAMESPACE/POD or NAMESPACE/pod/POD. Raises InvalidInput."""
+    *where, pod = name.split("/")
+    if where and where[-1].lower() in POD_NAMES:
+        where.pop()
+    if len(where) > 1 or not all((*where, pod)):
+        raise InvalidInput(f"{quote(cut(name, 80))}: not a Pod. Fix: write NAMESPACE/POD, or POD with -n NAMESPACE")
+    return (where[0] if where else namespace), pod
 
 
 def require_nodes(cluster: ClusterSnapshot) -> None:

@@ -134,5 +134,5 @@ def _rules(given: Sequence[str], foreign: Sequence[str]) -> frozenset[str]:
 
         ids = {*(rule.ID for rule in RULES), *foreign}
         for name in sorted(names - ids):
-            raise ValueError(f'no rule "{name}"{nearest(name, ids) or "; see `forewarn lint --list-rules`"}')
+            raise ValueError(f'no rule "{name}"{nearest(name, ids) or ". Fix: see `forewarn lint --list-rules`"}')
     return names

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from forewarn.policies.application.cluster import counted_results
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.findings import quote
 from forewarn.policies.kinds.registry import NODE, POD
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.process_pool import mapped
@@ -166,7 +167,7 @@ class Workloads:
         """
         unknown = namespace_not_found(cluster, self.namespace) if self.namespace is not None else ""
         if (name := self.priority_class) and name not in cluster.priority_classes:
-            unknown += f"; PriorityClass {name} not found{suggested(name, cluster.priority_classes)}"
+            unknown += f"; PriorityClass {quote(name)} not found{suggested(name, cluster.priority_classes)}"
         if unknown:
             raise InvalidInput(unknown.removeprefix("; "))
         if str(self):

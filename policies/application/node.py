@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.application.cluster import POD_NAMES
 from forewarn.policies.application.manifests import files_of
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.controllers.own_pods import pods_of
@@ -23,6 +24,7 @@ from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif.questions import node_named, pod_not_found, scaled
 from forewarn.policies.whatif.resize import GATE, Wanted
 from forewarn.policies.whatif.resize import resize as results_of
+from forewarn.policies.why.timeline import kind_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
-_POD: Final = ("pod", "pods", "po")
 _NOT_CHECKED: Final = "ResourceQuotas, LimitRanges and resizes that are already pending are not evaluated"
 
 
@@ -137,7 +138,7 @@ def periods(text: str) -> list[tuple[int, int]]:
     """Parse `0=30,1000=20` into pairs of priority and seconds. Raises InvalidInput."""
     matches = [_PERIOD.fullmatch(part.strip()) for part in text.split(",")]
     if not all(matches) or len(matches) > 1000:
-        raise InvalidInput("write PRIORITY=SECONDS, several with commas: 0=30,100000=20")
+        raise InvalidInput("must be PRIORITY=SECONDS, several with commas: 0=30,100000=20")
     return [(int(match[1]), int(match[2])) for match in matches if match]
 
 
@@ -289,6 +290,12 @@ class ResizeResult:
         return {"head": self.head.to_dict(), "pods": pods, "notes": list(self.notes)}
 
 
+def namespace_and_name(name: str, namespace: str) -> tuple[str, str]:
+    """Split `NAMESPACE/POD` and `NAMESPACE/KIND/NAME` after the namespace; other names are in `namespace`."""
+    first, slash, rest = name.partition("/")
+    return (first, rest) if slash and ("/" in rest or not kind_named(first)) else (namespace, name)
+
+
 def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
     """Predict a resize; changes `pods`. Raises SourceError, InvalidInput and InvalidObject."""
     semantics = pods.cache.semantics
@@ -305,7 +312,7 @@ def _names(request: ResizeRequest, pods: StoredPods) -> list[str]:
     """Return the names of the Pods to resize: of the named Pod, or of a workload's Pods."""
     kind, slash, name = request.name.rpartition("/")
     cluster = pods.cache.snapshot()
-    if not slash or kind.lower() in _POD:
+    if not slash or kind.lower() in POD_NAMES:
         if name not in pods.stored:
             raise InvalidInput(f"{request.namespace}/{name}: {pod_not_found(cluster, request.namespace, name)}")
         return [name]

@@ -160,7 +160,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     if diagnosis is None:
         near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
         if namespace != request.namespace and namespace_not_found(cluster, namespace):
-            near += f"; for a workload, use KIND/NAME with one of {', '.join(kind_names())}"
+            near += f". Fix: for a workload, write KIND/NAME; known: {', '.join(kind_names())}"
         near += quota_hint(cluster, namespace)
         if evidence.not_read:  # they could name a Pod that was deleted
             raise SourceError(key, "; ".join([near, *evidence.missing()]))
@@ -181,8 +181,8 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
 def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     """The message for a name that is no Pod's but that of workloads; "" without such a workload."""
     kinds = sorted({key[0].rpartition("/")[2] for key in cluster.workloads if key[1:] == (namespace, name)})
-    uses = [f"for the {kind}, use {kind.lower()}/{name} -n {namespace}" for kind in kinds[:3]]
-    return "; ".join(("Pod not found in the cluster", *uses)) if uses else ""
+    uses = [f"for the {kind}, write {kind.lower()}/{name} -n {namespace}" for kind in kinds[:3]]
+    return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
 
 
 def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> WorkloadWhy:
@@ -191,7 +191,7 @@ def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence,
         near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
         first = request.name.partition("/")[0]
         if (first, evidence.name) in cluster.pods:
-            near = f"; for the Pod, use pod/{evidence.name} -n {first}"
+            near = f". Fix: for the Pod, write pod/{evidence.name} -n {first}"
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
     return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing())
 

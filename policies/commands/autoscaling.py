@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.findings import one_line
+from forewarn.policies.findings import one_line, quote
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _cutoff(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {quote(text)}") from None
     if not -_MAX <= number < _MAX:
         raise argparse.ArgumentTypeError(f"must be between {-_MAX} and {_MAX - 1}")
     return number
@@ -162,7 +162,7 @@ def _seconds(text: str) -> float:
     try:
         seconds = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number of seconds, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a whole number of seconds, not {quote(text)}") from None
     if not 0 <= seconds <= _MAX_DELAY:
         raise argparse.ArgumentTypeError(f"must be between 0 and {_MAX_DELAY}")
     return float(seconds)

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if not options.filename and not options.delete:
-        parser.error("give -f, --delete or both")
+        parser.error("no change given. Fix: pass -f, --delete or both")
     release = release_of(options, parser)
 
     def answer() -> int:

@@ -84,7 +84,7 @@ class _Contexts(argparse.Action):
         given = [*getattr(namespace, "contexts", ()), value]
         if not self._several and (len(given) > 1 or is_pattern(value)):
             commands = ", ".join(SEVERAL_CLUSTERS)
-            parser.error(f"--context {cut(value, 80)}: this command takes one context; {commands} take several")
+            parser.error(f"--context {cut(value, 80)}: takes one context. Fix: pass one; {commands} take several")
         namespace.context, namespace.contexts = value, given
 
 
@@ -194,7 +194,7 @@ def loaded(options: argparse.Namespace | Run, into: Cache | None = None, **more:
     except SourceError as fault:
         if not options.announced or fault.file != options.announced or isinstance(fault, MissingFile):
             raise
-        raise SourceError("", f"{fault.problem}; pass --cluster FILE or --kubeconfig FILE") from None
+        raise SourceError("", f"{fault.problem}. Fix: pass --cluster FILE or --kubeconfig FILE") from None
     snapshot = cache.snapshot()
     _check_lists(options, snapshot)
     if options.announced:
@@ -261,7 +261,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
 
 def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:
     """The error for a value of `-o`."""
-    return f"-o {cut(form, 40)}: unknown format{near}; use {', '.join(formats)}, or FORMAT=FILE"
+    return f"-o {cut(form, 40)}: unknown format{near}; known: {', '.join(formats)}, or FORMAT=FILE"
 
 
 class _Output(argparse.Action):
@@ -276,9 +276,9 @@ class _Output(argparse.Action):
         if form not in self._formats:
             parser.error(unknown_format(form, self._formats))
         if sign and not file:
-            parser.error(f"-o {form}=: name a file")
+            parser.error(f"-o {form}=: no file given. Fix: write -o {form}=FILE")
         if getattr(namespace, "output_given", False):
-            parser.error(f"-o {form}: -o is given twice; a run writes one format")
+            parser.error(f"-o {form}: -o is given twice. Fix: pass it once, because a run writes one format")
         namespace.output, namespace.output_file, namespace.output_given = form, file, True
 
 
@@ -322,7 +322,7 @@ def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[st
 def check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Exit if an option does not work with several clusters."""
     if options.cluster:
-        parser.error("--cluster combines its sources into one cluster; for several clusters, use --clusters")
+        parser.error("--cluster combines its sources into one cluster. Fix: for several clusters, pass --clusters")
     if options.output in ("html", "svg"):
         parser.error(f"-o {options.output}: takes one cluster")
     for name in ("baseline", "write_baseline", "fix", "diff", "each", "timeline"):
@@ -336,7 +336,7 @@ def check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) 
             parser.error(f"{option}{cut(file, 200)}: no such file or directory")
         if File(file).is_stream and not os.path.isdir(file):
             what = f"{option}{cut(file, 80)}: takes one cluster, because forewarn can read it only once"
-            parser.error(f"{what}; pass a file")
+            parser.error(f"{what}. Fix: pass a file")
 
 
 def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:

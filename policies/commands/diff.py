@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parsed(parser, arguments)
     choose_cluster(options, parser, required=False)
     if options.output == "json" and options.disclose != Disclose.NAMES:
-        parser.error("--disclose goes with -o text and markdown; -o json has all details")
+        parser.error("--disclose goes with -o text and markdown, because -o json has all details")
     if options.output == "sarif" and (options.cluster or options.several or options.comment or options.fail_on):
         parser.error("-o sarif has the new findings of forewarn lint; it takes no clusters, --comment and --fail-on")
     release = release_of(options, parser) if options.cluster or options.several else None

@@ -131,7 +131,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     choose_cluster(given, parser, required=False)
     if bool(given.batch) == bool(given.filename):
-        parser.error("name manifests with -f")
+        parser.error("no manifests given. Fix: pass -f FILE")
     if given.batch and given.fail_on:
         parser.error("--fail-on goes with -f: each line of a batch says whether it is evaluated")
     try:
@@ -310,7 +310,7 @@ def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, Cluste
     """
     operation = case.get("operation", "CREATE")
     if operation not in list(Operation):
-        raise ValueError(f"operation must be one of {', '.join(Operation)}")
+        raise ValueError(f"unknown operation; known: {', '.join(Operation)}")
     for key in ("object", "oldObject", "cluster"):
         if not isinstance(case.get(key) or {}, dict):
             raise ValueError(f"{key} must be an object")

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         rules[name] = rule
     if name not in rules:
         near = get_close_matches(name, rules, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else "; see `forewarn lint --list-rules`"
+        hint = f'; did you mean "{near[0]}"?' if near else ". Fix: see `forewarn lint --list-rules`"
         return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
     with output_of(options):
         if options.output == "json":

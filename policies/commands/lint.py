@@ -74,7 +74,7 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
             raise ValueError(unknown_format(form, FORMATS, nearest(form, FORMATS)))
         result.append((form, target))
     if sum(not target for _, target in result) > 1 and any(not t and f not in ("text", "github") for f, t in result):
-        raise ValueError("--output: one format for standard output; write the others to files: -o sarif=report.sarif")
+        raise ValueError("-o: several formats on standard output. Fix: write others to files: -o sarif=report.sarif")
     return result
 
 
@@ -379,7 +379,7 @@ def _on_each(
 
     form, options.output_file = outputs[0]
     if len(outputs) > 1 or form not in _OF_SEVERAL:
-        parser.error(f"-o: for several clusters, one of {', '.join(_OF_SEVERAL)}")
+        parser.error(f"-o {form}: takes one cluster; known for several: {', '.join(_OF_SEVERAL)}")
     options.output = form
     notes = _shows_notes(options)
 
@@ -534,7 +534,7 @@ def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) 
     if not given.reported and not options.allow_empty:
         return _complain("no .yaml, .yml or .json files found", FAILED)
     if not (given.objects or given.diagnostics or options.allow_empty):
-        return _complain("no objects found; --allow-empty accepts that", FAILED)
+        return _complain("no objects found. Fix: pass --allow-empty to accept that", FAILED)
     threshold = FAIL_ON[options.fail_on]
     if options.exit_zero or options.write_baseline or threshold is None:
         return OK

@@ -203,7 +203,7 @@ def clusters_of(options: argparse.Namespace) -> list[Cluster]:
     """The clusters that `--context` and `--clusters` select, each once. Raises InvalidInput and SourceError."""
     contexts = [*_contexts(options.contexts), *_snapshots(options.clusters)] if options.several else []
     if len(contexts) > MAX_CLUSTERS:
-        raise InvalidInput(f"more than {MAX_CLUSTERS} clusters; run the command for a part of them")
+        raise InvalidInput(f"more than {MAX_CLUSTERS} clusters. Fix: run the command for a part of them")
     return contexts
 
 
@@ -225,9 +225,7 @@ def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
             matches = []
         if not matches:
             word = "".join(character for character in name if character not in "*?[]")
-            near = (
-                nearest(word, contexts) or suggested(word, contexts) or f"; the kubeconfig has {len(contexts)} contexts"
-            )
+            near = nearest(word, contexts) or suggested(word, contexts)
             what = "matches no context" if is_pattern(name) else "no such context in the kubeconfig"
             raise InvalidInput(one_line(f"--context {quote(cut(name, 80))}: {what}{cut(near, 300)}"))
         chosen.update(dict.fromkeys(matches))

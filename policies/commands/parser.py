@@ -44,7 +44,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, with the nearest option if one is misspelled, and exit with status 2."""
-        text = _NO_CHOICE.sub(lambda m: f"{m[1]}: {quote(m[2])} is not one of {m[3].replace(_QUOTE, '')}", message)
+        text = _NO_CHOICE.sub(
+            lambda m: f"{m[1]}: unknown value {quote(m[2])}; known: {m[3].replace(_QUOTE, '')}", message
+        )
         text = cut(no_command(one_line(text)), _LONGEST)
         print(as_invoked(f"{self.prog}: {text}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
         self.exit(2, f"Run `{self.prog} --help` for its options.\n")
@@ -61,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         options = [name for name in self._option_string_actions if name[:2] == "--"]
         arguments = {f"--{action.dest}": action.metavar for action in self._actions if not action.option_strings}
         if unknown and unknown[1] in arguments:
-            return f"; write {self.prog} {' '.join(map(str, arguments.values()))}"
+            return f". Fix: write {self.prog} {' '.join(map(str, arguments.values()))}"
         if choice and f"--{choice[2]}" in options:
             return f"; did you mean --{choice[2]}?"
         names = choice[3].replace(_QUOTE, "").split(", ") if choice else options

@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
 def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Exit for options that do not go together."""
     if bool(options.filename) == bool(options.pod):
-        parser.error("give -f FILE or --pod NAMESPACE/NAME")
+        parser.error(f"{'two Pods' if options.pod else 'no Pod'} given. Fix: pass -f FILE or --pod NAMESPACE/POD")
     if options.replicas is not None and not options.filename:
         parser.error("--replicas goes with -f")
     if options.cascade and (not options.filename or options.replicas is not None or options.output != "text"):
@@ -147,7 +147,7 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("-f", "--filename", metavar="FILE", help="manifest of Pods or workloads (file, directory, or -)")
-    add("--pod", metavar="NAMESPACE/NAME", help="a Pending Pod of the cluster")
+    add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
     add_cluster_option(add, several=True)
     add_release_options(add)
     add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")

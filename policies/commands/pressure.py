@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if not (options.signal or options.admit or options.shutdown):
-        parser.error("choose --signal, --admit or --shutdown")
+        parser.error("no event given. Fix: choose --signal, --admit or --shutdown")
     if options.inodes and options.signal in (None, "memory", "pids"):
         parser.error("--inodes goes with --signal nodefs, imagefs or containerfs")
 

@@ -33,20 +33,19 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if not options.requests and not options.limits:
-        parser.error("give --requests, --limits or both")
+        parser.error("no new resources given. Fix: pass --requests, --limits or both")
     preempts = options.feature_gates.pop(GATE, False)
     release = release_of(options, parser)
 
     def answer() -> int:
-        from forewarn.policies.application.node import ResizeRequest, resize
+        from forewarn.policies.application.node import ResizeRequest, namespace_and_name, resize
         from forewarn.policies.render.node_pressure import resize_lines
         from forewarn.policies.whatif.resize import StoredPods
 
-        pods = StoredPods(options.namespace)
+        namespace, name = namespace_and_name(options.name, options.namespace)
+        pods = StoredPods(namespace)
         settle(loaded(options, pods.cache), release)
-        request = ResizeRequest(
-            options.name, options.requests, options.limits, options.container, options.namespace, preempts
-        )
+        request = ResizeRequest(name, options.requests, options.limits, options.container, namespace, preempts)
         result = resize(pods, request)
         output = Output(options.output, options.color)
         print_answer(output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()])
@@ -65,7 +64,7 @@ def _amounts(value: str) -> dict[str, str]:
         except InvalidQuantity:
             is_right = False
         if not is_right:
-            raise argparse.ArgumentTypeError("write cpu=AMOUNT,memory=AMOUNT, such as cpu=500m,memory=2Gi")
+            raise argparse.ArgumentTypeError("must be cpu=AMOUNT,memory=AMOUNT, such as cpu=500m,memory=2Gi")
         amounts[name] = amount
     return amounts
 
@@ -83,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    add("name", metavar="POD|KIND/NAME")
+    add("name", metavar="NAMESPACE/POD|KIND/NAME")
     add("-c", "--container", default="", metavar="NAME", help="container (default: all containers)")
     add("--requests", type=_amounts, default={}, metavar="cpu=N,memory=N", help="new requests")
     add("--limits", type=_amounts, default={}, metavar="cpu=N,memory=N", help="new limits")

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies import VERSION
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import listed, plural, quote
 from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
     if given is not None:
         given_index, slash, count = given.partition("/")
         if not slash:
-            raise ValueError(f"--shard {given[:40]!r}: write I/N, as 0/4")
+            raise ValueError(f"--shard {quote(given[:40])}: not a part. Fix: write I/N, as 0/4")
         index = given_index or index
         if not index:
-            raise ValueError(f"--shard {given[:40]!r}: {INDEX} is not set, so say which part: I/N")
+            raise ValueError(f"--shard {quote(given[:40])}: {INDEX} is not set. Fix: name the part: I/N")
     elif not index:
         return None
     elif not count:
-        raise ValueError(f"{INDEX} is set: say how many parts there are by {COMPLETIONS} or --shard /N (0/1: all here)")
+        raise ValueError(f"{INDEX} is set without the number of parts. Fix: set {COMPLETIONS} or --shard /N (0/1: all)")
     shard = Shard(_number(index, "part"), _number(count, "number of parts"))
     if not 1 <= shard.parts <= MAX:
         raise ValueError(f"the number of parts must be between 1 and {MAX}, not {shard.parts}")
@@ -93,7 +93,7 @@ def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
 
 def _number(text: str, what: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise ValueError(f"the {what} must be a whole number, not {text[:40]!r}")
+        raise ValueError(f"the {what} must be a whole number, not {quote(text[:40])}")
     return int(text)
 
 

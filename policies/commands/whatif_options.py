@@ -255,30 +255,30 @@ def check_request(options: argparse.Namespace, parser: argparse.ArgumentParser) 
     if options.what == "class":
         _check_class(options, parser)
     if options.what == "upgrade" and options.max_surge and options.max_unavailable:
-        parser.error("give --max-surge or --max-unavailable")
+        parser.error("--max-surge and --max-unavailable are given. Fix: pass one of them")
     if options.what == "add" and options.count and options.until_scheduled:
-        parser.error("give --count or --until-scheduled")
+        parser.error("--count and --until-scheduled are given. Fix: pass one of them")
     if options.what == "events" and not options.filename and not options.events:
-        parser.error("give -f, --events or both")
+        parser.error("no events given. Fix: pass -f, --events or both")
 
 
 def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if options.each:
         if options.scope:
-            parser.error("give --each, or name what is lost")
+            parser.error("--each and a name are given. Fix: pass --each, or name what is lost")
         return
     if options.scope not in SCOPES or not options.names:
         usage = ", ".join(f"{scope} {item.upper()}" for scope, item in (("node", "name…"), ("zone", "name")))
-        parser.error(f"name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
+        parser.error(f"nothing to lose given. Fix: name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
     if options.scope != "node" and len(options.names) > 1:
-        parser.error(f"name {SCOPES[options.scope]}")
+        parser.error(f"several names given. Fix: name {SCOPES[options.scope]}")
 
 
 def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     changes = options.value is not None or options.default or bool(options.preemption_policy)
     if not changes and not options.delete and not options.workloads:
-        parser.error("give --value, --default, --delete, --preemption-policy or --workloads")
+        parser.error("no change given. Fix: pass --value, --default, --delete, --preemption-policy or --workloads")
     elif options.delete and (changes or options.workloads):
         parser.error("--delete goes without --value, --default, --preemption-policy and --workloads")
     elif options.workloads and options.filename:
-        parser.error("give --workloads or -f")
+        parser.error("--workloads and -f are given. Fix: pass one of them")

@@ -66,7 +66,7 @@ def limited_resource(entry: ConfigNode) -> LimitedResource:
     fields = dict(entry.items(("apiGroup", "resource", "matchContains", "matchScopes")))
     resource = fields["resource"].text() if "resource" in fields else ""
     if not resource:
-        raise entry.fault("resource is missing; set the limited resource, such as pods")
+        raise entry.fault("resource is missing. Fix: set the limited resource, such as pods")
     return LimitedResource(
         resource,
         match_contains=fields["matchContains"].texts() if "matchContains" in fields else (),

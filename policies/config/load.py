@@ -76,7 +76,7 @@ def _actions(config: Config, entry: ConfigNode) -> Config:
     actions = {}
     for rule, value in entry.items(_RULES, "rule"):
         if _RULES[rule].ACTION is None:
-            raise value.fault("a linter-only rule has no action; use severities")
+            raise value.fault("a linter-only rule has no action. Fix: use severities")
         actions[rule] = Action(value.word([a.value for a in Action], "action"))
     return config._replace(actions=actions)
 
@@ -85,7 +85,7 @@ def _severities(config: Config, entry: ConfigNode) -> Config:
     severities = {}
     for rule, value in entry.items((*_RULES, *config.rules), "rule"):
         if rule in _RULES and _RULES[rule].SEVERITY is None:
-            raise value.fault("a webhook-only rule has no severity; use actions")
+            raise value.fault("a webhook-only rule has no severity. Fix: use actions")
         severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
     return config._replace(severities=severities)
 
@@ -128,7 +128,7 @@ def _kind(kind: str, value: ConfigNode) -> str:
     if not slash or not name or "." in name or "/" in group:
         raise value.fault(f'"{kind}" must be group/Kind, such as argoproj.io/Rollout')
     if kind in BY_GROUP_KIND:
-        raise value.fault(f"{name} is a built-in kind; list custom kinds only")
+        raise value.fault(f"{name} is a built-in kind. Fix: list custom kinds only")
     return kind
 
 
@@ -204,9 +204,9 @@ def _exemption(entry: ConfigNode) -> Exemption:
     if "reason" in given:
         given["reason"] = given["reason"].text()
     if not given.get("reason"):
-        raise entry.fault("reason is missing; it is logged with every exempt request")
+        raise entry.fault("reason is missing. Fix: add one; it is logged with every exempt request")
     if len(given) == 1:
-        raise entry.fault("exempts everything; set namespaces, a namespaceSelector, users or groups")
+        raise entry.fault("exempts everything. Fix: set namespaces, a namespaceSelector, users or groups")
     return Exemption(**given)
 
 
@@ -243,9 +243,9 @@ def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     given = _conditions(entry, "classes")
     classes = given.pop("classes").texts() if "classes" in given else ()
     if not classes:
-        raise entry.fault("classes is missing; list the PriorityClasses")
+        raise entry.fault("classes is missing. Fix: list the PriorityClasses")
     if not given:
-        raise entry.fault("allows them to everyone; set namespaces, a namespaceSelector, users or groups")
+        raise entry.fault("allows them to all. Fix: set namespaces, a namespaceSelector, users or groups")
     return AllowedClasses(classes, **given)
 
 
@@ -256,7 +256,7 @@ def _required(entry: ConfigNode) -> tuple[RequiredClasses, ...]:
 def _required_classes(entry: ConfigNode) -> RequiredClasses:
     given = {key: value.texts() for key, value in entry.items(RequiredClasses._fields)}
     if not given.get("namespaces") and not given.get("kinds"):
-        raise entry.fault("applies to all Pods; set namespaces or kinds")
+        raise entry.fault("applies to all Pods. Fix: set namespaces or kinds")
     return RequiredClasses(**given)
 
 
@@ -271,7 +271,7 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     """Parse one expectation of the configuration. `number`: its position, from 1. Raises ConfigError."""
     given = dict(entry.items(("name", "when", "expect")))
     if "when" in given:
-        raise given["when"].fault("not supported in the configuration; use `forewarn test`")
+        raise given["when"].fault("not supported in the configuration. Fix: use `forewarn test`")
     for key in ("name", "expect"):
         if key not in given:
             raise entry.fault(f"{key} is missing")
@@ -281,7 +281,7 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     expected = dict(given["expect"].items((*_CONDITIONS, *_SIMULATED)))
     for key in _SIMULATED:
         if key in expected:
-            raise expected[key].fault("not supported in the configuration; use `forewarn test`")
+            raise expected[key].fault("not supported in the configuration. Fix: use `forewarn test`")
     if "noPreemption" not in expected:
         raise given["expect"].fault("noPreemption is missing")
     by = _pods(expected["by"]) if "by" in expected else PodPattern()
@@ -310,7 +310,7 @@ def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
         else:
             given[key] = value.texts()
             if not given[key]:
-                raise value.fault("must not be empty; list at least one, or remove the key")
+                raise value.fault("must not be empty. Fix: list at least one, or remove the key")
     return given
 
 
@@ -321,7 +321,7 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
     except InvalidSelector as fault:
         raise entry.fault(str(fault)) from None
     if selector is None or selector.empty:
-        raise entry.fault("selects everything; set at least one label")
+        raise entry.fault("selects everything. Fix: set at least one label")
     return selector
 
 
@@ -375,7 +375,7 @@ def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> Ignored:
         raise given["reason"].fault("must not be empty")
     lists = {key: given[key].texts() for key in ("paths", "objects") if key in given}
     if not any(lists.values()):
-        raise entry.fault("suppresses the rules everywhere; set paths or objects, or use actions: {RULE: off}")
+        raise entry.fault("suppresses the rules everywhere. Fix: set paths or objects, or use actions: {RULE: off}")
     until = given["until"].date() if "until" in given else ""
     return Ignored(given["rules"].texts(), given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
 

@@ -29,7 +29,7 @@ ON_REQUEST: Final = frozenset(("class-without-description", "equal-class-values"
 
 
 class ConfigError(ValueError):
-    """The configuration is invalid: `FILE:LINE:COLUMN: problem; fix`."""
+    """The configuration is invalid: `FILE:LINE:COLUMN: problem. Fix: advice`."""
 
 
 class Annotate(StrEnum):

@@ -82,8 +82,8 @@ def scheduler_source(given: str) -> SchedulerSource:
     path = Path(given)
     if "/" not in given and "." not in given and not path.exists():
         near = get_close_matches(given, PRESETS, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; presets: {', '.join(PRESETS)}"
-        raise ConfigError(f"{given}: no such file or preset{hint}")
+        hint = f'; did you mean "{near[0]}"?' if near else f"; known: {', '.join(PRESETS)}"
+        raise ConfigError(f'"{given}": no such file or preset{hint}')
     return read_scheduler(contents(path, _LARGEST), given)
 
 

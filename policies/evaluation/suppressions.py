@@ -269,7 +269,7 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
         raise ValueError("not a baseline of version 1")
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("count", 1), int):
-            raise ValueError("an entry is malformed; write the baseline again with --write-baseline")
+            raise ValueError("an entry is malformed. Fix: write the baseline again with --write-baseline")
         key = tuple(str(entry.get(k, "")) for k in ("rule", "file", "kind", "namespace", "name", "field"))
         suppressed[key] += entry.get("count", 1)
     new = []

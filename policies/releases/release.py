@@ -195,7 +195,7 @@ def minor_of(version: str) -> int:
     """Return the minor of a version, known or not: `1.36`, `v1.36.3`, `1.36.3-gke.100` -> 36. Raises UnknownRelease."""
     match = _VERSION.fullmatch(version.strip())
     if not match:
-        raise UnknownRelease(f"{version[:40]!r} is no version of Kubernetes (write it as 1.{RECORDED_MINOR})")
+        raise UnknownRelease(f'"{version[:40]}" is no version of Kubernetes. Fix: write it as 1.{RECORDED_MINOR}')
     return int(match[1])
 
 
@@ -205,7 +205,7 @@ def known_minor(version: str) -> int:
     if minor not in PREDICTED_MINORS:
         minors = ", ".join(f"1.{minors}" for minors in KNOWN_MINORS)
         minors += "".join(f", 1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
-        raise UnknownRelease(f"Kubernetes 1.{minor} is not known: predictions hold for {minors}")
+        raise UnknownRelease(f"Kubernetes 1.{minor} is not known; known: {minors}")
     return minor
 
 
@@ -215,7 +215,7 @@ def parse_gates(text: str) -> dict[str, bool]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or value.lower() not in ("true", "false"):
-            raise BadGates(f"{part[:80]!r}: write NAME=true or NAME=false")
+            raise BadGates(f'"{part[:80]}" is no feature gate with a value. Fix: write NAME=true or NAME=false')
         gates[name] = value.lower() == "true"
     return gates
 
@@ -230,7 +230,7 @@ def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = 
         state = f"{name}={str(on).lower()}"
         if name in _MANY:
             if on or name == "AllBeta":  # most beta gates are on
-                raise BadGates(f"{state} is not predicted: name the gates one by one")
+                raise BadGates(f"{state} is not predicted. Fix: name the gates one by one")
             continue
         if why := fault(name, minor, on=on):
             raise BadGates(why)

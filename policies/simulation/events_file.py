@@ -75,7 +75,8 @@ def _event(event: Any) -> Arrival:
     given = [name for name in OPERATIONS if name in event]
     extra = sorted(map(str, set(event) - {"at", *OPERATIONS}))
     if len(given) != 1 or extra:
-        raise ValueError(f"must have `at` and one of {', '.join(OPERATIONS)}" + (f", not {extra[0]}" if extra else ""))
+        unknown = f'unknown key "{extra[0][:40]}"' if extra else "no operation" if not given else "several operations"
+        raise ValueError(f"{unknown} in an event; known: at, and one of {', '.join(OPERATIONS)}")
     operation, value = given[0], event[given[0]]
     at = seconds(event.get("at", 0))
     if operation in _NODE:
@@ -93,7 +94,7 @@ def _scale(value: Mapping[str, Any]) -> ApiObject:
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas < 2**31:
         raise ValueError("scale needs replicas, a whole number")
     if kind not in _SCALED:
-        raise ValueError(f"scale needs kind, one of {', '.join(_SCALED)}")
+        raise ValueError(f"scale needs kind; known: {', '.join(_SCALED)}")
     metadata = {"namespace": value.get("namespace", "default"), "name": value.get("name")}
     if replicas > MAX_REPLICAS:
         raise ValueError(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")

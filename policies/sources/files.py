@@ -299,6 +299,6 @@ def _check(path: str, tree: str) -> None:
     if stat.S_ISDIR(mode) or stat.S_ISREG(mode) or own or (stat.S_ISFIFO(mode) and not is_link and not tree):
         homes = (tree or os.curdir, os.path.dirname(path) or os.curdir)
         if is_link and not any(is_inside(path, os.path.realpath(home)) for home in homes):
-            raise ValueError("link out of its directory is not followed; pass the file itself")
+            raise ValueError("link out of its directory is not followed. Fix: pass the file itself")
         return
     raise ValueError("not a file or pipe" if not is_link else "link to something other than a file is not followed")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import in_json, json_of
-from forewarn.policies.findings import ObjectRef, cut, plural
+from forewarn.policies.findings import ObjectRef, cut, plural, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
@@ -144,13 +144,13 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
     """
     old = cluster.priority_classes.get(change.name)
     if change.name in _SYSTEM:
-        raise InvalidInput(f"PriorityClass {change.name} is a system class and cannot be changed")
+        raise InvalidInput(f"PriorityClass {quote(change.name)} is a system class and cannot be changed")
     if change.delete:
         if old is None:
             raise InvalidInput(_not_found(cluster, change.name))
         return old, None
     if old is None and change.value is None:
-        raise InvalidInput(f"{_not_found(cluster, change.name)}; pass --value to create it")
+        raise InvalidInput(f"{_not_found(cluster, change.name)}. Fix: pass --value to create it")
     new = old or PriorityClass(change.name, change.value or 0)
     if change.value is not None:
         new = new._replace(value=change.value)
@@ -163,7 +163,8 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
 
 
 def _not_found(cluster: ClusterSnapshot, name: str) -> str:
-    return f"PriorityClass {name} not found in the cluster{suggested(name, set(cluster.priority_classes) - _SYSTEM)}"
+    near = suggested(name, set(cluster.priority_classes) - _SYSTEM)
+    return f"PriorityClass {quote(name)} not found in the cluster{near}"
 
 
 def apply_change(cache: DumpCache, change: Change) -> None:

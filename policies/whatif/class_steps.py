@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.deployment import is_paused
-from forewarn.policies.findings import listed
+from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.fields import InvalidInput, at, group_kind, ref_of, text
@@ -64,7 +64,7 @@ def wanted(
     after, given = dict(cluster.priority_classes), set[str]()
     for new in classes:
         if new.name in given:
-            raise InvalidInput(f"PriorityClass {new.name} is given twice")
+            raise InvalidInput(f"PriorityClass {quote(new.name)} is given twice")
         given.add(new.name)
         if cluster.priority_classes.get(new.name) != new:
             changed_class(cluster, Change(new.name, new.value, new.global_default, new.preemption_policy))
@@ -78,7 +78,7 @@ def wanted(
     for name in deleted:
         changed_class(cluster, Change(name, delete=True))
         if name in given:
-            raise InvalidInput(f"PriorityClass {name} is in the files and to be deleted")
+            raise InvalidInput(f"PriorityClass {quote(name)} is in the files and to be deleted")
         after.pop(name, None)
     workloads, ignored = dict[tuple[str, str, str], "ApiObject"](), list[str]()
     for obj in objects:

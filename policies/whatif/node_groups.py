@@ -95,7 +95,7 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
             raise entry.fault(f'node group "{group.name}" is duplicated')
         groups[group.name] = group
     if not groups:
-        raise root.fault("no node groups: use a list of {name, maxSize, template}")
+        raise root.fault("no node groups. Fix: write a list of {name, maxSize, template}")
     return tuple(groups.values())
 
 

@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import cut, listed, plural, quote
 from forewarn.policies.kinds.registry import APPLIED, NODE, POD, POD_GROUP, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.rules.support.names import nearest, suggested
@@ -179,7 +179,7 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput."""
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
-    version, kind, name = _named(cluster, workload, namespace, _KINDS)
+    version, kind, namespace, name = _named(cluster, workload, namespace, _KINDS)
     arrival = _scaling(f"{version} {kind}", namespace, name, replicas)
     return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [arrival])
 
@@ -252,7 +252,7 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
 
     Raises InvalidInput.
     """
-    version, kind, name = _named(cluster, workload, namespace, _RESTARTED)
+    version, kind, namespace, name = _named(cluster, workload, namespace, _RESTARTED)
     stored = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
     assert stored is not None
     arrivals = [Arrival(0.0, "update", restarted(stored.object).object)]
@@ -268,8 +268,8 @@ def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str)
     selected: dict[tuple[str, str, str], ApiObject] = {}
     for argument in which:
         if "=" not in argument:
-            version, kind, name = _named(cluster, argument, namespace, _CLASSED)
-            keys = [(_kind_of(f"{version} {kind}"), namespace, name)]
+            version, kind, there, name = _named(cluster, argument, namespace, _CLASSED)
+            keys = [(_kind_of(f"{version} {kind}"), there, name)]
         else:
             keys = _labelled(cluster, argument, namespace)
         selected |= {key: cluster.workloads[key].object for key in keys}
@@ -288,37 +288,54 @@ def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[t
     ]
     if not keys:
         hint = "" if inside else namespace_not_found(cluster, pattern)
-        raise InvalidInput(f"no workload in namespace {pattern} matches {selector}{hint}")
+        raise InvalidInput(f"no workload in namespace {quote(pattern)} matches {quote(selector)}{hint}")
     return keys
 
 
 def _named(
     cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]
-) -> tuple[str, str, str]:
-    """Return apiVersion, kind and name of a workload given as `KIND/NAME`. `kinds`: names accepted for a kind -> the
-    kind.
+) -> tuple[str, str, str, str]:
+    """Return apiVersion, kind, namespace and name of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or
+    `NAMESPACE/NAME` if the name has one kind. `kinds`: names accepted for a kind -> the kind.
 
     Raises InvalidInput for other arguments and unknown workloads.
     """
-    kind, _, name = workload.partition("/")
-    kind_name, _, group = kind.lower().partition(".")
-    resource = next((resource for names, resource in kinds.items() if kind_name in names), None)
-    if resource is not None and group not in ("", *_groups(resource)):
-        resource = None
-    if resource is None or not name or "/" in name:
+    parts = workload.split("/")
+    if len(parts) == 3:
+        namespace, *parts = parts
+    kind, name = parts if len(parts) == 2 else (workload, "")
+    resource = _resource_of(kind, kinds)
+    if resource is None and workload.count("/") == 1 and (resource := _of_one_kind(cluster, kind, name, kinds)):
+        namespace = kind
+    if not resource or not name:
         listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
-        hint = f"use KIND/NAME with one of {listing}; set the namespace with -n"
-        raise InvalidInput(f"{workload}: {_with_kind(cluster, workload, namespace, kinds) or hint}")
+        fix = _with_kind(cluster, workload, namespace, kinds) or f"write KIND/NAME -n NAMESPACE; known: {listing}"
+        raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload. Fix: {fix}")
     version, kind = resource.split(" ")
     if cluster.workload(_kind_of(resource), namespace, name) is None:
         raise InvalidInput(
             f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(resource), namespace, name)}"
         )
-    return version, kind, name
+    return version, kind, namespace, name
+
+
+def _resource_of(kind: str, kinds: Mapping[tuple[str, ...], str]) -> str | None:
+    """Return the kind with this name, as kubectl accepts it: `deploy`, `deployment.apps`; None if there is none."""
+    name, _, group = kind.lower().partition(".")
+    resource = next((resource for names, resource in kinds.items() if name in names), None)
+    return None if resource is None or group not in ("", *_groups(resource)) else resource
+
+
+def _of_one_kind(
+    cluster: ClusterSnapshot, namespace: str, name: str, kinds: Mapping[tuple[str, ...], str]
+) -> str | None:
+    """Return the kind of the only workload with this name in the namespace; None for none or several."""
+    found = [kind for kind in kinds.values() if (_kind_of(kind), namespace, name) in cluster.workloads]
+    return found[0] if len(found) == 1 else None
 
 
 def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
-    """Return a hint for a name without a kind, such as `use deployment/web -n shop`; "" for unknown names."""
+    """Return a fix for a name without a kind, such as `write deployment/web -n shop`; "" for unknown names."""
     resources = {_kind_of(prefix): names[0] for names, prefix in kinds.items()}
     matches = [
         (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
@@ -326,7 +343,7 @@ def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mappi
     if not matches:
         return ""
     elsewhere, there, resource = min(matches)
-    return f"use {resource}/{name}{f' -n {there}' if elsewhere else ''}"
+    return f"write {resource}/{name}{f' -n {there}' if elsewhere else ''}"
 
 
 def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bool:
@@ -343,7 +360,7 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) ->
     """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`."""
     named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
     if named:
-        return f"; found in {listed(named)}: pass -n {named[0]}"
+        return f"; found in {listed(named)}. Fix: pass -n {named[0]}"
     there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
     return suggested(name, there) or namespace_not_found(cluster, namespace)
 
@@ -352,7 +369,7 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     """Return the message `Pod not found in the cluster`, with Pods that the name may refer to."""
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     near = (
-        f"; found {listed(named)}"
+        f"; known: {listed(named)}"
         if named
         else suggested(name, [key[1] for key in cluster.pods if key[0] == namespace])
     )
@@ -360,11 +377,13 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
 
 
 def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
-    """Return the message suffix `; namespace shpo not found; did you mean "shop"?`; "" if the namespace exists."""
+    """Return the message suffix `; namespace "shpo" not found; did you mean "shop"?`; "" if the namespace exists."""
     namespaces = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
     namespaces.update(key[1] for key in cluster.namespaces)
     namespaces.update(quota.namespace for quota in cluster.resource_quotas.values())
-    return "" if namespace in namespaces else f"; namespace {namespace} not found{suggested(namespace, namespaces)}"
+    if namespace in namespaces:
+        return ""
+    return f"; namespace {quote(namespace)} not found{suggested(namespace, namespaces)}"
 
 
 def _groups(kind: str) -> tuple[str, ...]:
@@ -384,7 +403,7 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
-            raise InvalidObject(f"{name}: use `forewarn whatif class NAME --delete` for a PriorityClass")
+            raise InvalidObject(f"{name}: a PriorityClass. Fix: use `forewarn whatif class NAME --delete`")
         if kind in APPLIED and kind not in (PDB, POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
@@ -430,7 +449,7 @@ def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], .
             pair for node in cluster.objects.nodes.values() for pair in node.labels.items() if pair[1] == selector
         }
         meant = f", for example {min(labels)[0]}={selector}" if labels else ""
-        raise InvalidInput(f'invalid selector "{selector}": use LABEL=VALUE[,LABEL=VALUE]{meant}')
+        raise InvalidInput(f"invalid selector {quote(selector)}. Fix: write LABEL=VALUE[,LABEL=VALUE]{meant}")
     return tuple((key, value) for key, _, value in pairs)
 
 

@@ -272,12 +272,12 @@ def test_steps_beyond_the_maximum_are_counted() -> None:
 @pytest.mark.parametrize(
     ("new", "deleted", "problem"),
     [
-        ([PriorityClass("a", 1), PriorityClass("a", 2)], [], "PriorityClass a is given twice"),
+        ([PriorityClass("a", 1), PriorityClass("a", 2)], [], 'PriorityClass "a" is given twice'),
         ([PriorityClass("a", 1, True), PriorityClass("b", 2, True)], [], "several global defaults"),
         ([PriorityClass("a", 2_000_000_000)], [], "maximum allowed value"),
         ([PriorityClass("system-node-critical", 5)], [], "system class"),
         ([PriorityClass("gold", 5)], ["gold"], "in the files and to be deleted"),
-        ([], ["silver"], "PriorityClass silver not found"),
+        ([], ["silver"], 'PriorityClass "silver" not found'),
     ],
 )
 def test_changes_that_the_api_server_rejects(new: list[PriorityClass], deleted: list[str], problem: str) -> None:

@@ -190,7 +190,7 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
         entries = _contexts(config, path)
         if context and entries is not None and context not in entries:
-            why = f'context "{context}" not found in {path}; available: {", ".join(entries) or "none"}'
+            why = f'context "{context}" not found in {path}; known: {", ".join(entries) or "none"}'
             raise UnknownContext(0, why) from None
         raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
 

@@ -52,6 +52,7 @@ def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> lis
 
 
 WELL, PROBLEMS, USAGE, FAILED = range(4)
+_FIX: Final = "check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE"
 _SECONDS: Final = 30.0
 _MAX_SECONDS: Final = 600.0
 _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         version, ahead = _version(api, min(options.timeout, 10.0))
     except ApiError as error:
         status = USAGE if isinstance(error, UnknownContext) else FAILED
-        return complain("webhook doctor", error if error.status else error.problem, status)
+        fix = "" if error.status or status == USAGE else f". Fix: {_FIX}"
+        return complain("webhook doctor", f"{error if error.status else error.problem}{fix}", status)
     now = Now(datetime.now(UTC) + timedelta(seconds=ahead or 0), ahead)
     lines = examine(Client(api, options.timeout), version, options.namespace, now)
     try:

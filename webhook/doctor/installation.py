@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import listed, plural, quote
 from forewarn.policies.objects.fields import NOTHING, at
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.controllers.leader import lease_path
@@ -70,7 +70,7 @@ def check(client: Client, registered: Registered) -> Installed:
         installation = _of_deployment(installation, seen.object)
         lines += _deployment(seen.object, namespace)
     elif seen.is_missing and registered.webhooks and registered.service:
-        text = f"Deployment {NAME} not found in the namespace {namespace}"
+        text = f"Deployment {NAME} not found in namespace {quote(namespace)}"
         lines.append(
             AREA.warning("replicas", text, "none if the webhook runs elsewhere; else apply the manifests again")
         )

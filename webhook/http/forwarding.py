@@ -196,7 +196,7 @@ class Forwarding:
         try:
             await self._forward(scope, receive, send)
         except NoSlot:
-            await _reject(send, _Rejected(503, "too many requests; try again later"))
+            await _reject(send, _Rejected(503, "too many requests. Fix: try again later"))
         except _Rejected as fault:
             await _reject(send, fault)
 
@@ -238,7 +238,7 @@ class Forwarding:
         try:
             reader, writer = await asyncio.open_unix_connection(self._path(), limit=_MAX_HEAD)
         except OSError:
-            raise _Rejected(503, "the pages are starting; try again in a few seconds") from None
+            raise _Rejected(503, "the pages are starting. Fix: try again in a few seconds") from None
         try:
             writer.writelines(parts)
             parts.clear()

@@ -11,7 +11,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN
-from forewarn.policies.findings import quote
+from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import group_kind
@@ -92,14 +92,11 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def suggested(name: str, candidates: Iterable[str]) -> str:
-    """The suggestion of a similar name, `; did you mean "high"?`, or a short list of all names, `; found a, b`.
-
-    "" if no name is similar and there are too many to list.
-    """
+    """The suggestion of a similar name, `; did you mean "high"?`, or a list of the first names, `; known: a, b`."""
     names = sorted(candidates)
     meant = _nearest(name, names)
     if not meant or (len(names) <= _MAX_LISTED and not is_misspelt(name, meant)):
-        return f"; found {', '.join(names)}" if 0 < len(names) <= _MAX_LISTED else ""
+        return f"; known: {listed(names, _MAX_LISTED)}" if names else ""
     return f"; did you mean {quote(meant)}?"
 
 

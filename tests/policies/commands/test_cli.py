@@ -143,7 +143,8 @@ def test_what_begins_with_a_dash_is_a_path_behind_two_of_them_alone() -> None:
     assert "unrecognized arguments: -y" in _run("lint", "a.yaml", "-q", "-y", "--", "-x").stderr
     done = _run("lint", "-q", "none.yaml", "--closed", "--", "-x")
     assert (done.returncode, "-x: " in done.stderr) == (2, True)
-    assert "whatif lose: name one zone" in _run("whatif", "lose", "zone", "a", "--cluster", "x", "more").stderr
+    several = _run("whatif", "lose", "zone", "a", "--cluster", "x", "more")
+    assert "several names given. Fix: name one zone" in several.stderr
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ BAD = [
     ('{"id": "a"}', "a", "object is missing"),
     ('{"id": 7, "object": []}', 7, "object is missing"),
     ('{"id": "a", "object": 3}', "a", "object must be an object"),
-    ('{"id": "a", "object": {"kind": "Pod"}, "operation": "PATCH"}', "a", "operation must be one of CREATE, UPDATE"),
-    ('{"id": "a", "object": {"kind": "Pod"}, "operation": ["CREATE"]}', "a", "operation must be one of"),
+    ('{"id": "a", "object": {"kind": "Pod"}, "operation": "PATCH"}', "a", "unknown operation; known: CREATE, UPDATE"),
+    ('{"id": "a", "object": {"kind": "Pod"}, "operation": ["CREATE"]}', "a", "unknown operation"),
     ('{"id": "a", "object": {"kind": "Pod"}, "cluster": {"pods": {}}}', "a", "cluster.pods must be a list of objects"),
     (
         '{"id": "a", "object": {"kind": "Pod"}, "cluster": {"x": [{"apiVersion": "v1", "kind": "Pod", "spec": []}]}}',

@@ -12,6 +12,12 @@ from forewarn.policies.cli import main
 
 RECORDED = Path(__file__).parents[1] / "cases/mistakes.yaml"
 MISTAKES: list[dict[str, Any]] = yaml.safe_load(RECORDED.read_text())
+UNREACHABLE = """contexts: [{name: x, context: {cluster: x, user: x}}]
+clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: x, user: {token: x}}]
+current-context: x
+"""
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]"
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 
 
@@ -22,6 +28,9 @@ def test_an_error_is_as_recorded(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     (tmp_path / "binary").write_bytes(b"PNG\x00\x00\x01")
     (tmp_path / "empty").touch()
+    (tmp_path / "unreachable").write_text(UNREACHABLE)
+    (tmp_path / "unknown").write_text(f"{POD}, priorityClassName: no-such}}}}\n")
+    (tmp_path / "events").write_text("- {at: 1, drian: a-1}\n")
     try:
         status = main(shlex.split(mistake["command"].replace("CLUSTER", CLUSTER).replace("TMP", str(tmp_path))))
     except SystemExit as error:  # of argparse

@@ -598,9 +598,9 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
     ("arguments", "status", "said"),
     [
         (("a-1", "--signal", "memory"), 3, "no kubeconfig found"),
-        (NODE, 2, "choose --signal"),
+        (NODE, 2, "no event given. Fix: choose --signal"),
         ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
-        ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
+        ((*NODE, "--shutdown", "a=b"), 2, "must be PRIORITY=SECONDS"),
         (("b-1", *NODE[1:], "--signal", "memory"), 2, 'node "b-1" not found'),
         (
             (*NODE, "--signal", "memory", "--stats", "docs/examples/node-pressure/node.yaml"),

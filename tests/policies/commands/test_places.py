@@ -109,9 +109,12 @@ def test_an_expectation_that_cannot_be_read_is_wrong_usage(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("- {at: 1, drain: a-1}\n- at: 2\n  drian: a-1\n", ":2:3: event 2: must have `at` and one of"),
+        (
+            "- {at: 1, drain: a-1}\n- at: 2\n  drian: a-1\n",
+            ':2:3: event 2: unknown key "drian" in an event; known: at, and one of',
+        ),
         ('{"at": 1, "drain": "a-1"}\n---\n[{"at": "x", "lost": "a-1"}]', ":3:2: event 2: at must be seconds"),
-        ("", ": no events: use a list of"),
+        ("", ": no events. Fix: write a list of"),
     ],
 )
 def test_an_event_that_cannot_be_read_is_told_likewise(

@@ -127,8 +127,8 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ([], 2, "give -f FILE or --pod"),
-        (["-f", "a", "--pod", "b"], 2, "give -f FILE"),
+        ([], 2, "no Pod given. Fix: pass -f FILE or --pod"),
+        (["-f", "a", "--pod", "b"], 2, "two Pods given. Fix: pass -f FILE"),
         (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
         (["-f", "x", "--replicas", "-1"], 2, "must be between 0 and"),
         (["-f", "x", "--replicas", "9" * 30], 2, "--replicas: must be between 0 and"),
@@ -478,4 +478,4 @@ def test_a_batch_may_be_of_any_known_release(tmp_path: Path, capsys: pytest.Capt
     assert [json.loads(line)["feasible"] for line in capsys.readouterr().out.splitlines()] == [["n"]] * 2
     with pytest.raises(SystemExit, match="2"):
         main(["preempt", "--batch", str(batch), "--kubernetes-version", "1.20"])
-    assert "predictions hold for 1.34" in capsys.readouterr().err
+    assert "known: 1.34" in capsys.readouterr().err

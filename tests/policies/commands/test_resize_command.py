@@ -146,12 +146,12 @@ def test_facts_of_the_kubelet_are_named(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give --requests"),
+        ((), "no new resources given. Fix: pass --requests"),
         (("--requests", "gpu=1"), "write cpu=AMOUNT"),
         (("--requests", "cpu=-1"), "write cpu=AMOUNT"),
         (("--requests", "cpu=1", "-c", "other"), "no container other"),
         (("--requests", "cpu=1", "--kubernetes-version", "1.36", *GATE), "came with Kubernetes 1.37"),
-        (("--requests", "cpu=1", "-n", "other"), "other/web: Pod not found in the cluster; found default/web"),
+        (("--requests", "cpu=1", "-n", "other"), "other/web: Pod not found in the cluster; known: default/web"),
     ],
 )
 def test_wrong_usage(

@@ -325,7 +325,7 @@ def test_which_part(given: str | None, environment: dict[str, str], expected: Sh
         ("1/0", {}, "between 1 and"),
         ("1/٤", {}, "must be a whole number"),
         ("1/9999999999", {}, "must be a whole number"),
-        (None, {INDEX: "1"}, "say how many parts there are"),
+        (None, {INDEX: "1"}, "is set without the number of parts"),
         (None, {INDEX: "x", COMPLETIONS: "2"}, "must be a whole number"),
     ],
 )
@@ -477,7 +477,7 @@ def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> 
     assert "-o text: a part is written as json, which `forewarn whatif merge` reads" in err
     status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "-o", "pdf")
     assert status == 2
-    assert "-o pdf: unknown format; use text, json, markdown, html" in err
+    assert "-o pdf: unknown format; known: text, json, markdown, html" in err
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

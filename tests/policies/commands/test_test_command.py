@@ -231,10 +231,10 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
         ({"name": "x" * 1000}, f"expectation 1 ({'x' * 79}…): expect must be an object, not null"),
         ({"name": "x"}, "(x): expect must be an object, not null"),
         ({"name": "x", "expect": {}}, "expect must have one of run, noPending, noPreemption, fit"),
-        ({"name": "x", "expect": {"runs": {}}}, 'unknown key "runs" in expect: allowed are run, within'),
+        ({"name": "x", "expect": {"runs": {}}}, 'unknown key "runs" in expect; known: run, within'),
         (
             {"name": "x", "expect": {"noPending": {"ns": "a"}}},
-            'unknown key "ns" in noPending: allowed are namespace, class, workload',
+            'unknown key "ns" in noPending; known: namespace, class, workload',
         ),
         ({"name": "x", "expect": {"noPending": {}, "within": "1m"}}, "within needs run"),
         ({"name": "x", "expect": {"run": {}, "by": {"class": "a"}}}, "by needs noPreemption"),
@@ -242,7 +242,7 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
         ({"name": "x", "when": {"lost": {"zone": "a"}, "drain": {}}, "expect": {"run": {}}}, "when must have one of"),
         (
             {"name": "x", "when": {"lose": 1}, "expect": {"run": {}}},
-            'unknown key "lose" in when: allowed are lost, drain',
+            'unknown key "lose" in when; known: lost, drain',
         ),
         (
             {"name": "x", "expect": {"fit": {"file": "f", "replicas": -1}}},
@@ -316,7 +316,7 @@ def test_objects_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: py
     (tmp_path / "expectations.json").write_text(json.dumps([expectation]))
     status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
     assert (status, out) == (3, "")
-    assert "spec.template.spec.priorityClassName: no PriorityClass with name nope was found; found batch, " in err
+    assert "spec.template.spec.priorityClassName: no PriorityClass with name nope was found; known: batch, " in err
     changed = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     (tmp_path / "api.json").write_text(json.dumps(changed))
     status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)

@@ -317,7 +317,7 @@ def test_markdown_and_html_begin_with_the_same_verdict(tmp_path: Path, capsys: p
     given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
     high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
     arguments = ("apply", "-f", str(high), "--cluster", str(given), "-o")
-    told = run(capsys, *arguments, "markdown")[1].splitlines()[2].partition(".")[0]
+    told = run(capsys, *arguments, "markdown")[1].splitlines()[0].removeprefix("### ")
     assert "1 Pod preempted, 1 PDB violation" in told
     assert f"<h1>{told}</h1>" in run(capsys, *arguments, "html")[1]
 
@@ -502,21 +502,24 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (
             ["lose", "zone", "c", "--cluster", SHOWN],
             2,
-            "no node matches zone c; found a, b",
+            "no node matches zone c; known: a, b",
         ),
         (["lose", "node", "x", "--cluster", SHOWN], 2, 'node "x" not found in the cluster'),
-        (["lose", "pool", "web", "--cluster", SHOWN], 2, 'invalid selector "web": use LABEL=VALUE'),
-        (["scale", "web", "3", "--cluster", SHOWN], 2, "web: use deployment/web -n shop"),
-        (["scale", "shop/web", "3", "--cluster", SHOWN], 2, "set the namespace with -n"),
-        (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 2, "set the namespace with -n"),
+        (["lose", "pool", "web", "--cluster", SHOWN], 2, 'invalid selector "web". Fix: write LABEL=VALUE'),
+        (["scale", "web", "3", "--cluster", SHOWN], 2, '"web": not a workload. Fix: write deployment/web -n shop'),
+        (
+            ["scale", "deploy/shop/web", "3", "--cluster", SHOWN],
+            2,
+            "Fix: write KIND/NAME -n NAMESPACE; known: deployment",
+        ),
         (
             ["scale", "deploy/web", "3", "--cluster", SHOWN],
             2,
-            "Deployment default/web not found; found in shop: pass -n shop",
+            "Deployment default/web not found; found in shop. Fix: pass -n shop",
         ),
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
-        (["class", "gold", "--cluster", SHOWN], 2, "give --value, --default"),
+        (["class", "gold", "--cluster", SHOWN], 2, "no change given. Fix: pass --value, --default"),
         (["class", "new", "--default", "--cluster", SHOWN], 2, "pass --value"),
         (["class", "gold", "--delete", "--value", "1", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (["class", "gold", "--delete", "--default", "--cluster", SHOWN], 2, "--delete goes without --value"),
@@ -526,8 +529,12 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
             "PriorityClass system-mine: metadata.name: Forbidden: priority class names with 'system-' prefix are",
         ),
         (["class", "Big_One", "--value", "1", "--cluster", SHOWN], 2, "PriorityClass Big_One: metadata.name: Invalid"),
-        (["scale", "rc.apps/web", "1", "--cluster", SHOWN], 2, "rc.apps/web: use KIND/NAME with one of deployment"),
-        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "with one of deployment (deploy), replicaset (rs)"),
+        (
+            ["scale", "rc.apps/web", "1", "--cluster", SHOWN],
+            2,
+            '"rc.apps/web": not a workload. Fix: write KIND/NAME -n NAMESPACE; known: deployment',
+        ),
+        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "known: deployment (deploy), replicaset (rs)"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 2, "a system class"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 2, "maximum allowed value"),
         (["lose", "zone", "a"], 3, "no kubeconfig found"),
@@ -942,11 +949,11 @@ def test_workloads_with_another_class_change_priority(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--workloads", "namespace=shpo"], 'namespace shpo not found; did you mean "shop"?'),
-        (["--workloads", "deployment/web"], "Deployment default/web not found; found in shop: pass -n shop"),
-        (["--workloads", "job/web"], "use KIND/NAME with one of deployment"),
-        (["--workloads", "team=a", "-n", "shop"], "no workload in namespace shop matches team=a"),
-        (["--workloads", "namespace=shop", "-f", "x.yaml"], "give --workloads or -f"),
+        (["--workloads", "namespace=shpo"], 'namespace "shpo" not found; did you mean "shop"?'),
+        (["--workloads", "deployment/web"], "Deployment default/web not found; found in shop. Fix: pass -n shop"),
+        (["--workloads", "job/web"], '"job/web": not a workload. Fix: write KIND/NAME -n NAMESPACE; known: deployment'),
+        (["--workloads", "team=a", "-n", "shop"], 'no workload in namespace "shop" matches "team=a"'),
+        (["--workloads", "namespace=shop", "-f", "x.yaml"], "--workloads and -f are given. Fix: pass one of them"),
         (["--workloads", "namespace=shop", "--delete"], "--delete goes without"),
     ],
 )

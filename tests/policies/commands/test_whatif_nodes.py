@@ -125,8 +125,8 @@ def test_a_restarted_daemon_set_loses_its_place_to_pending_pods(capsys: pytest.C
     [
         (("add", "node", "n9"), 'node "n9" not found'),
         (("add", "pool", "x"), "invalid selector"),
-        (("add", "zone", "a"), "is not one of"),
-        (("restart", "job/x"), "use KIND/NAME with one of deployment"),
+        (("add", "zone", "a"), "; known: node, pool"),
+        (("restart", "job/x"), "Fix: write KIND/NAME -n NAMESPACE; known: deployment"),
         (("restart", "deployment/agent"), "not found"),
         (("add", "node", "n1", "--count", "0"), "must be between 1 and"),
     ],
@@ -262,4 +262,4 @@ def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_number_of_nodes_and_until_scheduled_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "add", "node", "n1", "--count", "1", "--until-scheduled", "--cluster", STARVED)
-    assert (status, "give --count or --until-scheduled" in err) == (2, True)
+    assert (status, "--count and --until-scheduled are given. Fix: pass one of them" in err) == (2, True)

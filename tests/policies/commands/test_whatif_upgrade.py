@@ -129,4 +129,4 @@ def test_surge_and_unavailable_exclude_each_other(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         main(["whatif", "upgrade", "--max-surge", "1", "--max-unavailable", "1", *SHOWN])
     assert ended.value.code == 2
-    assert "give --max-surge or --max-unavailable" in capsys.readouterr().err
+    assert "--max-surge and --max-unavailable are given. Fix: pass one of them" in capsys.readouterr().err

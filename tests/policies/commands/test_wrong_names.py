@@ -11,41 +11,41 @@ from forewarn.policies.cli import main
 from forewarn.policies.rules.support.names import suggested
 
 SAMPLE = "webhook/sample/cluster.yaml"
-POD_FORM = "use NAMESPACE/POD, or POD with -n NAMESPACE"
+POD_FORM = "not a Pod. Fix: write NAMESPACE/POD, or POD with -n NAMESPACE"
 CASES = [
-    ("whatif lose node node-z", 'whatif: node "node-z" not found in the cluster; found node-a, node-b, node-c'),
+    ("whatif lose node node-z", 'whatif: node "node-z" not found in the cluster; known: node-a, node-b, node-c'),
     ("whatif lose node nod-a", 'whatif: node "nod-a" not found in the cluster; did you mean "node-a"?'),
     ("whatif drain node/node-a", 'whatif: node "node/node-a" not found in the cluster; did you mean "node-a"?'),
-    ("whatif pressure x --signal memory", 'whatif pressure: node "x" not found in the cluster; found node-a, node-b'),
+    ("whatif pressure x --signal memory", 'whatif pressure: node "x" not found in the cluster; known: node-a, node-b'),
     ("whatif lose zone zon-1", 'whatif: no node matches zone zon-1; did you mean "zone-1"?'),
-    ("whatif lose zone eu", "whatif: no node matches zone eu; found zone-1, zone-2, zone-3"),
-    ("whatif lose pool web", 'whatif: invalid selector "web": use LABEL=VALUE[,LABEL=VALUE]'),
-    ("whatif lose pool linux", "use LABEL=VALUE[,LABEL=VALUE], for example kubernetes.io/os=linux"),
+    ("whatif lose zone eu", "whatif: no node matches zone eu; known: zone-1, zone-2, zone-3"),
+    ("whatif lose pool web", 'whatif: invalid selector "web". Fix: write LABEL=VALUE[,LABEL=VALUE]'),
+    ("whatif lose pool linux", "write LABEL=VALUE[,LABEL=VALUE], for example kubernetes.io/os=linux"),
     ("whatif lose pool kubernetes.io/arch=adm64", 'did you mean "amd64"?'),
     ("whatif lose pool kubernetes.io/arc=amd64", 'did you mean "kubernetes.io/arch"?'),
-    ("whatif upgrade --pool web", 'whatif: invalid selector "web": use LABEL=VALUE'),
-    ("whatif scale web 3", "whatif: web: use deployment/web -n shop"),
-    ("whatif scale web 3 -n shop", "whatif: web: use deployment/web"),
-    ("whatif scale x 3", "whatif: x: use KIND/NAME with one of deployment (deploy)"),
-    ("whatif scale deploy/web 3", "whatif: Deployment default/web not found; found in shop: pass -n shop"),
+    ("whatif upgrade --pool web", 'whatif: invalid selector "web". Fix: write LABEL=VALUE'),
+    ("whatif scale web 3", 'whatif: "web": not a workload. Fix: write deployment/web -n shop'),
+    ("whatif scale web 3 -n shop", 'whatif: "web": not a workload. Fix: write deployment/web'),
+    ("whatif scale x 3", 'whatif: "x": not a workload. Fix: write KIND/NAME -n NAMESPACE; known: deployment (deploy)'),
+    ("whatif scale deploy/web 3", "whatif: Deployment default/web not found; found in shop. Fix: pass -n shop"),
     ("whatif scale deploy/wbe 3 -n shop", 'whatif: Deployment shop/wbe not found; did you mean "web"?'),
-    ("whatif scale deploy/a 3 -n shp", 'Deployment shp/a not found; namespace shp not found; did you mean "shop"?'),
+    ("whatif scale deploy/a 3 -n shp", 'Deployment shp/a not found; namespace "shp" not found; did you mean "shop"?'),
     ("whatif scale deploy/web 100001 -n shop", "whatif: scale to 100,001 replicas; the limit is 100,000"),
-    ("whatif class wbe --delete", 'whatif: PriorityClass wbe not found in the cluster; did you mean "web"?'),
-    ("whatif class gold --default", "found batch, normal, web; pass --value to create it"),
+    ("whatif class wbe --delete", 'whatif: PriorityClass "wbe" not found in the cluster; did you mean "web"?'),
+    ("whatif class gold --default", "known: batch, normal, web. Fix: pass --value to create it"),
     ("whatif class gold --value 2000000000", "maximum allowed value of a user defined priority is 1000000000"),
     ("whatif class Gold --value 5", 'metadata.name: Invalid value: "Gold"'),
-    ("why web-1", "why: default/web-1: Pod not found in the cluster; found shop/web-1"),
+    ("why web-1", "why: default/web-1: Pod not found in the cluster; known: shop/web-1"),
     ("why shop/wbe-1", 'why: shop/wbe-1: Pod not found in the cluster; did you mean "web-1"?'),
-    ("why shpo/a", 'why: shpo/a: Pod not found in the cluster; namespace shpo not found; did you mean "shop"?'),
-    ("why deploymnt/web -n shop", "for a workload, use KIND/NAME with one of cronjob, daemonset, deployment, job, "),
-    ("why a/b/c", f"why: a/b/c: {POD_FORM}"),
-    ("why shop/", f"why: shop/: {POD_FORM}"),
-    ("predict --pod a/b/c", f"predict: a/b/c: {POD_FORM}"),
-    ("predict --pod web-1", "predict: --pod default/web-1: Pod not found in the cluster; found shop/web-1"),
+    ("why shpo/a", 'why: shpo/a: Pod not found in the cluster; namespace "shpo" not found; did you mean "shop"?'),
+    ("why deploymnt/web -n shop", "Fix: for a workload, write KIND/NAME; known: cronjob, daemonset, deployment, job, "),
+    ("why a/b/c", f'why: "a/b/c": {POD_FORM}'),
+    ("why shop/", f'why: "shop/": {POD_FORM}'),
+    ("predict --pod a/b/c", f'predict: "a/b/c": {POD_FORM}'),
+    ("predict --pod web-1", "predict: --pod default/web-1: Pod not found in the cluster; known: shop/web-1"),
     ("predict --pod web-1 -n shop", "predict: --pod shop/web-1: not Pending: it is bound to node node-a"),
-    ("risk -n shpo", 'risk: namespace shpo not found; did you mean "shop"?'),
-    ("risk --class wbe", 'risk: PriorityClass wbe not found; did you mean "web"?'),
+    ("risk -n shpo", 'risk: namespace "shpo" not found; did you mean "shop"?'),
+    ("risk --class wbe", 'risk: PriorityClass "wbe" not found; did you mean "web"?'),
 ]
 
 
@@ -61,10 +61,29 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("command", "said"),
     [
+        *((f"why {name}", "shop/web-1 (") for name in ("shop/web-1", "shop/pod/web-1", "pod/web-1 -n shop")),
+        *(
+            (f"whatif resize {name} --requests cpu=1", "Pod shop/web-1 ")
+            for name in ("shop/web-1", "pod/web-1 -n shop")
+        ),
+        *((f"whatif resize {name} --requests cpu=1", "Pod shop/web-3 ") for name in ("shop/deploy/web",)),
+        *((f"whatif restart {name}", "Deployment shop/web r") for name in ("shop/web", "shop/deploy/web")),
+        ("whatif scale shop/web 4", "Deployment shop/web scaled"),
+        ("whatif class batch --workloads shop/web", "PriorityClass batch"),
+    ],
+)
+def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--cluster", SAMPLE]) == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
         ("whatif uprade", '; did you mean "upgrade"?'),
         ("whatif lose zon eu-1a", '; did you mean "zone"?'),
         ("whatif upgrade --fail-on blokced", '; did you mean "blocked"?'),
-        ("whatif lose xyz a", "is not one of node, zone, pool"),
+        ("whatif lose xyz a", "; known: node, zone, pool"),
         (
             "whatif upgrade --away 10d",
             "argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",

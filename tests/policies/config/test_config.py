@@ -116,12 +116,12 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         ),
         pytest.param(
             "actions: {parse-error: deny}",
-            "f:1:24: actions.parse-error: a linter-only rule has no action; use severities",
+            "f:1:24: actions.parse-error: a linter-only rule has no action. Fix: use severities",
             id="linter only",
         ),
         pytest.param(
             "severities: {final-priority-mismatch: note}",
-            "f:1:39: severities.final-priority-mismatch: a webhook-only rule has no severity; use actions",
+            "f:1:39: severities.final-priority-mismatch: a webhook-only rule has no severity. Fix: use actions",
             id="webhook only",
         ),
         pytest.param("render: [{release: a}]", "f:1:10: render[0]: paths is missing", id="rendering of nothing"),
@@ -142,17 +142,17 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         pytest.param("annotate: all\nannotate: off", 'f:2:1: "annotate" is duplicated', id="twice"),
         pytest.param(
             "exemptions:\n- reason: r",
-            "f:2:3: exemptions[0]: exempts everything; set namespaces, a namespaceSelector, users or groups",
+            "f:2:3: exemptions[0]: exempts everything. Fix: set namespaces, a namespaceSelector, users or groups",
             id="everything",
         ),
         pytest.param(
             "exemptions:\n- users: [a]",
-            "f:2:3: exemptions[0]: reason is missing; it is logged with every exempt request",
+            "f:2:3: exemptions[0]: reason is missing. Fix: add one; it is logged with every exempt request",
             id="no reason",
         ),
         pytest.param(
             "exemptions:\n- reason: r\n  namespaceSelector: {}",
-            "f:3:22: exemptions[0].namespaceSelector: selects everything; set at least one label",
+            "f:3:22: exemptions[0].namespaceSelector: selects everything. Fix: set at least one label",
             id="empty selector",
         ),
         pytest.param(
@@ -162,32 +162,32 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         ),
         pytest.param(
             "exemptions:\n- reason: r\n  users: []",
-            "f:3:10: exemptions[0].users: must not be empty; list at least one, or remove the key",
+            "f:3:10: exemptions[0].users: must not be empty. Fix: list at least one, or remove the key",
             id="empty list",
         ),
         pytest.param(
             "limitedResources:\n- matchScopes: []",
-            "f:2:3: limitedResources[0]: resource is missing; set the limited resource, such as pods",
+            "f:2:3: limitedResources[0]: resource is missing. Fix: set the limited resource, such as pods",
             id="limited nothing",
         ),
         pytest.param(
             "allowedClasses:\n- namespaces: [a]",
-            "f:2:3: allowedClasses[0]: classes is missing; list the PriorityClasses",
+            "f:2:3: allowedClasses[0]: classes is missing. Fix: list the PriorityClasses",
             id="no classes",
         ),
         pytest.param(
             "allowedClasses:\n- classes: []\n  namespaces: [a]",
-            "f:2:3: allowedClasses[0]: classes is missing; list the PriorityClasses",
+            "f:2:3: allowedClasses[0]: classes is missing. Fix: list the PriorityClasses",
             id="empty classes",
         ),
         pytest.param(
             "allowedClasses:\n- classes: [gold]",
-            "f:2:3: allowedClasses[0]: allows them to everyone; set namespaces, a namespaceSelector, users or groups",
+            "f:2:3: allowedClasses[0]: allows them to all. Fix: set namespaces, a namespaceSelector, users or groups",
             id="allowed to everybody",
         ),
         pytest.param(
             "requiredClasses:\n- classes: [gold]",
-            "f:2:3: requiredClasses[0]: applies to all Pods; set namespaces or kinds",
+            "f:2:3: requiredClasses[0]: applies to all Pods. Fix: set namespaces or kinds",
             id="required of everybody",
         ),
         pytest.param(
@@ -196,12 +196,12 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         pytest.param("expectations:\n- name: a", "f:2:3: expectations[0]: expect is missing", id="no promise"),
         pytest.param(
             "expectations:\n- name: a\n  when: {lost: {zone: a}}\n  expect: {noPreemption: {}}",
-            "f:3:9: expectations[0].when: not supported in the configuration; use `forewarn test`",
+            "f:3:9: expectations[0].when: not supported in the configuration. Fix: use `forewarn test`",
             id="a promise for an event",
         ),
         pytest.param(
             "expectations:\n- name: a\n  expect: {run: {}}",
-            "f:3:17: expectations[0].expect.run: not supported in the configuration; use `forewarn test`",
+            "f:3:17: expectations[0].expect.run: not supported in the configuration. Fix: use `forewarn test`",
             id="a promise that takes a simulation",
         ),
         pytest.param(

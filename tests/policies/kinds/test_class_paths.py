@@ -92,7 +92,7 @@ def test_a_wrong_path_is_refused_when_it_is_read(text: str) -> None:
 
 
 def test_kinds_of_kubernetes_and_empty_lists_are_refused() -> None:
-    with pytest.raises(ConfigError, match="Deployment is a built-in kind; list custom kinds only"):
+    with pytest.raises(ConfigError, match=r"Deployment is a built-in kind\. Fix: list custom kinds only"):
         read_config("podTemplatePaths: {apps/Deployment: spec.template}", "f")
     with pytest.raises(ConfigError, match="names no path of"):
         read_config("priorityClassPaths: {example.com/Fleet: []}", "f")

@@ -169,7 +169,7 @@ def test_a_dump_does_not_count_again_what_runs(tmp_path: Path) -> None:
 def test_an_empty_input_is_not_clean(tmp_path: Path, text: str) -> None:
     done = _lint(tmp_path, {"a.yaml": text})
     assert done.returncode == 3
-    assert "no objects found; --allow-empty accepts that" in done.stderr
+    assert "no objects found. Fix: pass --allow-empty to accept that" in done.stderr
     assert _lint(tmp_path, {}, "--allow-empty").returncode == 0
 
 

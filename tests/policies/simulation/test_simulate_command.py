@@ -223,7 +223,7 @@ def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--cluster", "x"], "give -f, --events or both"),
+        (["--cluster", "x"], "no events given. Fix: pass -f, --events or both"),
         (["--cluster", "x", "-f", "y", "--runs", "0"], "between 1 and"),
         (["--cluster", "x", "-f", "y", "--until", "soon"], "seconds, or a duration"),
     ],
@@ -239,9 +239,9 @@ def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixt
     ("event", "said"),
     [
         (1, "event 1: must be an object, not number"),
-        ({"at": 1}, "must have `at` and one of"),
-        ({"at": 1, "drain": "n", "lost": "m"}, "must have `at` and one of"),
-        ({"drain": "n", "now": 1}, "not now"),
+        ({"at": 1}, "no operation in an event; known: at, and one of"),
+        ({"at": 1, "drain": "n", "lost": "m"}, "several operations in an event; known: at, and one of"),
+        ({"drain": "n", "now": 1}, 'unknown key "now" in an event'),
         ({"at": "later", "drain": "n"}, "at must be seconds"),
         ({"at": -1, "drain": "n"}, "at must be seconds"),
         ({"drain": 3}, "drain must be the name of a node"),

@@ -488,7 +488,7 @@ def test_a_named_context_needs_no_current_one(current: str | None, api: Scripted
         del document["current-context"]
     (tmp_path / "config").write_text(yaml.safe_dump(document))
     assert connect("here")._base == api.url
-    with pytest.raises(ApiError, match=r'context "nowhere" not found in .*; available: here, there'):
+    with pytest.raises(ApiError, match=r'context "nowhere" not found in .*; known: here, there'):
         connect("nowhere")
 
 
@@ -511,7 +511,7 @@ def test_without_a_home_there_is_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("context", "document", "says"),
     [
-        ("nowhere", None, 'context "nowhere" not found in {path}; available: here, there'),
+        ("nowhere", None, 'context "nowhere" not found in {path}; known: here, there'),
         ("", "", "cannot use the kubeconfig {path}"),
         ("", "[", "cannot use the kubeconfig {path}"),
         ("", "a: b", "cannot use the kubeconfig {path}"),

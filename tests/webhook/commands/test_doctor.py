@@ -1061,7 +1061,9 @@ def test_an_api_server_that_is_not_there_is_no_report(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1")))
     assert main([]) == 3
-    assert "does not answer" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "does not answer" in error
+    assert error.endswith("Fix: check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE\n")
 
 
 def as_on_the_page() -> World:

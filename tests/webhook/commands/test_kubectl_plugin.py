@@ -176,7 +176,10 @@ def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("why a/b/c --cluster webhook/sample/cluster.yaml", "kubectl forewarn why: a/b/c: use NAMESPACE/POD"),
+        (
+            "why a/b/c --cluster webhook/sample/cluster.yaml",
+            'kubectl forewarn why: "a/b/c": not a Pod. Fix: write NAMESPACE/POD',
+        ),
         ("lnt", 'kubectl forewarn: unknown command "lnt"; did you mean "lint"?'),
         ("nonsense", "see `kubectl forewarn --help`"),
         ("explain nonsense", "see `kubectl forewarn lint --list-rules`"),

@@ -78,11 +78,11 @@ def test_a_flag_wins_over_the_environment() -> None:
         (["--namespace", "a", "--audit-interval", "nan"], "nan is not 0 and not between 60 and 86400 seconds"),
         (["--audit-interval", "hourly"], '"hourly" is not a number of seconds'),
         (["--audit-interval", "60"], "--audit-interval requires --namespace"),
-        (["--tls-min-version", "1.1"], "1.1 is not one of 1.3, 1.2"),
+        (["--tls-min-version", "1.1"], 'unknown value "1.1"; known: 1.3, 1.2'),
         (["--tls-cert", "a"], "--tls-cert and --tls-key go together"),
         (
             ["--tls-cert", "a", "--tls-key", "b", "--write-ca", "c"],
-            "--write-ca works only with the self-signed certificate",
+            "--write-ca requires the self-signed certificate",
         ),
         (["--client-name", "kube-apiserver"], "--client-name requires --client-ca"),
         (["--namespace", "a", "--write-ca", "b"], "--write-ca can't be combined with --namespace"),
@@ -105,7 +105,7 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
         ("PORT", "x", ': FOREWARN_PORT: "x" is not an integer'),
         ("HEALTH_PORT", "70000", ": FOREWARN_HEALTH_PORT: 70000 is not between 0 and 65535"),
         ("DRAIN", "5s", ': FOREWARN_DRAIN: "5s" is not a number of seconds'),
-        ("TLS_MIN_VERSION", "1.1", ": FOREWARN_TLS_MIN_VERSION: 1.1 is not one of 1.3, 1.2"),
+        ("TLS_MIN_VERSION", "1.1", ': FOREWARN_TLS_MIN_VERSION: unknown value "1.1"; known: 1.3, 1.2'),
     ],
 )
 def test_the_environment_is_checked_too_and_the_variable_is_named(

@@ -184,7 +184,7 @@ def test_zones_and_pools_are_links_to_their_losses(tmp_path: Path) -> None:
 
 def test_a_question_that_cannot_be_answered_ends_with_the_reason(shared: Desk) -> None:
     events = shared.get("/events/whatif?change=lose-zone&name=c")
-    assert 'event: failed\ndata: "no node matches zone c; found a, b"' in events.text
+    assert 'event: failed\ndata: "no node matches zone c; known: a, b"' in events.text
     assert shared.get("/api/whatif?change=lose-zone&name=c").status_code == 422
 
 
