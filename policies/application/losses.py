@@ -203,7 +203,8 @@ def risk(
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
         workloads.require(snapshot)
-    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, autoscaling.assumes)
+    options = cluster.config.options
+    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, options, autoscaling.assumes)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     if not selected:
         workloads.require(snapshot)

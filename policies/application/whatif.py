@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.documents import WhatIf as Document
     from forewarn.policies.whatif.questions import Question
 
-SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"
+SETTLED: Final = "counts cover the whole rollout at its end; forewarn lint and predict evaluate its start"
 """The note about the basis of the counts of Apply."""
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""

@@ -20,8 +20,10 @@ MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
 _MAX_EDGES: Final = 40
 _LONGEST: Final = 400
-_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~$@&]|^[-+=](?=[-+=\s])|:(?=[^\s\d]|\d+:\D))")
-"""What changes other text; a colon before other text than a blank or the digits of a time makes links and emoji."""
+_SPECIAL: Final = re.compile(
+    r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
+)
+"""What changes other text; a colon makes links (`://`) and emoji (`:name:`)."""
 _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 

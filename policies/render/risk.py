@@ -28,7 +28,7 @@ _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", 
 
 
 def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iterator[str]:
-    """One page: the number of workloads with each risk, and a table of those with the largest losses.
+    """One page: the number of workloads with each risk, and a table of the first of them, which lose replicas.
 
     `width`: as in `page_table`.
     """
@@ -96,7 +96,8 @@ def verdict(risks: Risks) -> str:
     if not any(risks.simulated):
         return f"{total}{fail}; no loss simulated"
     zone, node = (_losing(risks, what) for what in ("zone", "node"))
-    return f"of {total}, {zone} with a lost zone, {node} with a lost node{fail}{_with_new_nodes(risks)}"
+    lose = "loses" if zone == 1 else "lose"
+    return f"{zone} of {total} {lose} replicas with a lost zone, {node} with a lost node{fail}{_with_new_nodes(risks)}"
 
 
 def has_new_nodes(risks: Risks) -> bool:
@@ -130,13 +131,12 @@ def _left(risk: WorkloadRisk) -> str:
     return f"all run after {duration(_last(after.values()))}" if after else "-"
 
 
-def _losing(risks: Risks, what: str) -> str:
-    count = sum(any(loss.startswith(f"{what} ") for loss in risk.loses_replicas_with) for risk in risks.workloads)
-    return f"{count} {'loses' if count == 1 else 'lose'} replicas"
+def _losing(risks: Risks, what: str) -> int:
+    return sum(any(loss.startswith(f"{what} ") for loss in risk.loses_replicas_with) for risk in risks.workloads)
 
 
 def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
-    """The risks as text lines by workload, the largest losses first."""
+    """The risks as text lines by workload."""
     yield _verdict(risks, paint)
     for risk in risks.workloads[:MAX_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
@@ -269,7 +269,7 @@ def _without_loss(risks: Risks) -> Iterator[str]:
 
 
 def markdown(risks: Risks) -> str:
-    """The risks as Markdown: a table with the largest losses first."""
+    """The risks as Markdown."""
     heads = heads_of(risks)
     lines = [f"### Risks: {text_of(verdict(risks))}", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     rows = (map(cell_of, cells(risk)) for risk in risks.workloads[:MAX_WORKLOADS])

@@ -123,12 +123,9 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
 
 def markdown(sweep: Sweep) -> str:
     """The sweep as Markdown for a pull request."""
-    lines = [f"### What if {EVERY[sweep.sweep]}", ""]
-    lines.append(
-        f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}"
-        + (f"; {without(sweep)}" if sweep.without_change else "")
-    )
     harmed, heads = harmful(sweep), heads_of(sweep)
+    lines = [f"### {text_of(_answer(sweep, harmed))}", "", f"What if {EVERY[sweep.sweep]}."]
+    lines += ["", f"Before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.without_change else "")]
     if harmed:
         rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
         lines += ["", *markdown_table(heads, rows, longest=_LONGEST)]

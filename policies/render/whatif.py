@@ -442,7 +442,7 @@ def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    lines = [f"### {text_of(answer.title)}", "", verdict(answer), ""]
+    lines = [f"### {text_of(headline(answer, change))}", "", f"{text_of(answer.title)}.", ""]
     if change is not None:
         told_of_class = (
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)

@@ -194,13 +194,15 @@ class Answer(NamedTuple):
 
 
 def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, int], list[Preemption]]]:
-    """Return the preemptions grouped by (preemptor, priority, victim, priority), the largest group first."""
+    """Return the preemptions grouped by (preemptor, priority, victim, priority): victims of the highest priority first,
+    then the largest group.
+    """
     found: dict[tuple[str, int, str, int], list[Preemption]] = {}
     for preemption in preemptions:
         found.setdefault(
             (preemption.by_workload, preemption.by_priority, preemption.workload, preemption.priority), []
         ).append(preemption)
-    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    return sorted(found.items(), key=lambda item: (-item[0][3], -len(item[1]), item[0]))
 
 
 def as_dict(answer: Answer) -> dict[str, Any]:

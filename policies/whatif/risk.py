@@ -15,6 +15,7 @@ from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
+from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.scheduling.victim import pod_priority
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.options import Options
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.occupancy import PodInterval
 
@@ -205,9 +207,10 @@ def risks(
     world: World,
     most: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
+    options: Options,
     assumes: Sequence[str] = (),
 ) -> Risks:
-    """Return the risks of all workloads.
+    """Return the risks of all workloads: those that lose replicas first, by priority; placeholder Pods last.
 
     `world`: this cluster without arrivals. `most`: number of zones, and of nodes, whose loss is simulated; nodes with
     most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`. `assumes`:
@@ -238,7 +241,8 @@ def risks(
     ]
     if not assumes:
         workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
-    workloads.sort(key=lambda risk: (-sum(risk.loses_replicas_with.values()), risk.priority, risk.workload))
+    placeholders = {name for name, own in intervals.items() if _only_placeholders(_pods(cluster, own), options)}
+    workloads.sort(key=lambda risk: (risk.workload in placeholders, *_by_damage(risk)))
     return Risks(
         head_of(
             cluster,
@@ -405,6 +409,16 @@ def _risk(
         pod_groups=_pod_groups(cluster, pods),
         with_new_nodes=losses.with_nodes,
     )
+
+
+def _by_damage(risk: WorkloadRisk) -> tuple[bool, int, int, str]:
+    """Sort key: with lost replicas, the highest priority and the largest losses first; others by ascending priority."""
+    lost = sum(risk.loses_replicas_with.values())
+    return not lost, -risk.priority if lost else risk.priority, -lost, risk.workload
+
+
+def _only_placeholders(pods: Sequence[Pod], options: Options) -> bool:
+    return bool(pods) and all(is_placeholder(pod, options) for pod in pods)
 
 
 def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
